@@ -303,12 +303,6 @@ SEVERAL = (
 )
 
 
-def test_cells_that_ask_for_one_corpus_read_it_once(tmp_path: Path, read: list[str]) -> None:
-    paper = replace(SMALLEST, cells=SEVERAL)
-    assert reproduce(Sweep(tmp_path / "out", paper.plan(), None, "random", {}, paper)).done == 4
-    assert read == ["planted-decisive"]
-
-
 def test_the_corpus_read_last_is_given_to_all_that_ask_for_the_same(read: list[str]) -> None:
     """Other seeds and other shares are read anew; what is done after reading changes nothing; errors are kept too."""
     last, spec = LastCorpus(), RunSpec.of("planted-decisive", settings=TINY)
@@ -359,20 +353,6 @@ def test_a_damaged_study_is_analysed_again_by_the_same_call(
     assert records_of(SMALLEST, out / "records") == records_of(SMALLEST, finished / "records")
 
 
-def test_a_study_of_fewer_seeds_does_not_replace_one_of_more(
-    finished: Path, tmp_path: Path
-) -> None:
-    record = tmp_path / "records" / "planted-decisive-uniform.json"
-    save(record, "attnaudit study uniform", [summary_row("uniform", "f1_base", 1.0, n=9)], seeds=2)
-    before = record.read_bytes()
-    chosen = replace(sweep(finished, studies=["uniform"]), records=record.parent)
-    reproduce(chosen)
-    assert record.read_bytes() == before
-    record.unlink()
-    reproduce(chosen)
-    assert load(record)["seeds"] == 1
-
-
 def test_a_study_with_other_settings_is_refused(finished: Path) -> None:
     with pytest.raises(RunError, match=r"uniform"):
         reproduce(replace(sweep(finished, studies=["uniform"]), settings={"uniform.seeds": 2}))
@@ -421,13 +401,6 @@ def test_word_vectors_of_a_file_are_those_of_the_paper(tmp_path: Path) -> None:
         (record,) = records_of(SMALLEST, out / "records").values()
         assert record.get("changed") == changed
         assert ("--vectors VECTORS" in record["command"]) == (changed is None)
-
-
-def test_a_study_that_cannot_be_read_is_a_reason(tmp_path: Path) -> None:
-    paper = replace(SMALLEST, cells=(Cell("sst", study="uniform"), *SMALLEST.cells[2:]))
-    outcome = reproduce(Sweep(tmp_path / "out", paper.plan(), str(tmp_path), "random", {}, paper))
-    assert (outcome.done, [one.corpus for one in outcome.not_run]) == (1, ["sst"])
-    assert "no folder sst" in outcome.page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -284,17 +284,6 @@ def test_runs_of_other_settings_are_not_averaged_and_settings_are_told(
     assert_noted(outcome, usual.removeprefix("- "))
 
 
-def test_runs_of_other_data_are_not_averaged(finished: Path, data: Path, tmp_path: Path) -> None:
-    other, out = copied(data, tmp_path / "data"), copied(finished, tmp_path / "out")
-    _change_words(other)
-    outcome = reproduce(small_sweep(out, other, seeds=3))
-    assert outcome.notes[0].startswith(
-        "sst-average-additive-s2 is kept apart from sst-average-additive-s0"
-    )
-    assert "data.fingerprint = " in outcome.notes[0]
-    assert seeds_averaged(out) == [0, 1]
-
-
 def _change_words(data: Path) -> None:
     train = data / "sst" / "train.csv"
     train.write_text(train.read_text(encoding="utf-8").replace("film", "play"), encoding="utf-8")
@@ -381,17 +370,6 @@ def test_a_damaged_cell_is_made_again_by_the_same_call(
     assert (outcome.done, outcome.notes, outcome.not_run) == (2, (), ())
     name = "sst-average-additive-s1/summary.json"
     assert (out / RUNS / name).read_bytes() == (finished / RUNS / name).read_bytes()
-
-
-def test_a_damaged_cell_that_was_not_asked_for_is_told_and_not_counted(
-    finished: Path, data: Path, tmp_path: Path
-) -> None:
-    out = copied(finished, tmp_path / "out")
-    (out / RUNS / "sst-average-additive-s1" / "summary.json").unlink()
-    outcome = reproduce(small_sweep(out, data, seeds=1))
-    assert outcome.notes == (
-        "runs/sst-average-additive-s1 is damaged and is not counted: the command that made it makes it again",
-    )
 
 
 def test_a_folder_of_something_else_is_refused_and_left_as_it_is(

@@ -20,22 +20,17 @@ from unittest.mock import Mock
 import httpx
 import numpy as np
 import pytest
-import schemathesis
 import uvicorn
 from fastapi import HTTPException
 from fastapi.testclient import TestClient
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck
 from playwright.sync_api import expect, sync_playwright
-from schemathesis import GenerationMode
-from schemathesis.specs.openapi.checks import positive_data_acceptance
 from uvicorn.server import ServerState
 
 from attnaudit.core.errors import RunError
-from attnaudit.core.files import sha256, write_json, write_with_digest
+from attnaudit.core.files import write_json, write_with_digest
 from attnaudit.recipes.audit import audit_into
 from attnaudit.report.run_page import write_report
-from attnaudit.report.sections.heatmaps import visible
 from attnaudit.server.app import MOST_BYTES, make_app
 from attnaudit.server.guard import Allowance, Guard
 from attnaudit.server.sentence import MOST_CHARACTERS, MOST_WORDS, Reader, why_not
@@ -246,59 +241,11 @@ def test_too_many_requests_are_told_to_wait(folders: list[Path]):
     allowance.take()
 
 
-def test_the_interface_is_what_its_description_says(folders: list[Path]):
-    app = make_app(folders, TOKEN, rate=1e6, burst=1e6)
-    schema = schemathesis.openapi.from_asgi(
-        f"/{TOKEN}/openapi.json", app, headers={"host": "127.0.0.1"}
-    )
-    operations: list[Any] = [found.ok() for found in schema.get_all_operations()]  # pyright: ignore[reportAttributeAccessIssue]
-    assert len(operations) == 5
-
-    valid = [operation.as_strategy() for operation in operations]
-    broken = [operations[-1].as_strategy(generation_mode=GenerationMode.NEGATIVE)]
-
-    @settings(
-        max_examples=60,
-        deadline=None,
-        derandomize=True,
-        suppress_health_check=SLOW,
-        phases=[Phase.generate],
-    )
-    @given(case=st.one_of(valid + broken))
-    def fuzz(case: Any) -> None:
-        # how many words a text has, and whether a model reads questions, is no part of a schema
-        case.call_and_validate(
-            headers={"host": "127.0.0.1"},
-            base_url=f"http://127.0.0.1/{TOKEN}",
-            excluded_checks=[positive_data_acceptance],
-        )
-
-    fuzz()
-
-
 def test_who_cannot_be_typed_to_is_told_why(folders: list[Path], tmp_path: Path):
     assert why_not(folders[0]) is None
     write_with_digest(tmp_path / "spec.json", {"kind": "hf", "model": {}})
     write_json(tmp_path / "manifest.json", {"files": {}})
     assert "classifiers" in (why_not(tmp_path) or "")
-
-
-def test_a_spec_that_was_replaced_hides_no_other_run(folders: list[Path], tmp_path: Path):
-    """By other JSON, which names no model."""
-    place = shutil.copytree(folders[0], tmp_path / "replaced")
-    write_json(place / "manifest.json", {"files": {"spec.json": sha256(place / "spec.json")}})
-    (place / "spec.json").write_text('{"kind": "run"}')
-    with TestClient(
-        make_app([folders[0], place], TOKEN),
-        f"http://127.0.0.1/{TOKEN}/",
-        raise_server_exceptions=False,
-    ) as client:
-        assert [run["untyped"] is None for run in client.get("runs").json()] == [True, False]
-        answer = client.post("runs/1/read", json={"text": "w1 w2"})
-    assert (answer.status_code, "another file than the manifest lists" in answer.text) == (
-        422,
-        True,
-    )
 
 
 def test_a_model_is_loaded_once_for_all_who_ask_meanwhile(
@@ -410,12 +357,6 @@ def test_an_answer_that_is_not_waited_for_at_the_end_is_one_line():
         await asyncio.sleep(60)
 
     assert guarded(slow, f"/{TOKEN}/", cancel=True) == 503
-
-
-def test_a_word_of_thousands_of_characters_is_named_short(client: TestClient):
-    found = client.post("runs/0/read", json={"text": "w1 " + "x" * 9000}).json()
-    assert found["unknown"] == [visible("x" * 9000)]
-    assert len(found["unknown"][0]) < 200
 
 
 def test_bad_runs_and_a_port_in_use_are_one_line(folders: list[Path], tmp_path: Path):

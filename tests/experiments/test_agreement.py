@@ -137,10 +137,9 @@ def test_experiments_agree_about_a_transformer(
 
 
 @pytest.mark.slow
-def test_the_card_of_a_transformer_does_not_contradict_itself(
+def test_the_adversary_is_no_nearer_than_weights_with_the_same_sum(
     replayed: dict[str, tuple[Trace, Results]],
 ):
-    """In every head the divergence found is at least that of the weights with the same output: both lines may be said of it."""
     _, results = replayed["LlamaForCausalLM"]
     summary = pl.concat([results[name].summary for name in ("adversary", "identifiability")])
     rows = SummaryRows.of(summary)

@@ -106,80 +106,6 @@ def test_shuffling_is_told_by_how_far_the_output_moves(value: float, word: str):
     )
 
 
-def test_shuffles_among_words_have_a_sentence_of_their_own():
-    rows = {
-        "permutation__median_delta_y": {"value": 0.3},
-        "permutation__median_delta_y_words": {"value": 0.02},
-    }
-    (row,) = verdict(summary_of(**rows), ABOUT).rows
-    assert "(mean change of probability 0.300)" in row.sentence
-    assert "Where special tokens keep their weights the change is 0.020." in row.sentence
-
-
-EVERY = {
-    "prediction": "f1", "correlation": "tau_gradient", "permutation": "median_delta_y", "maximal_change": "max_delta_y",
-    "adversary": "emax_jsd", "ranges": "mean_possible", "identifiability": "max_tvd_alpha",
-    "comprehensiveness": "comprehensiveness_attention",
-}  # fmt: skip
-DECIDES = {
-    ("ranges", "mean_possible"): 0.9,
-    ("comprehensiveness", "comprehensiveness_attention"): 0.8,
-    ("adversary", "emax_jsd"): 0.7,
-    ("permutation", "median_delta_y"): 0.6,
-    ("correlation", "tau_gradient_loo_minus_tau_gradient"): 0.5,
-    ("maximal_change", "max_delta_y_upper"): 0.4,
-}
-
-
-def test_a_card_has_seven_lines_in_the_order_in_which_measures_separate(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    known = {key: Separation(auc, auc - 0.1, auc + 0.1, 9, 11) for key, auc in DECIDES.items()}
-    monkeypatch.setattr(
-        "attnaudit.report.card.separations",
-        lambda: {**known, ("prediction", "f1"): Separation(0.0, 0.0, 0.0, 9, 11)},
-    )
-    monkeypatch.setattr("attnaudit.report.card.shipped", lambda: None)
-    numbers = {
-        f"{name}__{measure}": {"value": 0.5, "low": 0.4, "high": 0.6}
-        for name, measure in EVERY.items()
-    }
-    compared = (
-        "comprehensiveness__comprehensiveness_random",
-        "ranges__mean_possible_upper",
-        "identifiability__identifiable",
-        "maximal_change__max_delta_y_upper",
-        "comprehensiveness__comprehensiveness_attention_minus_comprehensiveness_random",
-    )
-    summary = summary_of(
-        **numbers, **{name: {"value": 0.5, "low": 0.4, "high": 0.6} for name in compared}
-    )
-    card = verdict(summary, replace(ABOUT, class_names=("negative", "positive")))
-    shown = ["prediction", *(experiment for experiment, _ in DECIDES)]
-    assert [row.experiment for row in card.rows] == shown
-    assert [row.experiment for row in card.further] == ["identifiability"], (
-        "what decides nothing comes last"
-    )
-    assert [row.separates for row in card.rows] == [
-        "",
-        *(
-            f"tells faithful from unfaithful models with AUC {auc:.2f} [{auc - 0.1:.2f}, {auc + 0.1:.2f}] (9 × 11)"
-            for auc in DECIDES.values()
-        ),
-    ]
-    assert "classifiers of two classes" in card.footnote
-    for other in (About(class_names=("a", "b", "c")), ABOUT):
-        unknown = verdict(summary, other)
-        assert [row.experiment for row in unknown.rows] == shown
-        assert unknown.footnote == "", "AUCs are of classifiers of two classes"
-        assert not any(row.separates for row in unknown.rows)
-    printed = Console(width=220, record=True)
-    card.print(printed)
-    text = printed.export_text()
-    assert "AUC 0.90 [0.80, 1.00]" in text
-    assert "Further measures: mean largest TVD found 0.50 [0.40, 0.60]." in text
-
-
 def _by_class(measure: str, **classes: tuple[float, int]) -> pl.DataFrame:
     rows = [
         {"experiment": "correlation", "measure": measure, "group": f"predicted:{name}", "value": value, "low": value - 0.02,
@@ -187,46 +113,6 @@ def _by_class(measure: str, **classes: tuple[float, int]) -> pl.DataFrame:
         for name, (value, n) in classes.items()
     ]  # fmt: skip
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
-
-
-def test_classes_that_a_common_mean_does_not_describe_are_told_apart():
-    overall = _tau(-0.02, 0.41)
-    apart = pl.concat(
-        [
-            overall,
-            _by_class("tau_gradient", negative=(-0.32, 100), positive=(0.28, 100), rare=(0.9, 3)),
-        ]
-    )
-    (row,) = verdict(apart, ABOUT).rows
-    assert row.sentence.endswith(
-        "τ by predicted class of 20 instances or more: negative −0.32, positive 0.28."
-    )
-    alike = pl.concat(
-        [overall, _by_class("tau_gradient", negative=(-0.05, 100), positive=(0.01, 100))]
-    )
-    (row,) = verdict(alike, ABOUT).rows
-    assert "by predicted class" not in row.sentence
-
-
-def test_up_to_six_classes_are_named_and_of_more_the_two_ends():
-    overall, values = _tau(0.2, 0.41), {name: (0.1 * k, 100) for k, name in enumerate("cadbfge")}
-    (row,) = verdict(
-        pl.concat([overall, _by_class("tau_gradient", **dict(list(values.items())[:3]))]), ABOUT
-    ).rows
-    assert row.sentence.endswith("τ by predicted class: c 0.00, a 0.10, d 0.20.")
-    (row,) = verdict(pl.concat([overall, _by_class("tau_gradient", **values)]), ABOUT).rows
-    assert row.sentence.endswith("τ by predicted class: c 0.00 to e 0.60, with 5 between.")
-
-
-def test_f1_says_of_what_it_is():
-    summary = summary_of(prediction__f1={"value": 0.8})
-    for classes, measure in (
-        ((), "F1"),
-        (("ham", "spam"), "F1 of class spam"),
-        (("a", "b", "c"), "F1, mean over classes"),
-    ):
-        (row,) = verdict(summary, About(class_names=classes)).rows
-        assert row.measure == measure
 
 
 def test_the_adversary_stands_beside_its_bound_and_ln_2_and_claims_existence_only():
@@ -368,16 +254,6 @@ def test_a_class_against_which_all_measures_speak_is_named():
     )
     assert exception.startswith("Among predictions of “b” alone, the measures speak against them: ")
     assert "Among" not in lead_of((0.8, 0.9, 0.7), (0.3, 0.2, 0.3))
-
-
-def test_a_verdict_is_not_on_all_predictions_where_it_is_true_of_one_class_alone():
-    able, unable, _ = lead_of((0.5, 0.9, 0.05), (0.4, 0.2, 0.9)).split("\n")
-    assert "of its predictions of “a”, not as the only one" in able
-    assert "by 0.900" in able
-    assert unable.startswith(
-        "For predictions of “b”, claim only that heatmaps show where it puts weight"
-    )
-    assert "by only 0.050" in unable
 
 
 def test_a_class_whose_measures_disagree_is_no_part_of_a_verdict_on_all():
@@ -528,26 +404,6 @@ def test_tokens_are_needed_only_where_the_output_falls_without_them():
     assert "needs the most attended tokens" not in verdict(comprehensiveness(0.03), ABOUT).lead
 
 
-@pytest.mark.parametrize(("reach", "said", "shown"), [
-    (0.0011, "Other weights have exactly the same output, but hardly differ: the total variation distance is less than 0.01", "0.001"),
-    (0.25, "Other weights, at a total variation distance of 0.25 on average, have exactly the same output", "0.25"),
-])  # fmt: skip
-def test_weights_of_the_same_output_that_hardly_differ_are_said_to(
-    reach: float, said: str, shown: str
-):
-    names = ("max_tvd_alpha", "max_tvd_alpha_upper", "identifiable", "largest_weight_range")
-    values = dict(zip(names, (reach, reach, 0.17, reach), strict=True))
-    (row,) = verdict(
-        summary_of(
-            **{f"identifiability__{name}": {"value": value} for name, value in values.items()}
-        ),
-        ABOUT,
-    ).rows
-    assert row.sentence.startswith(said)
-    assert row.figure == shown
-    assert "0.00 " not in row.sentence
-
-
 def test_a_class_has_a_line_only_where_its_figures_show_that_it_differs():
     """Neither a wide interval nor a measure that says nothing of a class makes it an exception."""
     assert "Among" in lead_of((0.895, 0.9, 0.05), (0.205, 0.2, 0.9))
@@ -580,21 +436,6 @@ def test_plausibility_compares_with_the_best_other_measure_and_with_chance():
     )
 
 
-def test_a_model_at_chance_makes_the_card_say_so():
-    summary = summary_of(
-        prediction__accuracy={"value": 0.52},
-        prediction__roc_auc={"value": 0.53, "low": 0.49, "high": 0.57},
-    )
-    (row,) = verdict(summary, ABOUT).rows
-    assert "not shown to rank the classes better than chance" in row.sentence
-    assert row.measure == "accuracy"
-    summary = summary_of(
-        prediction__accuracy={"value": 0.56},
-        prediction__roc_auc={"value": 0.57, "low": 0.55, "high": 0.59},
-    )
-    assert "hardly better than chance" in verdict(summary, ABOUT).rows[0].sentence
-
-
 def test_few_labelled_instances_are_too_few_to_judge_a_model_by():
     for n, enough in ((19, False), (20, True)):
         scores = {
@@ -616,25 +457,6 @@ def test_experiments_that_are_missing_or_undefined_are_left_out():
             ABOUT,
         ).rows
         == ()
-    )
-
-
-def test_classes_that_are_never_predicted_are_named():
-    names = ("loan", "card", "mortgage", "insurance")
-    trace = make_trace(80, (2, 8), outputs=4, class_names=names)
-    seen = set(np.array(names)[trace.predicted])
-    some = trace.take(np.flatnonzero(trace.predicted < 2))
-    for shown, never in ((trace, set(names) - seen), (some, {"mortgage", "insurance"})):
-        row = verdict(
-            audit(shown, ["prediction", "permutation"]).summary, About.of(None, shown.metadata)
-        ).rows[0]
-        assert ("It never predicts " in row.sentence) == bool(never)
-        assert all(name in row.sentence for name in never)
-    assert "It never predicts mortgage or insurance. " in row.sentence
-    of_tokens = About.of(None, {**some.metadata, "corpus": {"task": "seq2seq"}})
-    assert (
-        "never predicts"
-        not in verdict(audit(some, ["prediction"]).summary, of_tokens).rows[0].sentence
     )
 
 
@@ -671,6 +493,7 @@ def test_the_card_prints_figures_and_names_whatever_they_look_like():
             "Tickets: this model on Mail of March",
         ),
         ({"name": ["no text"], "model": 3}, "this model on this trace"),
+        ({"name": "n" * 5000}, f"{'n' * 99}…"),
     ],
 )
 def test_a_trace_is_called_what_its_metadata_say(metadata: dict[str, object], title: str):
@@ -680,14 +503,6 @@ def test_a_trace_is_called_what_its_metadata_say(metadata: dict[str, object], ti
 @pytest.mark.parametrize(("seed", "known"), [(3, 3), (-1, None), ("3", None), (2.5, None)])
 def test_a_seed_that_metadata_give_draws_rows_where_it_is_one(seed: object, known: int | None):
     assert About.of({}, {"seed": seed}).seed == known
-
-
-@pytest.mark.parametrize("metadata", [{"corpus": {"name": "c" * 5000}}, {"name": "n" * 5000}, {"model": {"name": "m" * 5000}},
-                                      {"corpus": {"name": "mail", "title": "t" * 5000}}, {"model": {"encoder": "e" * 5000}}])  # fmt: skip
-def test_names_of_any_length_are_cut(metadata: dict[str, object]):
-    title = verdict(_tau(0.35, 0.66), About.of({}, metadata)).title
-    assert "…" in title
-    assert len(title) < 200
 
 
 def removal(attention: float, random: float = 0.0, gradient: float | None = 0.0) -> CardRow:
@@ -751,3 +566,53 @@ def test_a_distance_that_is_not_0_is_not_shown_as_0(reach: float, shown: str):
         ABOUT,
     ).rows
     assert row.figure == shown
+
+
+# AUC of figures that decide, from the best.
+DECIDES = {
+    ("ranges", "mean_possible"): 0.9,
+    ("adversary", "emax_jsd"): 0.7,
+    ("permutation", "median_delta_y"): 0.6,
+}
+
+
+def test_rows_are_in_the_order_in_which_measures_separate(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {key: Separation(auc, auc - 0.1, auc + 0.1, 9, 11) for key, auc in DECIDES.items()}
+    monkeypatch.setattr("attnaudit.report.card.separations", lambda: known)
+    monkeypatch.setattr("attnaudit.report.card.shipped", lambda: None)
+    measures = (
+        *("prediction__f1", "permutation__median_delta_y", "adversary__emax_jsd"),
+        *("ranges__mean_possible", "ranges__mean_possible_upper"),
+        *("identifiability__max_tvd_alpha", "identifiability__identifiable"),
+    )
+    numbers = {name: {"value": 0.5, "low": 0.4, "high": 0.6} for name in measures}
+    summary = summary_of(**numbers)
+    card = verdict(summary, replace(ABOUT, class_names=("negative", "positive")))
+    shown = ["prediction", *(experiment for experiment, _ in DECIDES), "identifiability"]
+    assert [row.experiment for row in card.rows] == shown, "what decides nothing comes last"
+    assert "AUC 0.90 [0.80, 1.00] (9 × 11)" in card.rows[1].separates
+    unknown = verdict(summary, ABOUT)  # AUCs are of classifiers of two classes
+    assert [row.experiment for row in unknown.rows] == shown
+    assert not any(row.separates for row in unknown.rows)
+
+
+def test_classes_are_listed_where_a_common_mean_does_not_describe_them() -> None:
+    overall, values = _tau(0.2, 0.41), {name: (0.1 * k, 100) for k, name in enumerate("cadbfge")}
+    three, alike = dict(list(values.items())[:3]), {"a": (-0.05, 100), "b": (0.01, 100)}
+    for classes, said in (
+        ({**three, "rare": (0.9, 3)}, "c 0.00, a 0.10, d 0.20."),
+        (values, "c 0.00 to e 0.60, with 5 between."),
+        (alike, ""),
+    ):
+        (row,) = verdict(pl.concat([overall, _by_class("tau_gradient", **classes)]), ABOUT).rows
+        assert row.sentence.endswith(said)
+        assert ("y predicted class" in row.sentence) == bool(said)
+
+
+def test_classes_that_are_never_predicted_are_named() -> None:
+    names = ("loan", "card", "mortgage", "insurance")
+    trace = make_trace(80, (2, 8), outputs=4, class_names=names)
+    some = trace.take(np.flatnonzero(trace.predicted < 2))
+    about = About.of(None, some.metadata)
+    (row,) = verdict(audit(some, ["prediction"]).summary, about).rows
+    assert "It never predicts mortgage or insurance. " in row.sentence

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from attnaudit.report.cards.studies import STUDY_CARDS
-from attnaudit.report.charts.studies import draw_study, step_ticks
+from attnaudit.report.charts.studies import step_ticks
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.sections.growth import growth_section
 from attnaudit.report.study_page import study_card, study_tables
@@ -36,7 +36,7 @@ def summary(table: pl.DataFrame) -> pl.DataFrame:
 
 
 def drawn(table: pl.DataFrame, summary: pl.DataFrame) -> list[Figure]:
-    return [draw_study(figure) for figure in STUDY_CARDS[STUDY.name].figures(table, summary)]
+    return list(STUDY_CARDS[STUDY.name].figures(table, summary))
 
 
 def test_every_number_of_the_summary_is_in_one_cell_and_has_a_name(summary: pl.DataFrame) -> None:

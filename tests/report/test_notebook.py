@@ -174,12 +174,6 @@ def test_bad_arguments_are_named(trace: Trace, results: Results) -> None:
         audit(make_trace(8, (2, 4), loo=False)).figure("correlation")
 
 
-def test_results_without_rows_and_parts_of_traces_are_shown(trace: Trace) -> None:
-    assert "No experiment has a result" in Results({})._repr_html_()
-    assert "24 rows" in Trace(trace.table.select(["instance"]), trace.metadata)._repr_html_()
-    assert "0 rows" in trace.take(np.zeros(0, np.int64))._repr_html_()
-
-
 def test_show_is_the_card_in_a_notebook_and_in_a_terminal(
     results: Results, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

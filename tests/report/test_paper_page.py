@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
-from PIL import Image
-from playwright.sync_api import Browser
 from polars.testing import assert_frame_equal
 
 from attnaudit.core.errors import RunError
@@ -24,44 +19,13 @@ from attnaudit.papers.published import published
 from attnaudit.recipes.reproduction.records import records_of
 from attnaudit.report.paper_page import Reproduction, markdown_of, write_paper
 from attnaudit.results import summary_row
+from tests.report.test_page import Page
 
 EVIL = "</td><script>alert(1)</script>"
 JAIN = PAPERS["jain2019"]
 CLASSES = {"sst": ("negative", "positive"), "snli": ("contradiction", "entailment", "neutral")}
 MODELS = ("bilstm additive", "bilstm dot", "average additive", "average dot")
 DOCS = Path(__file__).parents[2] / "docs"
-
-
-class Page(HTMLParser):
-    """Text, ids, links and scripts of a page, and whether its tags are balanced."""
-
-    VOID = frozenset({"meta", "link", "br", "rect", "line", "path", "circle", "input"})
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.ids: list[str] = []
-        self.links: list[str] = []
-        self.tags: list[str] = []
-        self.text = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        if tag not in self.VOID:
-            self.open.append(tag)
-        self.ids += [value or "" for name, value in attrs if name == "id"]
-        self.links += [value or "" for name, value in attrs if name in ("href", "src")]
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if "style" not in self.open:
-            self.text += data
 
 
 def _record(corpus: str = "sst", model: str = MODELS[0], shift: float = 0.0) -> dict[str, Any]:
@@ -115,23 +79,6 @@ def test_every_measured_number_is_shown():
             if markdown_of(_found({key: record | {"summary": other}})) == before:
                 missing.append((name, row["measure"], row["group"]))
     assert missing == []
-
-
-def test_one_changed_number_changes_page_table_and_markdown(tmp_path: Path):
-    record, key = _record(), _key("sst", MODELS[0])
-    write_paper(_found({key: record}), tmp_path / "a")
-    rows = [
-        row | ({"value": 0.4567} if row["measure"] == "f1" else {}) for row in record["summary"]
-    ]
-    write_paper(_found({key: record | {"summary": rows}}), tmp_path / "b")
-    shown = {
-        "index.html": "0.457 [",
-        "reproduction.md": "0.457 \\[",
-        "reproduction.csv": ",0.4567,",
-    }
-    for name, number in shown.items():
-        before, after = ((tmp_path / folder / name).read_text(encoding="utf-8") for folder in "ab")
-        assert (number in before, number in after) == (False, True)
 
 
 def test_a_row_has_ours_its_interval_both_published_values_and_a_mark():
@@ -266,37 +213,6 @@ def test_the_table_comes_back_from_csv_as_it_was(tmp_path: Path):
     read = pl.read_csv(tmp_path / "reproduction.csv", schema=SCHEMA)
     texts = pl.col("note", "study").fill_null("")
     assert_frame_equal(read.with_columns(texts), found.all_numbers(), check_exact=True)
-
-
-def test_the_page_opens_offline_fits_a_phone_and_draws_in_both_schemes(
-    browser: Browser, tmp_path: Path
-):
-    records = {
-        _key(corpus, model): _record(corpus, model)
-        for corpus in ("sst", "snli")
-        for model in MODELS
-    }
-    path = write_paper(_found(records), tmp_path)
-    for scheme, width in (("light", 400), ("dark", 1200)):
-        context = browser.new_context(
-            viewport={"width": width, "height": 900},
-            color_scheme=scheme,  # pyright: ignore[reportArgumentType]
-            offline=True,
-        )
-        page = context.new_page()
-        heard: list[str] = []
-        page.on("request", lambda request, heard=heard: heard.append(request.url))
-        page.on("console", lambda message, heard=heard: heard.append(message.text))
-        page.goto(path.as_uri())
-        page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
-        assert [one for one in heard if one not in (path.as_uri(), "data:,")] == []
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
-        picture = np.asarray(
-            Image.open(io.BytesIO(page.locator(".chart").first.screenshot())).convert("RGB"),
-            dtype=float,
-        )
-        assert (picture.max(axis=2) - picture.min(axis=2) > 40).mean() > 0.004, "axes and no data"
-        context.close()
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path):

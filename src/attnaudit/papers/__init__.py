@@ -1,14 +1,14 @@
-"""Papers that can be reproduced, a file for each, and their published numbers."""
+"""Papers that can be reproduced, a file of data for each, and their published numbers."""
 
 from __future__ import annotations
 
 from attnaudit.core.errors import InputError, did_you_mean
-from attnaudit.papers import jain2019, pruthi2020, serrano2019, snell2021, wiegreffe2019
+from attnaudit.core.papers import JAIN2019, PRUTHI2020, SERRANO2019, SNELL2021, WIEGREFFE2019
 from attnaudit.papers.declaration import Cell, Declaration, Table
 
 PAPERS: dict[str, Declaration] = {
-    one.DECLARATION.name: one.DECLARATION
-    for one in (jain2019, serrano2019, wiegreffe2019, pruthi2020, snell2021)
+    paper.key: Declaration.read(paper)
+    for paper in (JAIN2019, SERRANO2019, WIEGREFFE2019, PRUTHI2020, SNELL2021)
 }
 
 __all__ = ["PAPERS", "Cell", "Declaration", "Table", "declaration"]
@@ -18,6 +18,5 @@ def declaration(name: str) -> Declaration:
     """Return the declaration of a paper. Raises InputError for an unknown one."""
     if name not in PAPERS:
         known = f"one of {', '.join(PAPERS)}"
-        near = did_you_mean(name, list(PAPERS))
-        raise InputError("reproduce", "PAPER", repr(name), known, near)
+        raise InputError("reproduce", "PAPER", repr(name), known, did_you_mean(name, PAPERS))
     return PAPERS[name]

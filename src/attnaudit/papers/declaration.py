@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.resources import files
 from itertools import product
 from typing import Any
 
 from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.papers import Paper
 
+DATA = "papers/data"
 _OPTIONS = {"encoder": "model"}  # options that are not called as the part of a cell
 
 
@@ -115,6 +118,19 @@ class Declaration:
     missing: Mapping[str, str] = field(default_factory=dict)
     classes: Mapping[str, int] = field(default_factory=dict)
 
+    @classmethod
+    def read(cls, paper: Paper) -> Declaration:
+        """Read the declaration of a paper from its file of `DATA`.
+
+        A table of ``cells`` or ``quick`` stands for a cell for each combination of its lists.
+        """
+        text = files("attnaudit").joinpath(f"{DATA}/{paper.key}.toml").read_text(encoding="utf-8")
+        plain = tomllib.loads(text)
+        cells = {name: tuple(_combined(plain[name])) for name in ("cells", "quick")}
+        tables = (Table(**{**one, "only": tuple(one.get("only", ()))}) for one in plain["tables"])
+        settings = _tuples(plain.get("settings", {}))
+        return cls(paper, **{**plain, **cells, "tables": tuple(tables), "settings": settings})
+
     @property
     def name(self) -> str:
         """Key of the paper."""
@@ -187,8 +203,7 @@ class Declaration:
             known = list(dict.fromkeys(filter(None, (getattr(one, part) for one in self.cells))))
             for name in names:
                 if name not in known:
-                    none = f"none: the cells of {self.name} have no {part} to choose"
-                    expected = f"one of {', '.join(known)}" if known else none
+                    expected = f"one of {', '.join(known) or 'none'}"
                     near, where = did_you_mean(name, known), f"--{_OPTIONS.get(part, part)}"
                     raise InputError("reproduce", where, repr(name), expected, near)
         if seeds is not None and quick:
@@ -206,17 +221,27 @@ class Declaration:
             if all(getattr(cell, part) in names for part, names in given.items())
         ]
         if not cells:
+            named = " ".join(name for names in given.values() for name in names)
             known = (" ".join(filter(None, (one.corpus, one.study, one.model))) for one in of_scale)
-            named = (
-                f"--{_OPTIONS.get(part, part)} {name}"
-                for part, names in given.items()
-                for name in names
-            )
-            where = " ".join([*(["--quick"] if quick else []), *named])
             do = "name others or leave --quick out" if quick else "name others"
-            expected = f"some of {', '.join(known)}"
-            raise InputError("reproduce", where, "no such cell", expected, do)
+            got, expected = f"no cell of {named}", f"some of {', '.join(known)}"
+            raise InputError("reproduce", "--quick" if quick else self.name, got, expected, do)
         return list(_with_seeds(cells, seeds))
+
+
+def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()
+    }
+
+
+def _combined(tables: Sequence[Mapping[str, Any]]) -> Iterator[Cell]:
+    """Yield a cell for each combination of the lists of a table, the last list fastest."""
+    for table in tables:
+        lists = {name: one for name, one in table.items() if isinstance(one, list)}
+        settings = _tuples(table.get("settings", {}))
+        for values in product(*lists.values()):
+            yield Cell(**{**table, **dict(zip(lists, values, strict=True)), "settings": settings})
 
 
 def _with_seeds(cells: Sequence[Cell], seeds: int | None) -> Iterator[Cell]:

@@ -26,7 +26,7 @@ from attnaudit.report.cards.calibration import (
 from attnaudit.report.cards.card import CardRow, of_enough, without_conclusions
 from attnaudit.report.cards.lead import ClassRows, claimed
 from attnaudit.report.cards.skill import no_skill_of_run, skill_unknown
-from attnaudit.report.cards.wording import heads
+from attnaudit.report.cards.wording import across, heads, kept_words, undecided
 from attnaudit.report.sections.provenance import corpus_title
 from attnaudit.report.words import describe_heads, name_head
 from attnaudit.results.about import UNKNOWN, About
@@ -154,7 +154,7 @@ def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) 
         rows,
         (notice,) if notice else (),
         model,
-        "\n".join(filter(None, (skill_unknown(found), _scope(found, about)))),
+        "\n".join(filter(None, (skill_unknown(found), kept_words(found), _scope(found, about)))),
         found.unit,
         drawn,
         found.audited,
@@ -211,6 +211,11 @@ def _rows(found: SummaryRows, about: About, withheld: bool) -> tuple[CardRow, ..
     # An order is needed for every model; the numbers would mislead for other kinds.
     if calibrated:
         rows = [replace(row, separates=separates(separation(row))) for row in rows]
+    remarks = (undecided(row.finding) + across(found, row.experiment, row.name) for row in rows)
+    rows = [
+        replace(row, sentence=row.sentence + remark)
+        for row, remark in zip(rows, remarks, strict=True)
+    ]
     return tuple(without_conclusions(rows) if withheld else of_enough(rows, found))
 
 

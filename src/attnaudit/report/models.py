@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 import polars as pl
 
 from attnaudit.core.numbers import count
-from attnaudit.report.charts.specs import Intervals, StudyPanel
+from attnaudit.report.charts.studies import interval_chart
+from attnaudit.report.charts.svg import Panel, drawn
 from attnaudit.results.measures import Measure
 from attnaudit.studies import Study
 
@@ -65,7 +66,7 @@ def of_models(summary: pl.DataFrame, figure: str, known: Iterable[Measure]) -> p
 
 def score_panels(
     study: type[Study], summary: pl.DataFrame, titles: Mapping[str, str]
-) -> tuple[StudyPanel, ...]:
+) -> tuple[Panel, ...]:
     """Draw figures of every model with their intervals, a panel each.
 
     Args:
@@ -77,7 +78,7 @@ def score_panels(
         (name, title, of_models(summary, name, study.measures)) for name, title in titles.items()
     )
     return tuple(
-        StudyPanel(title, Intervals(rows, title), f"{study.name}-{name}", f"{title} of every model")
+        drawn(title, interval_chart(rows, title), f"{study.name}-{name}", f"{title} of every model")
         for name, title, rows in charts
         if rows.height
     )

@@ -10,7 +10,7 @@ import polars as pl
 
 from attnaudit.papers.comparison import AGREEMENTS, legend_of, tally
 from attnaudit.report.page import Section, write_page
-from attnaudit.report.paper_page import Reproduction, markdown_table
+from attnaudit.report.paper_page import Reproduction, markdown_table, plain
 
 HEADS = ("paper", "question", "cells recorded", "published numbers")
 MARKS = legend_of(AGREEMENTS)
@@ -56,8 +56,9 @@ def index_markdown(lines: Sequence[Line]) -> str:
     rows = [[line.title, line.question, line.recorded, line.agreement] for line in lines]
     table = markdown_table(HEADS, rows)
     for line in lines:
-        linked = f"| [{line.title}]({line.link}) |" if line.link else f"| {line.title} |"
-        table = table.replace(f"| {line.title} |", linked, 1)
+        if line.link:  # written after the titles, whose brackets are escaped
+            title = plain(line.title)
+            table = table.replace(f"| {title} |", f"| [{title}]({line.link}) |", 1)
     commands = "\n".join(f"    {line.command}" for line in lines)
     return f"{table}\n\n{MARKS}\n\n{commands}\n"
 

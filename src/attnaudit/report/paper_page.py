@@ -150,7 +150,7 @@ def _content(found: Reproduction) -> dict[str, Any]:
         "rule": f"{legend_of(used)} {RULE}",
         "verdict": _verdict(found),
         "agreements": AGREEMENTS,
-        "missing": list(_missing(found)),
+        "missing": _missing(found),
         "notes": [*found.notes, *_remarks(found)],
         "commands": [
             (key, record["command"], record["commit"], found.pages.get(key, {}))
@@ -163,52 +163,54 @@ def _verdict(found: Reproduction) -> list[str]:
     """Say what was measured of what was published."""
     keys = {cell.key for cell in found.paper.cells}
     whole, numbers = len(keys & found.records.keys()), found.all_numbers()
-    quick = len(found.records) - whole
-    of_quick = f", and {count(quick, 'cell')} of --quick" if quick else ""
+    recorded = f"{whole} of {len(keys)} cells are recorded"
+    if quick := len(found.records) - whole:
+        recorded += f", and {count(quick, 'cell')} of --quick"
     quoted = (f"{number} from {name}" for name, number in sources(found.paper.name).items())
     known = (
         f"Published numbers that this package has: {', '.join(quoted)}. The paper may give more."
     )
     measured = numbers.filter(pl.col("ours").is_not_null())
-    counted = [
+    counted = "; ".join(
         f"{STATISTICS[name]} {tally(part['agreement'])}"
         for (name,), part in measured.group_by("statistic", maintain_order=True)
-    ]
+    )
     agree = "No published number can be compared with a record."
     if counted:
-        agree = (
-            f"Published numbers that are measured here: {measured.height}. {'; '.join(counted)}."
-        )
-    return [f"{whole} of {len(keys)} cells are recorded{of_quick}.", known, agree]
+        agree = f"Published numbers that are measured here: {measured.height}. {counted}."
+    return [f"{recorded}.", known, agree]
 
 
-def _remarks(found: Reproduction) -> Iterator[str]:
-    """Yield what is not as the paper says, of each record and of the corpora of all."""
-    of_corpora: dict[str, None] = {}
+def _remarks(found: Reproduction) -> list[str]:
+    """Return what is not as the paper says, of each record and of its corpus, each once."""
+    remarks: list[str] = []
     for cell in found.paper.every_cell:
         record = found.records.get(cell.key, {})
         if changed := record.get("changed"):
             settings = ", ".join(f"{name} = {value}" for name, value in changed.items())
-            yield f"{cell.key} has other settings than those of the paper here: {settings}"
+            remarks.append(
+                f"{cell.key} has other settings than those of the paper here: {settings}"
+            )
         if record and not found.is_compared(cell, record):
-            here = len(record["class_names"])
-            other = f"{here} classes here, another number than in the paper: not compared"
-            of_corpora[f"{cell.corpus} has {other}"] = None
-        of_corpora |= dict.fromkeys(f"{cell.corpus}: {note}" for note in record.get("notes", ()))
-    yield from of_corpora
+            here = f"{len(record['class_names'])} classes here"
+            other = "another number than in the paper: not compared"
+            remarks.append(f"{cell.corpus} has {here}, {other}")
+        remarks += [f"{cell.corpus}: {note}" for note in record.get("notes", ())]
+    return list(dict.fromkeys(remarks))
 
 
-def _missing(found: Reproduction) -> Iterator[tuple[str, str]]:
-    """Yield the cells without a record, with reasons; those of a missing corpus are one line."""
-    paper, reasons = found.paper, dict[str, list[str]]()
-    absent = [cell for cell in paper.cells if found.record(cell)[0] is None]
-    for cell in absent:
-        yet = f"not run yet: attnaudit reproduce {paper.name}"
-        if cell.key in found.failed or cell.corpus not in paper.missing:
-            reasons.setdefault(found.failed.get(cell.key, yet), []).append(cell.key)
-    yield from ((", ".join(keys), reason) for reason, keys in reasons.items())
-    gone = {cell.corpus for cell in absent}
-    yield from ((corpus, why) for corpus, why in paper.missing.items() if corpus in gone)
+def _missing(found: Reproduction) -> list[tuple[str, str]]:
+    """Return the cells without a record, with reasons; of a missing corpus its name only."""
+    paper, reasons = found.paper, dict[str, dict[str, None]]()
+    for cell in paper.cells:
+        if found.record(cell)[0] is None:
+            name, reason = cell.key, f"not run yet: attnaudit reproduce {paper.name}"
+            if cell.key in found.failed:
+                reason = found.failed[cell.key]
+            elif cell.corpus in paper.missing:
+                name, reason = cell.corpus, paper.missing[cell.corpus]
+            reasons.setdefault(reason, {})[name] = None
+    return [(", ".join(names), reason) for reason, names in reasons.items()]
 
 
 def _filled(found: Reproduction, table: Table) -> Filled:
@@ -223,26 +225,31 @@ def _filled(found: Reproduction, table: Table) -> Filled:
         chosen = found.comparison(cell).filter(pl.col("statistic") != "std")
         theirs = {(row["measure"], _place(row)): row for row in chosen.to_dicts()}
         for group, own in _groups(table, record["summary"]):
-            model = [cell.model or "–"] if with_model else []
-            labels = [cell.corpus, *model, *([_label(table, group)] if table.by else [])]
-            entries = []
-            for column, head in table.columns.items():
-                entries.append(entry := _entry(own, theirs, column, head, group))
+            labels = [cell.corpus]
+            if with_model:
+                labels.append(cell.model or "–")
+            if table.by:
+                labels.append(_label(table, group))
+            entries = [
+                _entry(own, theirs, column, head, group) for column, head in table.columns.items()
+            ]
+            for (column, head), entry in zip(table.columns.items(), entries, strict=True):
                 if entry.agreement == "farther":
-                    measure = (
-                        f"{column}_{group}" if table.by == "model" else column.partition("@")[0]
-                    )
+                    of_model = table.by == "model"
+                    measure = f"{column}_{group}" if of_model else column.partition("@")[0]
                     reason = found.paper.reason(cell, measure) or NO_REASON
                     far = ", ".join(part for part in (*labels, head) if part != "–")
                     reasons.setdefault(reason, []).append(f"○ {far}")
             labels[0] += f" ({scale})" if scale else ""
             rows.append(Row(labels, entries, record["commit"] or "–"))
-    by = {"delta_alpha": "Δα", "predicted": "texts"}.get(table.by, table.by)
-    model = ["variant" if table.by == "model" else "model"] if with_model else []
-    heads = ["corpus", *model, *([by] if by else []), *table.columns.values()]
+    heads = ["corpus"]
+    if with_model:
+        heads.append("variant" if table.by == "model" else "model")
+    if table.by:
+        heads.append({"delta_alpha": "Δα", "predicted": "texts"}.get(table.by, table.by))
     counted = tally(entry.agreement for row in rows for entry in row.entries)
     why = [("; ".join(numbers), reason) for reason, numbers in reasons.items()]
-    return Filled(table.title, heads, rows, counted, why)
+    return Filled(table.title, [*heads, *table.columns.values()], rows, counted, why)
 
 
 def _groups(table: Table, summary: Sequence[Record]) -> Iterator[tuple[str, dict[str, Record]]]:
@@ -284,30 +291,25 @@ def _entry(
     measure, _, bin_ = column.partition("@")
     place = f"{group}@{bin_}" if bin_ else group
     found = theirs.get((f"{measure}_{group}", ALL)) or theirs.get((measure, place))
-    shown = "" if found is None else f" ({_published(found, head)})"
+    percent = 100 if head.endswith(PERCENT) else 1
+
+    def number(value: float, form: str = "1f" if percent > 1 else "3f") -> str:
+        return f"{percent * value:.{form}}"
+
+    shown = ""
+    if found is not None:
+        values = (found[name] for name in ("paper", "rerun") if found[name] is not None)
+        texts = "; ".join(number(value, "3g") for value in values)
+        quoted = "" if found["where"] == "result files" else "°"
+        shown = f" ({'≈' if found['read_off'] else ''}{texts}{quoted})"
     if row is None or row["value"] is None:
         return Entry(f"–{shown}")
-    ends = ""
+    text = number(row["value"])
     if row["low"] is not None:
-        ends = f" [{_number(row['low'], head)}, {_number(row['high'], head)}]"
-    text = f"{_number(row['value'], head)}{ends}"
+        text += f" [{number(row['low'])}, {number(row['high'])}]"
     if found is None or found["agreement"] == "unknown":
         return Entry(text)
     return Entry(f"{text}{shown}", found["agreement"])
-
-
-def _published(row: Record, head: str) -> str:
-    """Write one published value, or those of the paper and of the re-run."""
-    values = (row[name] for name in ("paper", "rerun") if row[name] is not None)
-    texts = "; ".join(_number(value, head, "3g") for value in values)
-    quoted = "" if row["where"] == "result files" else "°"
-    return f"{'≈' if row['read_off'] else ''}{texts}{quoted}"
-
-
-def _number(value: float, head: str, form: str = "") -> str:
-    if head.endswith(PERCENT):
-        return f"{100 * value:.{form or '1f'}}"
-    return f"{value:.{form or '3f'}}"
 
 
 def _markdown(found: Reproduction, content: Mapping[str, Any]) -> str:

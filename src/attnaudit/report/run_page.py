@@ -26,22 +26,28 @@ from attnaudit.report.sections.instances import (
 )
 from attnaudit.report.sections.numbers import numbers_section, summary_tables
 from attnaudit.report.sections.playground import READ, epsilon_of, playground_section
-from attnaudit.report.sections.power import power_section
 from attnaudit.report.sections.provenance import citations, left_out, provenance_sections
 from attnaudit.report.words import row_of_heads
-from attnaudit.results.record import RunRecord, read_record
-from attnaudit.results.summary import ROW, SummaryRows
+from attnaudit.results.record import read_record
+from attnaudit.results.summary import ROW
 from attnaudit.trace import Trace
 
 
 def write_report(
     folder: str | Path, trace: Trace | str | Path | None = None, page: Path | None = None
 ) -> Path:
-    """Write the page of a run directory, or of a folder of results, by default its ``report.html``, and return its path.
+    """Write the page of a run directory, or of a folder of results, and return it.
 
-    Reads ``results/*.parquet``, ``summary.json``, and ``spec.json`` where there is one. ``trace`` is the trace of these results, by
-    default the folder's own; without any the page has no heatmaps and no list of instances, and says so. Raises RunError, TraceError,
-    and InputError where trace and results name different instances.
+    Args:
+        folder: It has ``results/*.parquet``, ``summary.json``, and ``spec.json`` if it is a run.
+        trace: The trace of these results, by default the folder's own; without any the page has
+            no heatmaps and no list of instances, and says so.
+        page: Where to write it instead of ``report.html``.
+
+    Raises:
+        RunError: A file of the folder is damaged.
+        TraceError: The trace is.
+        InputError: Trace and results name different instances.
     """
     folder = Path(folder)
     if trace is None and (folder / "trace").exists():
@@ -51,23 +57,32 @@ def write_report(
     card = verdict(record.summary, about)
     of_instances: tuple[Section | None, ...] = (Section("no_trace"),)
     if trace is not None:
-        first, seen = (
-            trace if isinstance(trace, Trace) else Trace.first(trace),
-            overview(trace, record.sample),
-        )
+        first = trace if isinstance(trace, Trace) else Trace.first(trace)
+        seen = overview(trace, record.sample)
         check_same_instances(seen, rows)
+
+        def read(picks: Int64[np.ndarray, " k"]) -> tuple[Trace, pl.DataFrame]:
+            """Read rows with their readout, and what experiments found of them."""
+            return rows_shown(trace, picks, READ), record.rows(picks)
+
         heatmaps, instances, chosen = instance_sections(trace, seen, rows, record, card.unit)
-        shown = _read_out(trace, record, chosen.pictured)
-        listed = _read_out(trace, record, chosen.only_listed) if len(chosen.only_listed) else None
-        played = playground_section(*shown, epsilon_of(about, first.task), card.unit, listed)
+        listed = read(chosen.only_listed) if len(chosen.only_listed) else None
+        epsilon = epsilon_of(about, first.task)
+        played = playground_section(*read(chosen.pictured), epsilon, card.unit, listed)
         of_instances = (heatmaps, played, instances)
     missing, heads = left_out(record, first), card.audited
     lead = (
-        f"Means over {card.unit}s, or shares, with 95 % intervals over {card.drawn}; s.d. is the spread over {card.unit}s."
-        f"{f' A row is {row_of_heads(heads)}.' if heads is not None and card.unit == ROW else ''}"
+        f"Means over {card.unit}s, or shares, with 95 % intervals over {card.drawn}; s.d. is the "
+        f"spread over {card.unit}s."
     )
+    if heads is not None and card.unit == ROW:
+        lead += f" A row is {row_of_heads(heads)}."
     if record.sample is not None:
-        lead += f" Figures show a random sample of {count(len(record.sample), card.unit)} of {thousands(record.height)}."
+        sample = count(len(record.sample), card.unit)
+        lead += f" Figures show a random sample of {sample} of {thousands(record.height)}."
+    subtitle = card.subtitle
+    if about.of_sentences:
+        subtitle += " The model attends to sentences: each is a token of this page."
     figures, legend = draw_figures(rows, about.class_names, card.unit)
     sections = [
         card_section(card, missing),
@@ -76,22 +91,7 @@ def write_report(
         *of_instances,
         comparison_section(record),
         numbers_section(summary_tables(record.summary, card.unit, heads), lead),
-        power_section(card, record.documents(rows), SummaryRows.of(record.summary)),
         gate_section(about),
         *provenance_sections(about, citations(record.tables, about.corpus), missing),
     ]
-    of_sentences = (
-        " The model attends to sentences: each is a token of this page."
-        if about.of_sentences
-        else ""
-    )
-    return write_page(
-        page or folder / "report.html", sections, card.title, card.subtitle + of_sentences
-    )
-
-
-def _read_out(
-    trace: Trace | str | Path, record: RunRecord, picks: Int64[np.ndarray, " k"]
-) -> tuple[Trace, pl.DataFrame]:
-    """The rows ``picks`` with their readout, and what experiments found of them."""
-    return rows_shown(trace, picks, READ), record.rows(picks)
+    return write_page(page or folder / "report.html", sections, card.title, subtitle)

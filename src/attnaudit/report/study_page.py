@@ -14,8 +14,6 @@ from attnaudit.report.card import VerdictCard, verdict
 from attnaudit.report.cards.card import CardRow, of_enough, without_conclusions
 from attnaudit.report.cards.skill import no_skill
 from attnaudit.report.cards.studies import STUDY_CARDS
-from attnaudit.report.cards.studies.dynamics import caveats
-from attnaudit.report.charts.studies import draw_study
 from attnaudit.report.models import figure_and_model, model_label, seeds_of_models
 from attnaudit.report.page import card_section, figures_section, write_page
 from attnaudit.report.sections.growth import growth_section
@@ -65,7 +63,7 @@ def write_study(
         page or folder / "report.html",
         [
             card_section(card),
-            figures_section([draw_study(one) for one in (first, *others)]),
+            figures_section([first, *others]),
             growth_section(table),
             numbers_section(study_tables(name, summary), _spread(name, table)),
             *provenance_sections(about, [study.paper.bibtex]),
@@ -150,7 +148,6 @@ def study_card(summary: pl.DataFrame, about: About) -> VerdictCard:
 def study_tables(name: str, summary: pl.DataFrame) -> list[SummaryTable]:
     """Lay out the whole summary of a study, with every row in one cell."""
     known = known_measures(name)
-    words = caveats(SummaryRows.of(summary)) if name == "dynamics" else {}
     # By title: cells by row, its label, and column; and labels of measures.
     cells: dict[str, dict[tuple[str, str], dict[str, SummaryCell]]] = {}
     labels: dict[str, dict[str, str]] = {}
@@ -158,10 +155,10 @@ def study_tables(name: str, summary: pl.DataFrame) -> list[SummaryTable]:
         figure, model = row["measure"], ""
         if EVERY_STUDY[name].layout == "models":
             figure, model = figure_and_model(figure, known)
-        label = label_of([*known, *OF_BASE], figure) + words.get(figure, "")
-        title, key, line, column = _place(name, row, figure, model, label)
-        cells.setdefault(title, {}).setdefault((key, line), {})[column] = summary_cell(row)
-        labels.setdefault(title, {})[figure] = column if key != figure else line
+        label = label_of([*known, *OF_BASE], figure)
+        title, line, column = _place(name, row["group"], (figure, label), model)
+        cells.setdefault(title, {}).setdefault(line, {})[column] = summary_cell(row)
+        labels.setdefault(title, {})[figure] = line[1] if line[0] == figure else column
     tables = []
     for title, lines in cells.items():
         found = dict.fromkeys(column for line in lines.values() for column in line)
@@ -174,26 +171,25 @@ def study_tables(name: str, summary: pl.DataFrame) -> list[SummaryTable]:
 
 
 def _place(
-    name: str, row: Mapping[str, Any], figure: str, model: str, label: str
-) -> tuple[str, str, str, str]:
+    name: str, group: str, measure: tuple[str, str], model: str
+) -> tuple[str, tuple[str, str], str]:
     """Return the title of a row's table, the name and label of its line, and its column."""
-    group, layout = row["group"], EVERY_STUDY[name].layout
+    layout, (figure, label) = EVERY_STUDY[name].layout, measure
     if figure.startswith(BASE):
-        return BASE_MODELS, figure, label, group_label(group)
+        return BASE_MODELS, measure, group_label(group)
     if layout == "groups":
         column = group_label(group).replace("max_alpha:", "largest weight ")
-        return "medians over seeds", figure, label, column
+        return "medians over seeds", measure, column
+    if model:
+        return f"{name}: every model", (model, model_label(model)), label
     if layout == "models":
-        if model:
-            return f"{name}: every model", model, model_label(model), label
-        return "robustness", figure, label, "of what there could be"
+        return "robustness", measure, "of what there could be"
     if group == "all":
-        title, column = "finished models, and the timing", "all of test; timing on the probe"
-        return title, figure, label, column
+        return "finished models, and the timing", measure, "all of test; timing on the probe"
     titles = {"agreement": "agreement at each step", "tau": "Kendall's τ at each step"}
     title = titles.get(figure.partition("_")[0], "accuracy, entropy and chance at each step")
-    column = label.removeprefix("agreement, ").removeprefix("τ, ")
-    return title, group, f"after {group.removeprefix(STEP)} steps", column
+    line = group, f"after {group.removeprefix(STEP)} steps"
+    return title, line, label.removeprefix("agreement, ").removeprefix("τ, ")
 
 
 def _spread(name: str, table: pl.DataFrame) -> str:

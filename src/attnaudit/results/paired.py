@@ -21,16 +21,10 @@ from attnaudit.trace import ROW_KEYS
 TEXT = ("tokens", "question")
 MOST = 10  # instances shown
 FEW = 0.5  # a note warns if fewer rows than this share of the smaller run are shared
-SAME_SPLIT = (
-    "to split a file of your own in the same way for every seed, run both with the same "
-    "--set corpus.seed=NUMBER"
+SAME_TEXTS = (
+    "run both with the same corpus settings: seed (the split of a file of your own), max_tokens, "
+    "tokenizer, lowercase and digits"
 )
-SAME_READING = (
-    "texts are read in different ways (case, digits, tokenizer): read both alike, files of your "
-    "own with the same settings corpus.tokenizer, lowercase and digits"
-)
-SAME_LENGTH = "texts are cut at other lengths: run both with the same corpus.max_tokens"
-_MASKED = "qqq"  # a masked word with a digit, as in the corpora of Jain & Wallace 2019
 B = "_b"  # suffix of the second run's columns in the table of instances
 HIGHER, LOWER, NOT_SHOWN = "b is higher", "b is lower", "no difference shown"
 TOO_FEW, WITHHELD = "too few instances", "withheld"
@@ -130,7 +124,7 @@ def pair(a: MeasuredRun, b: MeasuredRun) -> PairedRuns:
             f"no instance in common: of {a.rows.height} and {b.rows.height} rows, {changed} have "
             "the same id, and those another text"
         )
-        raise InputError("compare", both, got, "runs on the same texts", _advice(joined))
+        raise InputError("compare", both, got, "runs on the same texts", SAME_TEXTS)
     if not a.measures.keys() & b.measures.keys():
         expected = "results of the same experiments"
         raise InputError("compare", both, "no measure in common", expected, "audit both again")
@@ -141,7 +135,7 @@ def pair(a: MeasuredRun, b: MeasuredRun) -> PairedRuns:
         _differences(a, b, shared),
         instances.sort("jsd", descending=True, maintain_order=True),
         changed,
-        tuple(_notes(a, b, shared.height, _advice(joined))),
+        tuple(_notes(a, b, shared.height)),
     )
 
 
@@ -198,39 +192,9 @@ def _divergence(shared: pl.DataFrame) -> Float[np.ndarray, " n"]:
     return np.maximum(one.with_values(jsd_terms(*weights)).sum(), 0.0)
 
 
-def _advice(joined: pl.DataFrame) -> str:
-    """Advise how to make more texts with the same keys agree."""
-    # Each explanation must hold for most texts that differ. Texts that begin alike were cut at
-    # different lengths; texts that only differ in case, digits and spaces were read differently.
-    # Only the length of the shorter text is compared, because two tokenizers that cut at the same
-    # number of tokens end at different words.
-    one, other = (pl.col("tokens" + suffix) for suffix in ("", B))
-    shorter = pl.min_horizontal(one.list.len(), other.list.len())
-    written = [tokens.list.join(" ").str.to_lowercase() for tokens in (one, other)]
-    # Tokenizers change spaces, not letters, but words with digits may be masked.
-    joined_up = [text.str.replace_all(r"\s", "") for text in written]
-    masked = [
-        text.str.replace_all(r"\S*\d\S*", _MASKED).str.replace_all(r"[^\p{L}]", "")
-        for text in written
-    ]
-    is_masked = written[0].str.contains(_MASKED) | written[1].str.contains(_MASKED)
-    changed = joined.filter(one.ne_missing(other)).select(
-        cut=one.list.head(shorter) == other.list.head(shorter),
-        read=_begin_alike(*joined_up) | (_begin_alike(*masked) & is_masked),
-    )
-    for advice, name in ((SAME_LENGTH, "cut"), (SAME_READING, "read")):
-        if 2 * changed[name].sum() > changed.height:
-            return advice
-    return SAME_SPLIT
-
-
-def _begin_alike(one: pl.Expr, other: pl.Expr) -> pl.Expr:
-    return one.str.starts_with(other) | other.str.starts_with(one)
-
-
-def _notes(a: MeasuredRun, b: MeasuredRun, shared: int, advice: str) -> Iterator[str]:
+def _notes(a: MeasuredRun, b: MeasuredRun, shared: int) -> Iterator[str]:
     if shared < FEW * min(a.rows.height, b.rows.height):
-        yield f"few rows in common: {shared} of {a.rows.height} and {b.rows.height}; {advice}"
+        yield f"few rows in common: {shared} of {a.rows.height} and {b.rows.height}; {SAME_TEXTS}"
     for run in (a, b):
         if run.notice:
             yield f"{run.name}: {run.notice}"

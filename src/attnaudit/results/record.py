@@ -17,7 +17,7 @@ from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json, read_with_digest
 from attnaudit.results import SUMMARY_SCHEMA, read_table
 from attnaudit.results.about import About
-from attnaudit.results.groups import LARGE, pieces_of, text_number
+from attnaudit.results.groups import LARGE, pieces_of
 from attnaudit.trace import ROW_KEYS, Trace, trace_metadata
 
 
@@ -51,14 +51,6 @@ class RunRecord:
             return None
         draw = np.random.default_rng([self.about.seed or 0, crc32(b"sample of rows")]).random(LARGE)
         return ((np.arange(LARGE) + draw) * (self.height / LARGE)).astype(np.int64)
-
-    def documents(self, rows: pl.DataFrame) -> int:
-        """Return the number of texts of the run, given its rows as `columns` returns them."""
-        if self.sample is None:
-            return rows.select(text_number(rows.columns)).to_series().n_unique()
-        # A sample may miss texts; the summary has counted them.
-        texts = self.summary["texts"].max()
-        return texts if isinstance(texts, int) else self.height
 
     def columns(self, names: Collection[str]) -> pl.DataFrame:
         """Read keys, predicted class and chosen columns of the rows of `sample`.

@@ -11,7 +11,8 @@ import polars as pl
 from attnaudit.core.numbers import count
 from attnaudit.experiments.agreement import AND
 from attnaudit.report.cards.card import Axis, Card, CardRow, card_row
-from attnaudit.report.charts.specs import PairMatrix, StudyFigure, StudyPanel
+from attnaudit.report.charts.studies import pair_matrix_chart
+from attnaudit.report.charts.svg import Figure, drawn
 from attnaudit.report.words import figure, with_interval
 from attnaudit.results.about import About
 from attnaudit.results.measures import SCORES
@@ -45,22 +46,22 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     )
 
 
-def summary_figures(rows: SummaryRows) -> Iterator[StudyFigure]:
+def summary_figures(rows: SummaryRows) -> Iterator[Figure]:
     """Draw a matrix of measures for each kind of agreement."""
     if not _names(rows):
         return
     kinds = {"tau": "Kendall τ", "precision": "Share of the top quarter in common"}
     panels = tuple(
-        StudyPanel(
+        drawn(
             title,
-            PairMatrix(_matrix(rows, kind)),
+            pair_matrix_chart(_matrix(rows, kind)),
             f"agreement-{kind}",
             f"{title} of every two measures of importance",
         )
         for kind, title in kinds.items()
     )
     chance = figure(rows.value("agreement", "precision_by_chance"))
-    yield StudyFigure("agreement", QUESTION, _CAPTION.format(chance=chance), panels)
+    yield Figure("agreement", QUESTION, _CAPTION.format(chance=chance), panels)
 
 
 def _names(rows: SummaryRows) -> list[str]:

@@ -10,8 +10,9 @@ import polars as pl
 
 from attnaudit.core.numbers import count
 from attnaudit.experiments.verdict import FEW, NEITHER, Finding
-from attnaudit.report.charts.specs import FigureSpec, StudyFigure
-from attnaudit.report.words import figure, interval
+from attnaudit.report.charts.specs import FigureSpec
+from attnaudit.report.charts.svg import Figure
+from attnaudit.report.words import amount, interval
 from attnaudit.results.about import About
 from attnaudit.results.summary import SummaryRows
 from attnaudit.stats.inference import FEWEST
@@ -129,7 +130,8 @@ def card_row(
     return CardRow(
         question,
         measure,
-        figure(value, axis.places),
+        # A number that is not 0 is not shown as 0, which may say the opposite.
+        amount(value, axis.places).replace("less than", "<"),
         interval(row, axis.places),
         yardstick,
         sentence,
@@ -168,8 +170,8 @@ def without_conclusions(rows: Iterable[CardRow]) -> list[CardRow]:
 
 
 Rows = Callable[[SummaryRows, About], Iterable[CardRow]]
-SummaryFigures = Callable[[SummaryRows], Iterable[StudyFigure]]
-StudyFigures = Callable[[pl.DataFrame, pl.DataFrame], Iterable[StudyFigure]]
+SummaryFigures = Callable[[SummaryRows], Iterable[Figure]]
+StudyFigures = Callable[[pl.DataFrame, pl.DataFrame], Iterable[Figure]]
 
 
 class Card(NamedTuple):

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 
 from attnaudit.experiments.verdict import AGAINST, LOW, POLICY, comprehensiveness, decide
 from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
-from attnaudit.report.cards.wording import across, kept_words, of_head, undecided
+from attnaudit.report.cards.wording import of_head
 from attnaudit.report.words import amount, percent, with_interval
 from attnaudit.results.about import About
 from attnaudit.results.summary import SummaryRows
 
 QUESTION = "Are the most attended tokens needed for the prediction, and enough for it?"
 _NAME = "comprehensiveness"
-_PLACE = f"normalised_{_NAME}_attention"
 
 
 def _moves(fall: float) -> str:
@@ -25,7 +24,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     row, chance = (rows.get(_NAME, f"{_NAME}_{name}") for name in ("attention", "random"))
     if row is None or chance is None:
         return
-    place, finding = rows.value(_NAME, _PLACE), comprehensiveness(rows)
+    place, finding = rows.value(_NAME, f"normalised_{_NAME}_attention"), comprehensiveness(rows)
     possible = ""
     if place is not None:
         possible = (
@@ -43,11 +42,6 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
             f" Below {POLICY.matters:g}, a limit chosen for this card, tokens are not said to be "
             "needed."
         )
-    if finding is not None:
-        unknown = f"whether the fall is {POLICY.matters:g} or more"
-        if finding.measure == _PLACE:
-            unknown = f"whether attention reaches {percent(POLICY.nearly)}"
-        limit += undecided(finding, unknown)
     sentence = (
         f"With the weights{of_head(rows)} of the most attended tokens (the top 1 to 50 %) set to 0 "
         f"and the others rescaled, the probability of the predicted class {_moves(row['value'])} "
@@ -62,7 +56,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         "fall without the most attended tokens",
         row,
         f"random tokens {with_interval(chance, 3)}",
-        sentence + across(rows, _NAME, f"{_NAME}_attention", "Mean fall", 3) + kept_words(rows),
+        sentence,
         axis=Axis(
             mark=float(chance["value"]),
             ends=(-1.0, 1.0) if round(row["value"], 3) < 0 else (0.0, 1.0),

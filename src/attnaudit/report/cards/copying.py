@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,8 @@ from attnaudit.copying.study import (
 from attnaudit.core.numbers import count
 from attnaudit.experiments.verdict import AGAINST, FOR, decide
 from attnaudit.report.cards.card import Axis, CardRow, Claim, card_row
-from attnaudit.report.charts.specs import FirstSteps, Matrix, SeedLines, StudyFigure, StudyPanel
+from attnaudit.report.charts.copying import DARKEST, matrix_chart, order_chart, seeds_chart
+from attnaudit.report.charts.svg import Figure, Panel, drawn
 from attnaudit.report.words import figure, interval, percent
 from attnaudit.results.summary import SummaryRows
 from attnaudit.stats.agreement import TOP, chance_agreement
@@ -43,6 +45,8 @@ GROUPS = {
     "succeeded": "seeds that succeeded",
     "failed": "seeds that did not succeed",
 }
+# Settings that change neither the task nor the model.
+_OF_NO_MODEL = ("seed", "seeds", "every", "probe", "test", "precision", "pretraining_kind")
 SPREAD = (
     "Shares of seeds with 95 % Wilson intervals; medians over seeds with distribution-free 95 % "
     "intervals, which fewer than six seeds do not have."
@@ -154,40 +158,14 @@ def _range(row: Row) -> str:
 
 
 def _published(study: Copying) -> str:
-    """Say what the paper found, and which settings of task and model differ from it."""
-    pairs = zip(_settings(Copying(study.kind)), _settings(study), strict=True)
-    other = [pair for pair in pairs if pair[0] != pair[1]]
-    if not other:
-        return _PAPER[study.kind]
-    theirs, ours = (", ".join(filter(None, part)) for part in zip(*other, strict=True))
-    return f"{_PAPER[study.kind]}{f', with {theirs}' if theirs else ''}; here {ours}"
-
-
-def _settings(study: Copying) -> list[str]:
-    """Describe the settings of the paper, and those of a study that differ from the default."""
-    known = (
-        (study.length, "position"),
-        (study.sequences.symbols, "symbol"),
-        (study.steps, "step"),
-        (study.heads, "head"),
+    """Say what the paper found, and which settings of task and model differ from its own."""
+    theirs = asdict(Copying(study.kind))
+    other = ", ".join(
+        f"{name} {value}, not {theirs[name]}"
+        for name, value in asdict(study).items()
+        if name not in _OF_NO_MODEL and value != theirs[name]
     )
-    others = {
-        "hidden": f"states of width {study.hidden}",
-        "embedding": f"embeddings of width {study.embedding}",
-        "embedding_scale": f"embeddings of scale {study.embedding_scale:g}",
-        "batch": f"batches of {study.batch}",
-        "learning_rate": f"learning rate {study.learning_rate:g}",
-        "pretraining": f"{count(study.pretraining, 'step')} of uniform attention before",
-    }
-    return [
-        PRESETS[study.preset].words,
-        *(count(number, noun) for number, noun in known),
-        f"a {_encoder(study)}",
-        *(
-            "" if getattr(study, name) == getattr(Copying, name) else words
-            for name, words in others.items()
-        ),
-    ]
+    return _PAPER[study.kind] + (f"; here {other}" if other else "")
 
 
 def _first(rows: SummaryRows, row: Row, other: Row, study: Copying) -> CardRow:
@@ -246,7 +224,7 @@ def _at(attended: float) -> str:
 
 def figures(
     curves: pl.DataFrame, final: pl.DataFrame, attention: pl.DataFrame, study: Copying
-) -> Iterator[StudyFigure]:
+) -> Iterator[Figure]:
     """Draw what every seed learns, what comes first, and where attention looks."""
     by_outcome = outcomes(final)
     yield _curves(curves, by_outcome, study)
@@ -254,7 +232,7 @@ def figures(
     yield _matrices(by_outcome, attention)
 
 
-def _curves(curves: pl.DataFrame, final: pl.DataFrame, study: Copying) -> StudyFigure:
+def _curves(curves: pl.DataFrame, final: pl.DataFrame, study: Copying) -> Figure:
     """Draw three accuracies of every seed, and agreement, over the steps with attention free."""
     free = curves.filter(pl.col("stage") == pl.col("stage").max()).join(
         final.select("seed", "outcome"), on="seed", maintain_order="left"
@@ -274,18 +252,18 @@ def _curves(curves: pl.DataFrame, final: pl.DataFrame, study: Copying) -> StudyF
         "by output relevance, wherever these are."
     )
     panels = tuple(
-        StudyPanel(
+        drawn(
             title.capitalize(),
-            SeedLines(free.select("seed", "step", "outcome", value=name)),
+            seeds_chart(free.select("seed", "step", "outcome", value=name)),
             f"copying-{name}",
             f"{title} of every seed over the steps of training",
         )
         for name, title in titles.items()
     )
-    return StudyFigure("curves", "What every seed learns", caption, panels)
+    return Figure("curves", "What every seed learns", caption, panels)
 
 
-def _order(curves: pl.DataFrame, final: pl.DataFrame) -> StudyFigure:
+def _order(curves: pl.DataFrame, final: pl.DataFrame) -> Figure:
     """Draw when relevance and attention were first right, seed by seed."""
     steps = passing(curves).join(final.select("seed", "outcome"), on="seed", maintain_order="left")
     some = steps.filter(
@@ -298,12 +276,13 @@ def _order(curves: pl.DataFrame, final: pl.DataFrame) -> StudyFigure:
         "which neither got there have no line."
     )
     label = "First step at which relevance and attention were right more often than not, by seed"
-    chart = "In no seed did either get there." if some.is_empty() else FirstSteps(some)
-    panel = StudyPanel("", chart, "copying-order", label)
-    return StudyFigure("order", "What comes first", caption, (panel,))
+    panel = Panel("", note="In no seed did either get there.")
+    if some.height:
+        panel = drawn("", order_chart(some), "copying-order", label)
+    return Figure("order", "What comes first", caption, (panel,))
 
 
-def _matrices(final: pl.DataFrame, attention: pl.DataFrame) -> StudyFigure:
+def _matrices(final: pl.DataFrame, attention: pl.DataFrame) -> Figure:
     """Draw attention of the median seed of each outcome on one test sequence."""
     parts = {
         outcome: final.filter(outcome=outcome).sort("token", "seed")
@@ -316,15 +295,15 @@ def _matrices(final: pl.DataFrame, attention: pl.DataFrame) -> StudyFigure:
     )
     caption = (
         "Attention on one test sequence, mean over heads, of the seed with the median token "
-        f"accuracy of each outcome; weights of {Matrix.full} and more are darkest. On the diagonal "
+        f"accuracy of each outcome; weights of {DARKEST} and more are darkest. On the diagonal "
         "each symbol is written from where it stands; states after it may know it too, and where "
         "the encoder reads from both ends states before it. In the titles, the median position of "
         "the largest weight over all test sequences."
     )
-    return StudyFigure("alpha", "Where attention looks", caption, panels)
+    return Figure("alpha", "Where attention looks", caption, panels)
 
 
-def _matrix(outcome: str, chosen: Row, attention: pl.DataFrame) -> StudyPanel:
+def _matrix(outcome: str, chosen: Row, attention: pl.DataFrame) -> Panel:
     weights = np.array(attention.filter(seed=chosen["seed"]).sort("target")["alpha"].to_list())
     scores = (
         f"{chosen['seed']}; token accuracy {figure(chosen['token'])}; attention accuracy "
@@ -334,4 +313,4 @@ def _matrix(outcome: str, chosen: Row, attention: pl.DataFrame) -> StudyPanel:
         scores += f"; median position {_at(chosen['attended'])}"
     title = f"One of the {GROUPS[outcome]} ({scores})"
     label = f"Attention of a seed that {outcome}"
-    return StudyPanel(title, Matrix(weights), f"copying-alpha-{outcome}", label)
+    return drawn(title, matrix_chart(weights), f"copying-alpha-{outcome}", label)

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from attnaudit.core.numbers import count
 from attnaudit.experiments.verdict import FOR, agreement
 from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
-from attnaudit.report.cards.wording import across, undecided
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
 from attnaudit.report.words import degree, figure, with_interval
 from attnaudit.results.about import About
@@ -39,13 +38,6 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         if row["undefined"]:
             excluded = count(row["undefined"], rows.unit)
             sentence += f" τ is undefined for {excluded}, excluded here."
-        sentence += across(rows, _NAME, f"tau_{name}", "τ")
-        attention, itself = rows.value("seeds", "tau_alpha"), rows.value("seeds", f"tau_{name}")
-        if attention is not None and itself is not None:
-            sentence += (
-                f" Between training seeds, attention agrees with itself at τ {figure(attention)}, "
-                f"{words} at τ {figure(itself)}."
-            )
         known, mark = "no gradient–LOO τ is defined", None
         if reference is not None:
             known, mark = f"gradient–LOO τ {with_interval(reference)}", float(reference["value"])
@@ -87,7 +79,6 @@ def _agreement(rows: SummaryRows, name: str, words: str, verb: str) -> tuple[str
     said = (
         f"Attention agrees with {words} {share} the two importance measures agree with each other."
     )
-    said += undecided(finding, "whether it agrees as well as they do")
     better = finding is not None and finding.side == FOR
     general = "nearly as well as or better than" if better else "less well than"
     return said, Claim(finding, _compared(words, share), _compared(words, general))

@@ -11,7 +11,7 @@ from attnaudit.core.numbers import count
 from attnaudit.experiments.erasure.curves import COLUMNS, MINIMUM, flip_curves
 from attnaudit.experiments.verdict import AGAINST, POLICY, removal
 from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
-from attnaudit.report.cards.wording import across, kept_words, of_head, undecided
+from attnaudit.report.cards.wording import of_head
 from attnaudit.report.charts.specs import Crosstab, Curves, FigureSpec, Scale, Scatter
 from attnaudit.report.words import figure, percent, with_interval
 from attnaudit.results.about import About
@@ -46,9 +46,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         "area under the flip curve, by attention",
         row,
         compared or "–",
-        _sentence(row, absent, rows)
-        + across(rows, "erasure", "area_attention", "Mean area")
-        + kept_words(rows),
+        _sentence(row, absent, rows),
         axis=Axis(mark=None if least is None else float(least["value"])),
         claim=_claim(rows),
     )
@@ -99,7 +97,7 @@ def _sentence(row: Mapping[str, Any], absent: Mapping[str, Any], rows: SummaryRo
             f" No conclusion: it is not shown that {percent(POLICY.flips)} of predictions, or "
             "more, can flip at all."
         )
-    return text + undecided(finding, f"whether the gain is {percent(POLICY.nearly)} or more")
+    return text
 
 
 def _removal_caption(rows: pl.DataFrame) -> str:

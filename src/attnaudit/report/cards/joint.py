@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attnaudit.experiments.verdict import FOR, POLICY, all_heads
+from attnaudit.experiments.verdict import FOR, all_heads
 from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
-from attnaudit.report.cards.wording import heads, undecided
+from attnaudit.report.cards.wording import heads
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
 from attnaudit.report.words import figure, percent, with_interval
 from attnaudit.results.about import About
@@ -41,7 +41,6 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         f"Uniform weights in {layer} at once change the output by {figure(row['value'], 3)} on "
         "average; the worst weights that were tried, by "
         f"{with_interval(most, 3)}, and flip {percent(flips['value'])} of the decisions."
-        f"{undecided(finding, f'whether the change is {POLICY.matters:g} or more')}"
         f"{_by_layer(rows)}",
         axis=Axis(mark=float(most["value"]), places=3),
         claim=Claim(finding, f"uniform weights in {layer} change its output {changes}"),

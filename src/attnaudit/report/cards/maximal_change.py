@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
-import polars as pl
+from collections.abc import Iterator
 
 from attnaudit.experiments.maximal_change.experiment import PROVEN_GAP
 from attnaudit.experiments.verdict import AGAINST, largest_change
 from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
-from attnaudit.report.cards.wording import across, heads, kept_words, of_head
-from attnaudit.report.charts.specs import FigureSpec, Histogram, Marker, Scale
+from attnaudit.report.cards.wording import heads, of_head
+from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale, upper_bound
 from attnaudit.report.words import figure, name_head, percent, with_interval
 from attnaudit.results.about import About
 from attnaudit.results.summary import SummaryRows
@@ -45,7 +43,6 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     if finding is not None and finding.side == AGAINST:
         sentence += " So the weights matter little here, whatever they are."
     sentence += " A large change does not show that the model's own weights are right."
-    sentence += across(rows, _NAME, "max_delta_y", "Mean largest change", 3) + kept_words(rows)
     compared = "" if shuffled is None else f"shuffled weights {with_interval(shuffled, 3)}; "
     yield card_row(
         QUESTION,
@@ -73,19 +70,13 @@ def _by_head(rows: SummaryRows) -> str:
     )
 
 
-def _markers(rows: pl.DataFrame) -> Sequence[Marker]:
-    if "max_delta_y_upper" not in rows.columns:
-        return ()
-    upper = rows["max_delta_y_upper"].fill_nan(None).mean()
-    known = isinstance(upper, float)
-    return (Marker(upper, "mean upper bound", after=upper < 0.5),) if known else ()
-
-
 _CAPTION = (
     "Largest total variation distance between the output and the output under another attention, "
     "found by a search: all attention on one token, or a mixture of few. Where it is small, the "
     "weights cannot matter much to the output."
 )
-_CHART = Histogram("max_delta_y", Scale("largest Δŷ found"), markers=_markers)
+_CHART = Histogram(
+    "max_delta_y", Scale("largest Δŷ found"), markers=upper_bound("max_delta_y", PROVEN_GAP)
+)
 _FIGURE = FigureSpec("maximal-change", QUESTION, (_CHART,), _CAPTION, reads=("max_delta_y_upper",))
 CARD = Card(QUESTION, card_rows, (_FIGURE,))

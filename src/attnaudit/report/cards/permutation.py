@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from attnaudit.experiments.verdict import FOR, HIGH, LOW, POLICY, shuffling
 from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
-from attnaudit.report.cards.wording import across, kept_words, of_head, undecided
+from attnaudit.report.cards.wording import of_head
 from attnaudit.report.charts.specs import FigureSpec, Scale, Violins
-from attnaudit.report.words import amount, degree, figure, with_interval
+from attnaudit.report.words import amount, degree, figure
 from attnaudit.results.about import About
 from attnaudit.results.summary import SummaryRows
 
@@ -42,7 +42,6 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     change, limit = row["value"], POLICY.matters
     peak = rows.value("permutation", "max_alpha")
     words = rows.value("permutation", "median_delta_y_words")
-    retrained = rows.get("uniform", "difference_f1_uniform")
     meaning = _MEANINGS.get(finding.code, "")
     if finding.code == "flat":
         weights = "" if peak is None else f" (largest {figure(peak)} on average)"
@@ -53,13 +52,8 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         f"{degree(_CHANGES, change, 'changes strongly')} (mean change of probability "
         f"{figure(change, 3)}){meaning}."
     )
-    sentence += undecided(finding, f"whether the change is {limit:g} or more")
     if words is not None:
         sentence += f" Where special tokens keep their weights the change is {figure(words, 3)}."
-    sentence += across(rows, "permutation", "median_delta_y", "Mean change", 3)
-    if retrained is not None:
-        loss = with_interval(retrained)
-        sentence += f" Retrained with uniform attention, F1 changes by {loss}."
     large = finding.side == FOR
     changes = f"shuffling the weights{of_head(rows)} changes its output by"
     only = "" if large or change < 0.0005 else "only "
@@ -70,7 +64,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         "mean of the median Δŷ",
         row,
         f"{peaked}0: no change, 1: from one certain prediction to another",
-        sentence + kept_words(rows),
+        sentence,
         axis=Axis(places=3),
         claim=Claim(finding, f"{changes} {only}{amount(change, 3)}", general),
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from attnaudit.report.cards.card import Axis, Card, CardRow, card_row
-from attnaudit.report.cards.wording import across
 from attnaudit.report.words import figure, percent
 from attnaudit.results.about import About
 from attnaudit.results.summary import SummaryRows
@@ -51,7 +50,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
             measure,
             row,
             ", ".join(known) or "–",
-            f"{sentence}.{across(rows, _NAME, f'{kind}_attention', f'Mean {measure}')}",
+            f"{sentence}.",
             axis=Axis(mark=None if best is None else others[best]),
         )
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import polars as pl
-
 from attnaudit.core.numbers import thousands
 from attnaudit.experiments.verdict import FOR, ranges
 from attnaudit.report.cards.adversary import within_epsilon
 from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
-from attnaudit.report.cards.wording import across, kept_words, undecided
-from attnaudit.report.charts.specs import FigureSpec, Histogram, Marker, Scale, Violins
+from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale, Violins, upper_bound
 from attnaudit.report.words import figure, percent
 from attnaudit.results.about import About
 from attnaudit.results.summary import SummaryRows
@@ -39,8 +36,6 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     if row["undefined"]:
         total = thousands(row["n"] + row["undefined"])
         sentence += f" Computed for {thousands(row['n'])} of {total} instances."
-    sentence += undecided(finding, "whether the average token could have most of the attention")
-    sentence += across(rows, "ranges", "mean_possible", "Mean possible weight") + kept_words(rows)
     clause = "the average token could have most of the attention with nearly the same output"
     if finding is not None and finding.side == FOR:
         clause = (
@@ -64,15 +59,6 @@ def _between(low: float, high: float, text: Callable[[float], str]) -> str:
     return text(low) if text(low) == text(high) else f"{text(low)} to {text(high)}"
 
 
-def _markers(rows: pl.DataFrame) -> tuple[Marker, ...]:
-    found, upper = (
-        rows[name].fill_nan(None).mean() for name in ("mean_possible", "mean_possible_upper")
-    )
-    if not (isinstance(found, float) and isinstance(upper, float)) or upper - found < SEEN_GAP:
-        return ()
-    return (Marker(upper, "mean upper bound", after=upper < 0.5),)
-
-
 _CAPTION = (
     "How much of the attention a token could have with the output within ε, mean over the tokens "
     "of an instance. At 1 the output says nothing about the weights; the farther left, the more it "
@@ -80,7 +66,7 @@ _CAPTION = (
 )
 _AXIS = Scale("mean possible weight")
 _CHARTS = (
-    Histogram("mean_possible", _AXIS, markers=_markers),
+    Histogram("mean_possible", _AXIS, markers=upper_bound("mean_possible", SEEN_GAP)),
     Violins("mean_possible", _AXIS, "By the largest weight"),
 )
 _FIGURE = FigureSpec("ranges", QUESTION, _CHARTS, _CAPTION, reads=("mean_possible_upper",))

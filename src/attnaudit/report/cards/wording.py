@@ -16,16 +16,11 @@ APART = 0.1  # groups whose means differ by less, or within their intervals, are
 MOST_NAMED = 6  # of more groups only the lowest and the highest are named
 
 
-def undecided(finding: Finding | None, open_question: str) -> str:
-    """Say that there are not enough texts to tell, and how many would do; else nothing.
-
-    Args:
-        finding: What the figure decides.
-        open_question: What cannot be told: ``whether the change is 0.15 or more``.
-    """
+def undecided(finding: Finding | None) -> str:
+    """Say that there are not enough texts to tell, and how many would do; else nothing."""
     if finding is None or finding.code != UNCLEAR:
         return ""
-    unknown = f" Not enough texts to tell {open_question}"
+    unknown = " Not enough texts for a conclusion"
     if finding.needed is None:
         return f"{unknown}."
     # Two digits: widths of intervals are estimates themselves.
@@ -52,39 +47,34 @@ def kept_words(rows: SummaryRows) -> str:
     if covered is None:
         return ""
     return (
-        " The output here is the distribution over the few words that the trace keeps per row, "
-        f"which hold {percent(covered)} of the model's probability."
+        "Outputs are distributions over the few words that the trace keeps per row, which hold "
+        f"{percent(covered)} of the model's probability."
     )
 
 
-def across(rows: SummaryRows, experiment: str, measure: str, label: str, places: int = 2) -> str:
+def across(rows: SummaryRows, experiment: str, measure: str) -> str:
     """List the means of predicted classes and of heads that differ; else nothing.
 
     Args:
         rows: Summary rows.
         experiment: Experiment of the measure.
         measure: The measure.
-        label: Its name at the beginning of a sentence: ``Mean change``.
-        places: Decimal places.
     """
-    classes, of_heads = rows.classes(experiment, measure), rows.heads(experiment, measure)
-    by_class = [f"{name} {figure(row['value'], places)}" for name, row in _differing(classes)]
+    by_class = [f"{name} {mean}" for name, mean in _differing(rows.classes(experiment, measure))]
     by_head = [
-        f"{figure(row['value'], places)} ({name_head(head)})" for head, row in _differing(of_heads)
+        f"{mean} ({name_head(head)})" for head, mean in _differing(rows.heads(experiment, measure))
     ]
-    text = ""
+    text, some = "", f" of {FEWEST} {rows.counted}s or more"
     if by_class:
         ends = f"{by_class[0]} to {by_class[-1]}, with {len(by_class) - 2} between"
         shown = ", ".join(by_class) if len(by_class) <= MOST_NAMED else ends
-        some = f" of {FEWEST} {rows.counted}s or more" if len(by_class) < len(classes) else ""
-        text += f" {label} by predicted class{some}: {shown}."
+        text += f" By predicted class{some}: {shown}."
     if by_head:
-        some = f" of {FEWEST} {rows.counted}s or more" if len(by_head) < len(of_heads) else ""
-        text += f" {label} by head{some}: {by_head[0]} to {by_head[-1]}."
+        text += f" By head{some}: {by_head[0]} to {by_head[-1]}."
     return text
 
 
-def _differing(groups: Mapping[Any, dict[str, Any]]) -> Sequence[tuple[Any, dict[str, Any]]]:
+def _differing(groups: Mapping[Any, dict[str, Any]]) -> Sequence[tuple[Any, str]]:
     """Return the groups in ascending order if the ends differ, with intervals apart."""
     known = [
         (name, row)
@@ -97,4 +87,4 @@ def _differing(groups: Mapping[Any, dict[str, Any]]) -> Sequence[tuple[Any, dict
     # A mean over all describes no group if some lie apart; else the list would be noise.
     (_, least), (_, most) = known[0], known[-1]
     differ = most["value"] - least["value"] >= APART and most["low"] > least["high"]
-    return known if differ else []
+    return [(name, figure(row["value"])) for name, row in known] if differ else []

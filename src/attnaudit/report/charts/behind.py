@@ -1,8 +1,7 @@
 """The numbers behind a chart, as a table for those who cannot see it.
 
 They are what a drawing's marks encode, read from its specification. A histogram has a row for each
-bin. More rows than can be read are binned: points by the quartiles of y in intervals of x, lines by
-their values at equal steps of x.
+bin. More rows than can be read are summarised by their medians in intervals of x.
 """
 
 from __future__ import annotations
@@ -17,7 +16,8 @@ import polars as pl
 
 MOST = 100  # rows of one table
 BINS = 10  # of a table of more
-_CHANNELS = ("facet", "row", "column", "color", "shape", "detail", "x", "x2", "y", "y2", "text")
+_GROUPING = ("facet", "row", "column", "color", "shape", "detail")
+_CHANNELS = (*_GROUPING, "x", "x2", "y", "y2", "text")
 _NAMES = {
     "x": "value",
     "low": "lower end",
@@ -28,9 +28,9 @@ _NAMES = {
 }
 _STATISTICS = ("low", "high", "q25", "q50", "q75")  # named so whatever axis they are drawn on
 _COORDINATES = ("centre", "top", "bottom", "base")  # of the drawing, no numbers
-_SLACK = 1e-9  # of a step that is rounded
 
 Rows = Sequence[Mapping[str, Any]]
+Layer = tuple[str, str, Mapping[str, Any]]
 
 
 def tables_behind(spec: Mapping[str, Any]) -> str:
@@ -38,32 +38,43 @@ def tables_behind(spec: Mapping[str, Any]) -> str:
 
     Areas alone, as of densities, have none: the quartiles that are drawn with them have.
     """
-    datasets = spec.get("datasets", {}).items()
-    tables = "".join(_behind(list(_layers(spec, name)), rows) for name, rows in datasets if rows)
+    layers = list(_layers(spec, ""))
+    tables = "".join(
+        _behind([layer for layer in layers if layer[0] == name], rows)
+        for name, rows in spec.get("datasets", {}).items()
+        if rows
+    )
     summary = "<summary>Numbers of this chart</summary>"
     return f'<details class="behind">{summary}{tables}</details>' if tables else ""
 
 
-def _layers(
-    spec: Mapping[str, Any], dataset: str, inherited: str = ""
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the mark and the encoding of each layer that draws ``dataset``."""
-    data = spec.get("data")
-    own = data.get("name", "") if isinstance(data, Mapping) else inherited
-    if own == dataset:
-        mark = spec.get("mark", "")
-        yield mark.get("type", "") if isinstance(mark, Mapping) else mark, spec.get("encoding", {})
-        if isinstance(spec.get("facet"), Mapping):
-            yield "", {"facet": spec["facet"]}
-    parts = [
-        part for key in ("layer", "hconcat", "vconcat", "concat") for part in spec.get(key, ())
-    ]
-    for part in [*parts, *([spec["spec"]] if isinstance(spec.get("spec"), Mapping) else [])]:
-        yield from _layers(part, dataset, own)
+def _layers(spec: Mapping[str, Any], dataset: str) -> Iterator[Layer]:
+    """Yield the name of the data, the mark and the encoding of each layer."""
+    dataset = (spec.get("data") or {}).get("name", dataset)
+    mark, facet = spec.get("mark", ""), spec.get("facet")
+    yield dataset, mark["type"] if isinstance(mark, Mapping) else mark, spec.get("encoding", {})
+    if isinstance(facet, Mapping):
+        yield dataset, "", {"facet": facet}
+    parts = [spec["spec"]] if "spec" in spec else []
+    for key in ("layer", "hconcat", "vconcat", "concat"):
+        parts += spec.get(key, ())
+    for part in parts:
+        yield from _layers(part, dataset)
 
 
-def _behind(layers: Sequence[tuple[str, Mapping[str, Any]]], rows: Rows) -> str:
-    fields, marks = _fields([encoding for _, encoding in layers]), {mark for mark, _ in layers}
+def _behind(layers: Sequence[Layer], rows: Rows) -> str:
+    fields: dict[str, str] = {}
+    places: dict[str, str] = {}  # the channel of each field
+    for channel in _CHANNELS:
+        for _, _, encoding in layers:
+            part = encoding.get(channel)
+            field = part.get("field") if isinstance(part, Mapping) else None
+            if field and field not in _COORDINATES:
+                title = "" if field in _STATISTICS else (part or {}).get("title") or ""
+                fields[field] = fields.get(field) or title
+                places.setdefault(field, channel)
+    for field in fields:
+        fields[field] = fields[field] or _NAMES.get(field, field.replace("_", " "))
     if len(fields) == 1 and fields.keys() <= {"x", "y"}:  # a line across the chart
         return ""
     if "right" in rows[0]:
@@ -71,49 +82,30 @@ def _behind(layers: Sequence[tuple[str, Mapping[str, Any]]], rows: Rows) -> str:
     if len(rows) <= MOST:
         return _table(rows, fields)
     frame = pl.DataFrame(rows, infer_schema_length=None)
-    groups = [field for field in fields if not frame[field].dtype.is_numeric()]
-    if "x" not in fields or "x" in groups:
+    groups = [field for field, channel in places.items() if channel in _GROUPING]
+    x = next((field for field, channel in places.items() if channel == "x"), None)
+    drawn = {mark for _, mark, _ in layers} & {"line", "point", "circle", "square"}
+    if x is None or not drawn or not frame[x].dtype.is_numeric():
         return ""
-    known = frame.drop_nulls("x").with_columns(pl.col("x").cast(pl.Float64))
-    parts = known.select(pl.lit(0).alias("all"), *groups).unique(maintain_order=True)
-    parts = parts.with_row_index("part")
-    bins = min(BINS, MOST // parts.height) if parts.height <= MOST else 0
-    known = known.with_columns(all=0).join(parts, on=["all", *groups], nulls_equal=True)
-    if bins and "line" in marks:
-        steps = pl.DataFrame({"x": _edges(known, bins)})
-        at = steps.with_columns(at=pl.col("x") + _SLACK).join(parts.select("part"), how="cross")
-        lines = known.rename({"x": "at"}).sort("at")
-        found = (
-            at.sort("at")
-            .join_asof(lines, on="at", by="part", check_sortedness=False)
-            .drop_nulls("all")
-        )
-        return _table(found.sort("part", "x").to_dicts(), fields)
-    if bins and marks & {"point", "circle", "square"} and "y" in fields:
-        return _quartiles(known, groups, bins, fields)
-    return ""
+    return _binned(frame.drop_nulls(x), x, groups, fields)
 
 
-def _edges(known: pl.DataFrame, bins: int) -> np.ndarray:
-    x = known["x"].to_numpy()
-    return np.linspace(x.min(), x.max(), bins + 1)
-
-
-def _quartiles(
-    known: pl.DataFrame, groups: Sequence[str], bins: int, fields: Mapping[str, str]
-) -> str:
-    """Describe points by equal intervals of x: how many, and the quartiles of y."""
-    edges = _edges(known, bins)
-    place = np.clip(np.searchsorted(edges, known["x"], side="right") - 1, 0, bins - 1)
-    ends = [_text(float(edge)) for edge in edges]
-    names = [f"{low} to {high}" for low, high in pairwise(ends)]
-    middle = [pl.col("y").quantile(q / 100, "linear").alias(f"q{q}") for q in (25, 50, 75)]
-    found = known.with_columns(place=pl.Series(place)).drop_nulls("y")
-    table = found.group_by("part", *groups, "place").agg(*middle, n=pl.len()).sort("part", "place")
-    rows = [row | {"x": names[row["place"]]} for row in table.to_dicts()]
-    titles = {"n": "number", "q25": f"{fields['y']}: lower quartile"}
-    read = {group: fields[group] for group in groups} | {"x": fields["x"]} | titles
-    return _table(rows, read | {name: _NAMES[name] for name in ("q50", "q75")})
+def _binned(frame: pl.DataFrame, x: str, groups: Sequence[str], fields: Mapping[str, str]) -> str:
+    """Describe groups by equal intervals of x: the number of rows, and the medians of the rest."""
+    bins = min(BINS, MOST // max(frame.select(groups).unique().height, 1))
+    if not bins:
+        return ""
+    values = frame[x].cast(pl.Float64).to_numpy()
+    edges = np.linspace(values.min(), values.max(), bins + 1)
+    place = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, bins - 1)
+    names = [f"{low} to {high}" for low, high in pairwise(map(_text, edges.tolist()))]
+    numbers = [field for field in fields if field not in (*groups, x)]
+    keys = [*groups, x]
+    table = frame.with_columns(pl.Series(x, place)).group_by(keys)
+    medians = table.agg(pl.col(numbers).median(), n=pl.len()).sort(keys)
+    rows = [row | {x: names[row[x]]} for row in medians.to_dicts()]
+    titles = {field: f"{fields[field]}, median" for field in numbers}
+    return _table(rows, {key: fields[key] for key in keys} | {"n": "number"} | titles)
 
 
 def _histogram(rows: Rows, title: str) -> str:
@@ -125,22 +117,6 @@ def _histogram(rows: Rows, title: str) -> str:
         bins.setdefault(interval, {"x": interval})[f"of {row['group']}"] = row["count"]
     numbers = {f"of {row['group']}": f"number of {row['group']}" for row in counted}
     return _table(list(bins.values()), {"x": title} | numbers)
-
-
-def _fields(encodings: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the fields that marks encode, in the order of `_CHANNELS`, with titles."""
-    titles: dict[str, str] = {}
-    for channel in _CHANNELS:
-        parts = (encoding.get(channel) for encoding in encodings)
-        for part in (part for part in parts if isinstance(part, Mapping)):
-            field = part.get("field")
-            if isinstance(field, str) and field not in _COORDINATES:
-                title = part.get("title") if field not in _STATISTICS else None
-                titles[field] = titles.get(field) or (title if isinstance(title, str) else "")
-    return {
-        field: title or _NAMES.get(field, field.replace("_", " "))
-        for field, title in titles.items()
-    }
 
 
 def _table(rows: Rows, fields: Mapping[str, str]) -> str:

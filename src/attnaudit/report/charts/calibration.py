@@ -1,11 +1,11 @@
-"""Charts of the calibration: measures by constructions, dials, and how often a degree is right."""
+"""Charts of the calibration: measures by constructions, and how often a degree is right."""
 
 from __future__ import annotations
 
 import altair as alt
 import polars as pl
 
-from attnaudit.report.charts.palette import Palette, name_axis
+from attnaudit.report.charts.palette import Palette, legend_of, name_axis
 from attnaudit.report.charts.svg import Drawing
 
 _CELL, _NAMES = 17, 330
@@ -15,46 +15,37 @@ TRUTHS = ("faithful", "unfaithful", "between", "none")
 def matrix_chart(rows: pl.DataFrame, measures: list[str]) -> Drawing:
     """Draw a cell for each of ``rows`` {measure, construction, truth, rank}, by truth."""
     shown = alt.Scale(domain=[0, 0.5, 1], range=[Palette.COLOURS[1], "#8888", Palette.COLOURS[0]])
-    legend = alt.Legend(
-        title="rank among all, 1 the best",
-        orient="bottom",
-        labelColor="currentColor",
-        titleColor="currentColor",
-    )
+    legend = legend_of(title="rank among all, 1 the best", titleColor="currentColor")
     names_axis = name_axis(measures, _NAMES)
     names_axis.labelLimit = 0.85 * _NAMES  # of the narrower font in which it is drawn here
-    y = alt.Y("measure:N", title=None, sort=measures, axis=names_axis)
     parts = []
     for truth in (one for one in TRUTHS if rows.filter(truth=one).height):
         own = rows.filter(truth=truth)
         names = own["construction"].unique(maintain_order=True).to_list()
-        x = alt.X(
-            "construction:N",
-            title=truth if truth != "none" else "nothing learned",
-            sort=names,
-            axis=alt.Axis(labelAngle=-60, orient="top"),
-        )
-        placed = y if not parts else alt.Y("measure:N", title=None, sort=measures, axis=None)
-        chart = (
+        title = truth if truth != "none" else "nothing learned"
+        axis = alt.Axis(labelAngle=-60, orient="top")
+        left = None if parts else names_axis
+        cells = (
             alt.Chart(own)
             .mark_rect()
-            .encode(x=x, y=placed, color=alt.Color("rank:Q", scale=shown, legend=legend))
+            .encode(
+                x=alt.X("construction:N", title=title, sort=names, axis=axis),
+                y=alt.Y("measure:N", title=None, sort=measures, axis=left),
+                color=alt.Color("rank:Q", scale=shown, legend=legend),
+            )
         )
-        parts.append(chart.properties(width=_CELL * len(names), height=_CELL * len(measures)))
+        parts.append(cells.properties(width=_CELL * len(names), height=_CELL * len(measures)))
     return alt.hconcat(*parts, spacing=10)
 
 
 def reliability_chart(rows: pl.DataFrame) -> Drawing:
     """Draw the share of faithful models against the mean degree, ``rows`` {said, faithful}."""
-    ends = alt.Scale(domain=[0, 1], nice=False)
-    x = alt.X("said:Q", title="mean degree", scale=ends, axis=alt.Axis(tickCount=5))
-    y = alt.Y("faithful:Q", title="share that is faithful", scale=ends, axis=alt.Axis(tickCount=5))
-    line = alt.Chart(pl.DataFrame({"said": [0.0, 1.0], "faithful": [0.0, 1.0]})).mark_line(
-        strokeDash=[5, 3], color="currentColor", opacity=0.5
-    )
+    scale, axis = alt.Scale(domain=[0, 1], nice=False), alt.Axis(tickCount=5)
+    x = alt.X("said:Q", title="mean degree", scale=scale, axis=axis)
+    y = alt.Y("faithful:Q", title="share that is faithful", scale=scale, axis=axis)
+    ends = alt.Chart(pl.DataFrame({"said": [0.0, 1.0], "faithful": [0.0, 1.0]}))
+    line = ends.mark_line(strokeDash=[5, 3], color="currentColor", opacity=0.5)
     marks = alt.Chart(rows).mark_line(
         point=alt.OverlayMarkDef(size=70, color=Palette.COLOURS[0]), color=Palette.COLOURS[0]
     )
-    return alt.layer(line.encode(x=x, y=y), marks.encode(x=x, y=y)).properties(
-        width=240, height=240
-    )
+    return (line.encode(x=x, y=y) + marks.encode(x=x, y=y)).properties(width=240, height=240)

@@ -39,7 +39,6 @@ from attnaudit.report.charts.specs import (
     Scatter,
     Violins,
 )
-from attnaudit.report.charts.studies import draw_study
 from attnaudit.report.charts.svg import Drawing as Drawn
 from attnaudit.report.charts.svg import Figure, Panel, drawn
 from attnaudit.report.words import of_unit
@@ -242,7 +241,7 @@ def draw_summaries(
     made = [
         figure for name in experiments or EXPERIMENTS for figure in card(name).summary_figures(rows)
     ]
-    return [draw_study(replace(figure, caption=of_unit(figure.caption, unit))) for figure in made]
+    return [replace(figure, caption=of_unit(figure.caption, unit)) for figure in made]
 
 
 def _figure(spec: FigureSpec, rows: pl.DataFrame, palette: Palette, unit: str) -> Figure | None:

@@ -17,6 +17,7 @@ OTHER = "other classes"
 QUANTILES = {"low": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "high": 0.95}  # of a box
 # Okabe and Ito's colours, told apart under the common colour blindnesses; black and yellow do not
 # show on both kinds of page.
+_DASHES = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3), (4, 4), (1, 3))
 _CLASSES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
 # Pixels of a letter of 12 pixels in wide fonts such as DejaVu Sans: a chart is measured here in
 # another font than it is shown in.
@@ -33,24 +34,28 @@ class Palette:
 
     groups: tuple[str, ...]
     colours: tuple[str, ...] = _CLASSES
+    dashes: tuple[tuple[int, ...], ...] = _DASHES
 
     COLOURS: ClassVar = _CLASSES
     RANKINGS: ClassVar = ("#808080", *_CLASSES[2:])  # no colour of two classes
-    DASHES: ClassVar = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3), (4, 4), (1, 3))
+    DASHES: ClassVar = _DASHES
 
-    def colour(self) -> alt.Color:
+    def colour(self, legend: alt.Legend | None = None) -> alt.Color:
         """Return the colour channel of ``group``."""
-        used = list(self.colours[: len(self.groups)])
-        return alt.Color(
-            "group:N", scale=alt.Scale(domain=list(self.groups), range=used), legend=None
-        )
+        return alt.Color("group:N", scale=self._scale(self.colours), legend=legend)
 
-    def dash(self) -> alt.StrokeDash:
+    def dash(self, legend: alt.Legend | None = None) -> alt.StrokeDash:
         """Return the dash channel of ``group``."""
-        patterns = [list(pattern) for pattern in self.DASHES[: len(self.groups)]]
-        return alt.StrokeDash(
-            "group:N", scale=alt.Scale(domain=list(self.groups), range=patterns), legend=None
-        )
+        return alt.StrokeDash("group:N", scale=self._scale(self.dashes), legend=legend)
+
+    def _scale(self, values: Sequence[Any]) -> alt.Scale:
+        return alt.Scale(domain=self.groups, range=values[: len(self.groups)])
+
+
+def legend_of(**options: Any) -> alt.Legend:
+    """Return the legend of one chart, below it unless ``options`` say otherwise."""
+    plain = {"title": None, "orient": "bottom", "labelColor": "currentColor", "labelFontSize": 12}
+    return alt.Legend(**{**plain, "symbolOpacity": 1, **options})
 
 
 @dataclass(frozen=True)

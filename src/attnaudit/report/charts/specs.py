@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import nan
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 
@@ -29,8 +29,37 @@ class Marker:
     after: bool = False
 
 
+Markers = Callable[[pl.DataFrame], Sequence[Marker]]
+
+
 def _no_markers(rows: pl.DataFrame) -> Sequence[Marker]:
     return ()
+
+
+def means_of(rows: pl.DataFrame, *columns: str) -> list[float]:
+    """Return the means of columns over the rows where they are defined; NaN if there is none."""
+    means = rows.select(pl.col(columns).cast(pl.Float64).fill_nan(None).mean().fill_null(nan))
+    return list(means.row(0))
+
+
+def upper_bound(column: str, least: float, high: float = 1.0) -> Markers:
+    """Mark the mean upper bound of what a search found.
+
+    Args:
+        column: What was found; its bound is the column of this name with ``_upper``.
+        least: A bound that is closer than this is not marked.
+        high: End of the axis.
+    """
+
+    def markers(rows: pl.DataFrame) -> Sequence[Marker]:
+        if f"{column}_upper" not in rows.columns:
+            return ()
+        found, upper = means_of(rows, column, f"{column}_upper")
+        # Neither is a bound that is not known.
+        seen = upper - found >= least
+        return (Marker(upper, "mean upper bound", after=upper < high / 2),) if seen else ()
+
+    return markers
 
 
 @dataclass(frozen=True)
@@ -45,7 +74,7 @@ class Histogram:
     scale: Scale
     title: str = ""
     bins: int = 40
-    markers: Callable[[pl.DataFrame], Sequence[Marker]] = _no_markers
+    markers: Markers = _no_markers
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -64,7 +93,7 @@ class Violins:
     scale: Scale
     title: str = ""
     fit: bool = False
-    markers: Callable[[pl.DataFrame], Sequence[Marker]] = _no_markers
+    markers: Markers = _no_markers
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -160,102 +189,3 @@ class FigureSpec:
         return tuple(
             dict.fromkeys((*(name for chart in self.charts for name in chart.columns), *self.reads))
         )
-
-
-@dataclass(frozen=True)
-class Intervals:
-    """A dot with its interval for each of ``rows`` {name, value, low, high}, in their order."""
-
-    rows: pl.DataFrame
-    axis: str
-
-
-@dataclass(frozen=True)
-class Quartiles:
-    """A line from 5 to 95 %, a bar of quartiles and the median for each group with a value.
-
-    ``groups`` are (name, values).
-    """
-
-    groups: Sequence[tuple[str, pl.Series]]
-    axis: str
-    ends: tuple[float, float]
-
-
-@dataclass(frozen=True)
-class Distances:
-    """Mean TVD and JSD of every model, ``rows`` {group, strength, tvd, jsd}.
-
-    Those of one group that have a strength are joined.
-    """
-
-    rows: pl.DataFrame
-
-
-@dataclass(frozen=True)
-class StepLines:
-    """A line with its band for each group of ``rows`` {group, step, value, low, high}.
-
-    Those of ``marked`` are dotted, in ink.
-    """
-
-    rows: pl.DataFrame
-    axis: str
-    marked: pl.DataFrame
-
-
-@dataclass(frozen=True)
-class SeedLines:
-    """A line for each seed of ``rows`` {seed, step, value, outcome}, coloured by outcome."""
-
-    rows: pl.DataFrame
-
-
-@dataclass(frozen=True)
-class FirstSteps:
-    """Two steps of each seed of ``rows`` {seed, relevance_step, attention_step}, joined."""
-
-    rows: pl.DataFrame
-
-
-@dataclass(frozen=True)
-class Matrix:
-    """A cell for each of the ``weights`` (T, S), darker the larger, darkest from ``full`` on."""
-
-    weights: np.ndarray
-    full: float = 0.3
-
-
-@dataclass(frozen=True)
-class PairMatrix:
-    """A cell with its number, −1 to 1, for each of ``rows`` {measure, other, value}."""
-
-    rows: pl.DataFrame
-
-
-StudyChart = (
-    Intervals | Quartiles | Distances | StepLines | SeedLines | FirstSteps | Matrix | PairMatrix
-)
-
-
-@dataclass(frozen=True)
-class StudyPanel:
-    """One chart of a study or a summary, or the reason why there is none.
-
-    ``name`` is unique on the page, and ``label`` is what a screen reader says.
-    """
-
-    title: str
-    chart: StudyChart | str
-    name: str = ""
-    label: str = ""
-
-
-@dataclass(frozen=True)
-class StudyFigure:
-    """A figure of a study, or of a summary: panels side by side, a title above, a caption below."""
-
-    name: str
-    title: str
-    caption: str
-    panels: tuple[StudyPanel, ...]

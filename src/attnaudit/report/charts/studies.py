@@ -2,61 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import altair as alt
 import polars as pl
 
-from attnaudit.report.charts.copying import matrix_chart, order_chart, seeds_chart
-from attnaudit.report.charts.palette import Palette, box_layers, box_table, name_axis, name_width
-from attnaudit.report.charts.specs import (
-    Distances,
-    FirstSteps,
-    Intervals,
-    Matrix,
-    PairMatrix,
-    Quartiles,
-    SeedLines,
-    StepLines,
-    StudyChart,
-    StudyFigure,
+from attnaudit.report.charts.palette import (
+    Palette,
+    box_layers,
+    box_table,
+    legend_of,
+    name_axis,
+    name_width,
 )
-from attnaudit.report.charts.svg import Drawing, Figure, Panel, drawn
+from attnaudit.report.charts.svg import Drawing
 from attnaudit.report.words import figure
 
 _WIDTH, _LINE = 285, 30
 _NAMED_WIDTH = 320  # of a chart and of the names at its left: a third of a page
-_STEPS_HEIGHT = 230
 _CELL, _LABEL = (36, 27), 130  # pixels of a cell of a matrix, and of the longest label above it
 _PARTS = (40, 8, 4, 2)  # of the last step: near these an axis has ticks
 _SHAPES = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down")
 # A chart may stand at half its width.
 _FEW_TICKS = alt.Axis(tickCount=4, labelFlush=False, labelOverlap=True, labelSeparation=8)
-_LEGEND: dict[str, Any] = {
-    "title": None,
-    "labelColor": "currentColor",
-    "labelFontSize": 12,
-    "symbolOpacity": 1,
-}
 
 
-def _rows_by_name(rows: pl.DataFrame) -> tuple[alt.Y, dict[str, float]]:
-    """Return the axis of names, and the size of a chart with a line for each."""
-    names = rows["name"]
-    y = alt.Y("name:N", title=None, sort=names.to_list(), axis=name_axis(names))
-    return y, {"width": _NAMED_WIDTH - name_width(names), "height": _LINE * rows.height}
+def _sized(chart: Drawing, names: Sequence[str]) -> Drawing:
+    """Give a chart a line for each of the names at its left."""
+    return chart.properties(width=_NAMED_WIDTH - name_width(names), height=_LINE * len(names))
+
+
+def _named(names: Sequence[str]) -> alt.Y:
+    return alt.Y("name:N", title=None, sort=names, axis=name_axis(names))
 
 
 def interval_chart(rows: pl.DataFrame, title: str) -> Drawing:
     """Draw a dot with its interval for each of ``rows`` {name, value, low, high}, in order."""
-    y, size = _rows_by_name(rows)
-    chart = alt.Chart(rows).encode(y=y, color=alt.value(Palette.COLOURS[0]))
+    names = rows["name"].to_list()
+    chart = alt.Chart(rows).encode(y=_named(names), color=alt.value(Palette.COLOURS[0]))
     line = chart.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=title), x2="high")
     scale = alt.Scale(zero=False, padding=8)
     x = alt.X("value:Q", title=title, scale=scale, axis=_FEW_TICKS)
-    dot = chart.mark_point(filled=True, size=60, opacity=1).encode(x=x)
-    return alt.layer(line, dot).properties(**size)
+    return _sized(line + chart.mark_point(filled=True, size=60, opacity=1).encode(x=x), names)
 
 
 def curve_chart(points: pl.DataFrame) -> Drawing:
@@ -65,42 +52,41 @@ def curve_chart(points: pl.DataFrame) -> Drawing:
     Those of one group that have a strength are joined.
     """
     palette = Palette(tuple(points["group"].unique(maintain_order=True)))
-    legend = alt.Legend(
-        **_LEGEND, orient="right", labelLimit=240, symbolSize=70, rowPadding=6, symbolStrokeWidth=0
+    legend = legend_of(
+        orient="right", labelLimit=240, symbolSize=70, rowPadding=6, symbolStrokeWidth=0
     )
-    colour, groups = palette.colour(), list(palette.groups)
-    colour["legend"] = legend
-    x = alt.X(
-        "tvd:Q",
-        title="mean TVD of the predictions",
-        scale=alt.Scale(zero=True, nice=True),
-        axis=alt.Axis(tickCount=6, labelFlush=False),
-    )
-    y = alt.Y(
-        "jsd:Q",
-        title="mean JSD of attention",
-        scale=alt.Scale(domain=[0, 0.7], nice=False),
-        axis=alt.Axis(tickCount=7),
-    )
-    scale = alt.Scale(domain=groups, range=_SHAPES[: len(groups)])
-    chart = alt.Chart(points).encode(x=x, y=y, color=colour)
+    title, axis = "mean TVD of the predictions", alt.Axis(tickCount=6, labelFlush=False)
+    x = alt.X("tvd:Q", title=title, scale=alt.Scale(zero=True, nice=True), axis=axis)
+    ends, axis = alt.Scale(domain=[0, 0.7], nice=False), alt.Axis(tickCount=7)
+    y = alt.Y("jsd:Q", title="mean JSD of attention", scale=ends, axis=axis)
+    shapes = alt.Scale(domain=palette.groups, range=_SHAPES[: len(palette.groups)])
+    chart = alt.Chart(points).encode(x=x, y=y, color=palette.colour(legend))
     curves = (
         chart.transform_filter("datum.strength != null")
         .mark_line(strokeWidth=1.6)
         .encode(strokeDash=palette.dash(), order="strength:Q")
     )
     marks = chart.mark_point(filled=True, size=70, opacity=1).encode(
-        shape=alt.Shape("group:N", scale=scale, legend=legend)
+        shape=alt.Shape("group:N", scale=shapes, legend=legend)
     )
-    return alt.layer(curves, marks).properties(width=400, height=280)
+    return (curves + marks).properties(width=400, height=280)
 
 
-def quantile_chart(rows: pl.DataFrame, title: str, ends: Sequence[float]) -> Drawing:
-    """Draw a line, a bar and a tick for each of ``rows`` {name, low, q25, q50, q75, high}."""
-    y, size = _rows_by_name(rows)
-    x = alt.X("low:Q", title=title, scale=alt.Scale(domain=list(ends), nice=False), axis=_FEW_TICKS)
-    layers = box_layers(alt.Chart(rows), x, y, alt.value(Palette.COLOURS[0]), 14)
-    return alt.layer(*layers).properties(**size)
+def quantile_chart(
+    groups: Mapping[str, pl.Series], title: str, ends: tuple[float, float]
+) -> Drawing:
+    """Draw a line from 5 to 95 %, a bar of quartiles and the median for each group with a value.
+
+    Args:
+        groups: Values by the name of the group.
+        title: Title of the axis.
+        ends: Its ends.
+    """
+    rows = box_table((name, values) for name, values in groups.items() if values.len())
+    names, scale = rows["name"].to_list(), alt.Scale(domain=ends, nice=False)
+    x = alt.X("low:Q", title=title, scale=scale, axis=_FEW_TICKS)
+    layers = box_layers(alt.Chart(rows), x, _named(names), alt.value(Palette.COLOURS[0]), 14)
+    return _sized(alt.layer(*layers), names)
 
 
 def step_chart(points: pl.DataFrame, axis: str, marked: pl.DataFrame) -> Drawing:
@@ -117,26 +103,22 @@ def step_chart(points: pl.DataFrame, axis: str, marked: pl.DataFrame) -> Drawing
         axis=alt.Axis(values=step_ticks(steps), grid=False, labelOverlap=True),
     )
     y = alt.Y("value:Q", title=axis, scale=alt.Scale(zero=True, nice=True)).axis(tickCount=6)
-    colour, dash = palette.colour(), palette.dash()
-    colour["legend"] = dash["legend"] = alt.Legend(
-        **_LEGEND,
-        orient="bottom",
+    legend = legend_of(
         direction="vertical",
         labelLimit=_WIDTH,
         symbolSize=500,
         symbolStrokeWidth=2,
         symbolType="stroke",
     )
-    chart = alt.Chart(points).encode(x=x, color=colour)
-    low = alt.Y("low:Q", title=axis)
+    chart = alt.Chart(points).encode(x=x, color=palette.colour(legend))
     layers = [
-        chart.mark_area(opacity=0.16).encode(y=low, y2="high"),
-        chart.mark_line(strokeWidth=2).encode(y=y, strokeDash=dash),
+        chart.mark_area(opacity=0.16).encode(y=alt.Y("low:Q", title=axis), y2="high"),
+        chart.mark_line(strokeWidth=2).encode(y=y, strokeDash=palette.dash(legend)),
     ]
     if not marked.is_empty():
         dotted = {"strokeDash": [1, 3], "color": "currentColor", "strokeWidth": 1.5}
         layers.append(alt.Chart(marked).mark_line(**dotted).encode(x=x, y=y, detail="group:N"))
-    return alt.layer(*layers).properties(width=_WIDTH, height=_STEPS_HEIGHT)
+    return alt.layer(*layers).properties(width=_WIDTH, height=230)
 
 
 def step_ticks(steps: list[int]) -> list[int]:
@@ -164,35 +146,4 @@ def pair_matrix_chart(rows: pl.DataFrame) -> Drawing:
     )
     numbers = chart.mark_text(fontSize=11.5).encode(text=alt.Text("text:N", title="mean"))
     width, height = (pixels * len(names) for pixels in _CELL)
-    return alt.layer(cells, numbers).properties(width=width, height=height)
-
-
-def draw_study(figure: StudyFigure) -> Figure:
-    """Draw the charts of a study's figure."""
-    panels = tuple(
-        Panel(one.title, note=one.chart)
-        if isinstance(one.chart, str)
-        else drawn(one.title, _chart(one.chart), one.name, one.label)
-        for one in figure.panels
-    )
-    return Figure(figure.name, figure.title, figure.caption, panels)
-
-
-def _chart(chart: StudyChart) -> Drawing:
-    match chart:
-        case Intervals(rows, axis):
-            return interval_chart(rows, axis)
-        case Quartiles(groups, axis, ends):
-            return quantile_chart(box_table(one for one in groups if one[1].len()), axis, ends)
-        case Distances(rows):
-            return curve_chart(rows)
-        case StepLines(rows, axis, marked):
-            return step_chart(rows, axis, marked)
-        case SeedLines(rows):
-            return seeds_chart(rows)
-        case FirstSteps(rows):
-            return order_chart(rows)
-        case Matrix(weights, full):
-            return matrix_chart(weights, full)
-        case PairMatrix(rows):
-            return pair_matrix_chart(rows)
+    return (cells + numbers).properties(width=width, height=height)

@@ -26,19 +26,15 @@ VECTORS_DIFFER = (
     "lie farther off."
 )
 _STYLES = {"between": "green", "spread": "green", "farther": "red", "unknown": "dim"}
-_MEDIAN = {"median_delta_y": "median Δŷ", "emax_jsd": "ε-max JSD"}
-_COLUMNS = ("measure", "group", "paper", "re-run", "ours", "95 % interval", "spread", "agrees")
-_TITLES = (
-    "Measure",
-    "Instances",
-    "Paper",
-    "Re-run",
-    "This run",
-    *_COLUMNS[5:6],
-    "Spread",
-    "Agrees",
-)
-_WORDS = (0, 1, 7)  # columns that are no numbers
+_PLACES = {"median_delta_y": 3, "emax_jsd": 3}
+_MARKED = "Agrees"
+# Titles with the class of the columns.
+_COLUMNS = {
+    "Measure": "",
+    "Instances": "",
+    **dict.fromkeys(("Paper", "Re-run", "This run", "95 % interval", "Spread"), "num"),
+    _MARKED: "",
+}
 
 
 def comparison_section(record: RunRecord) -> Section | None:
@@ -52,7 +48,7 @@ def comparison_section(record: RunRecord) -> Section | None:
     except InputError as error:
         content["reason"] = str(error)
     else:
-        medians = frame["statistic"] == "median"
+        medians = pl.col("statistic") == "median"
         parts = {
             "Means, spreads and shares": frame.filter(~medians),
             "Medians by largest attention weight": frame.filter(medians),
@@ -62,9 +58,7 @@ def comparison_section(record: RunRecord) -> Section | None:
             "legend": legend_of(frame["agreement"]),
             "notes": _notes(frame),
             "vectors_differ": VECTORS_DIFFER,
-            "columns": [
-                (title, k, "" if k in _WORDS else "num") for k, title in enumerate(_TITLES)
-            ],
+            "columns": [(title, title, kind) for title, kind in _COLUMNS.items()],
             "parts": [
                 (title, list(map(_marked, part.to_dicts())))
                 for title, part in parts.items()
@@ -74,11 +68,11 @@ def comparison_section(record: RunRecord) -> Section | None:
     return Section("comparison", content, (("Published numbers", "#comparison"),))
 
 
-def _marked(row: dict[str, Any]) -> list[str]:
+def _marked(row: dict[str, Any]) -> dict[str, str]:
     """Return the texts of a row, with its agreement marked."""
-    *texts, ours, limits, spread, mark = _texts(row)
-    degree = Markup('<span class="degree {}">{}</span>').format(row["agreement"], mark)
-    return [*texts, Markup("<b>{}</b>").format(ours), limits, spread, degree]
+    texts = _texts(row)
+    degree = Markup('<span class="degree {}">{}</span>').format(row["agreement"], texts[_MARKED])
+    return texts | {"This run": Markup("<b>{}</b>").format(texts["This run"]), _MARKED: degree}
 
 
 def _notes(frame: pl.DataFrame) -> list[str]:
@@ -97,14 +91,14 @@ def print_comparison(frame: pl.DataFrame, console: Console | None = None) -> Non
     """Print the frame of `compare_runs`, a table for each run, without standard deviations."""
     console = console or Console()
     for (run,), part in frame.group_by("run", maintain_order=True):
-        first = part.row(0, named=True)
-        title = f"{run}: {first['model']} on {first['corpus']}, compared with Jain & Wallace 2019"
+        model, corpus = part.select("model", "corpus").row(0)
+        title = f"{run}: {model} on {corpus}, compared with Jain & Wallace 2019"
         table = Table(title=as_markup(title), title_justify="left")
-        for k, column in enumerate(_COLUMNS):
-            table.add_column(column, justify="left" if k in _WORDS else "right")
-        for entry in part.filter(pl.col("statistic") != "std").to_dicts():
-            *texts, mark = map(as_markup, _texts(entry))
-            table.add_row(*texts, f"[{_STYLES.get(entry['agreement'], 'yellow')}]{mark}[/]")
+        for name, kind in _COLUMNS.items():
+            table.add_column(name.lower(), justify="right" if kind else "left")
+        for row in part.filter(pl.col("statistic") != "std").to_dicts():
+            *texts, mark = map(as_markup, _texts(row).values())
+            table.add_row(*texts, f"[{_STYLES.get(row['agreement'], 'yellow')}]{mark}[/]")
         console.print(table)
         for line in (*(f"note: {note}" for note in _notes(part)), comparison_sentence(part)):
             console.print(printable(line), markup=False, highlight=False)
@@ -112,17 +106,18 @@ def print_comparison(frame: pl.DataFrame, console: Console | None = None) -> Non
         console.print(line, markup=False, highlight=False)
 
 
-def _texts(row: dict[str, Any]) -> list[str]:
+def _texts(row: dict[str, Any]) -> dict[str, str]:
     """Return what the `_COLUMNS` show of a row."""
-    measure, statistic = row["measure"], row["statistic"]
-    places = 3 if measure in _MEDIAN else 2
-    name = measure_label(measure) + (", standard deviation" if statistic == "std" else "")
-    name = f"median of {_MEDIAN[measure]}" if statistic == "median" else name
+    places, name = _PLACES.get(row["measure"], 2), measure_label(row["measure"])
+    if row["statistic"] in ("std", "median"):
+        name += {"std": ", standard deviation", "median": ", median"}[row["statistic"]]
     group = group_label(row["group"])
-    group += f", max α in {row['max_alpha']}" if row["max_alpha"] else ""
+    if row["max_alpha"]:
+        group += f", max α in {row['max_alpha']}"
     paper, rerun, ours, spread = (
         "–" if row[source] is None else figure(row[source], places)
         for source in ("paper", "rerun", "ours", "spread")
     )
     mark = AGREEMENTS[row["agreement"]][0]
-    return [name, group, paper, rerun, ours, interval(row, places), spread, mark]
+    texts = (name, group, paper, rerun, ours, interval(row, places), spread, mark)
+    return dict(zip(_COLUMNS, texts, strict=True))

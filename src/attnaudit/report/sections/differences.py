@@ -29,8 +29,12 @@ _CHANCE = 0.05  # of an interval to exclude 0 if there is no difference
 COLUMNS = ("measure", "a", "b", "b − a", "95 % interval", "n", "undefined", "conclusion")
 _WORDS = ("measure", "conclusion")  # columns that are no numbers
 _MOST_COLUMNS = (
-    *("JSD", "predicted by a", "predicted by b"),
-    *("most attention in a", "most attention in b", "text"),
+    "JSD",
+    "predicted by a",
+    "predicted by b",
+    "most attention in a",
+    "most attention in b",
+    "text",
 )
 
 
@@ -52,9 +56,7 @@ def print_differences(compared: Sequence[PairedRuns], console: Console) -> None:
         console.print(table)
         if different := most_different(pair):
             title = f"The {count(len(different), pair.unit)} whose attention differs most"
-            most = Table(title=title, title_justify="left")
-            for column in (pair.unit, *_MOST_COLUMNS):
-                most.add_column(column, overflow="fold")
+            most = Table(pair.unit, *_MOST_COLUMNS, title=title, title_justify="left")
             for texts in different:
                 most.add_row(*map(as_markup, texts))
             console.print(most)
@@ -74,60 +76,72 @@ def write_comparison(page: Path, compared: Sequence[PairedRuns]) -> Path:
 
 def lead(pair: PairedRuns) -> str:
     """Say what is shared, how far the attentions differ, and what chance alone would show."""
-    shared, only_a, only_b = map(
-        thousands, pair.differences.select("shared", "only_a", "only_b").row(0)
-    )
-    of_texts = f"{shared} rows, of {count(pair.texts, 'text')},"
-    rows = of_texts if pair.unit == ROW else f"{shared} {pair.unit}s"
-    changed = (
-        f" ({thousands(pair.changed)} of each with an id of the other and another text)"
-        if pair.changed
-        else ""
-    )
-    divergence = float(pair.instances["jsd"].to_numpy().mean())
+    counts = pair.differences.select("shared", "only_a", "only_b").row(0)
+    shared, only_a, only_b = map(thousands, counts)
+    rows = f"{shared} {pair.unit}s"
+    if pair.unit == ROW:
+        rows += f", of {count(pair.texts, 'text')},"
     judged = pair.differences["low"].count()
-    by_chance = max(round(_CHANCE * judged), 1)
-    alone = (
-        f" Each interval is taken alone: if the runs did not differ, about {by_chance} of {judged} "
-        "would exclude 0 by chance."
+    text = f"Both runs have {rows} with the same text; a has {only_a} more, b has {only_b} more"
+    if pair.changed:
+        text += f" ({thousands(pair.changed)} of each with an id of the other and another text)"
+    text += (
+        f". On the shared {pair.unit}s their attentions differ by a mean JSD of "
+        f"{figure(pair.instances['jsd'].to_numpy().mean(), 3)} (0: equal; ln 2 = 0.693: no token "
+        "in common)."
     )
-    return (
-        f"Both runs have {rows} with the same text; a has {only_a} more, b has {only_b} more"
-        f"{changed}. On the shared {pair.unit}s their attentions differ by a mean JSD of "
-        f"{figure(divergence, 3)} (0: equal; ln 2 = 0.693: no token in common)."
-        f"{alone if judged else ''}"
-    )
+    if judged:
+        text += (
+            " Each interval is taken alone: if the runs did not differ, about "
+            f"{max(round(_CHANCE * judged), 1)} of {judged} would exclude 0 by chance."
+        )
+    return text
 
 
 def intervals(pair: PairedRuns) -> str:
     """Say what the intervals are of."""
     drawn = "texts" if pair.unit == ROW else f"{pair.unit}s"
     return (
-        f"Intervals are 95 % bootstrap intervals over shared {drawn}: they compare these two trained "
-        f"models, not models of other seeds. {of_unit('An instance', pair.unit)} where a measure is "
-        "undefined in one run is excluded from both means."
+        f"Intervals are 95 % bootstrap intervals over shared {drawn}: they compare these two trained"
+        f" models, not models of other seeds. {of_unit('An instance', pair.unit)} where a measure is"
+        " undefined in one run is excluded from both means."
     )
 
 
 def most_different(pair: PairedRuns) -> list[tuple[str, ...]]:
     """Return name, JSD, predictions, heaviest tokens and text of the rows that differ most."""
+
+    def top(tokens: list[str], alpha: Sequence[float]) -> str:
+        order = np.argsort(-np.array(alpha), kind="stable")[:TOP].tolist()
+        return ", ".join(f"{visible(tokens[k])} {figure(alpha[k])}" for k in order)
+
+    rows = pair.instances.filter(pl.col("jsd") >= SHOWN).head(MOST)
     return [
         (
-            _name(row),
+            " ".join(
+                [
+                    str(row["instance"]),
+                    *(f"{key} {row[key]}" for key in SEVERAL if row.get(key) is not None),
+                ]
+            ),
             figure(row["jsd"], 3),
             row["predicted"],
             row["predicted" + B],
-            _top(row["tokens"], row["alpha"]),
-            _top(row["tokens"], row["alpha" + B]),
-            _snippet(row["tokens"]),
+            top(row["tokens"], row["alpha"]),
+            top(row["tokens"], row["alpha" + B]),
+            " ".join(map(visible, row["tokens"][:_SNIPPET]))
+            + (" …" if len(row["tokens"]) > _SNIPPET else ""),
         )
-        for row in pair.instances.filter(pl.col("jsd") >= SHOWN).head(MOST).iter_rows(named=True)
+        for row in rows.iter_rows(named=True)
     ]
 
 
 def _section(pair: PairedRuns, number: int) -> Section:
+    def explained(row: dict[str, Any]) -> tuple[str, str, tuple[str, ...]]:
+        meaning = measure_meaning(row["measure"], row["experiment"])
+        return row["measure"], meaning, texts_of(row)
+
     parts = pair.differences.group_by("experiment", maintain_order=True)
-    most_columns = (pair.unit, *_MOST_COLUMNS)
     content = {
         "number": number,
         "title": _title(pair),
@@ -135,23 +149,14 @@ def _section(pair: PairedRuns, number: int) -> Section:
         "intervals": intervals(pair),
         "notes": pair.notes,
         "tables": [
-            (name, list(map(_explained, part.iter_rows(named=True)))) for (name,), part in parts
+            (name, list(map(explained, part.iter_rows(named=True)))) for (name,), part in parts
         ],
-        "columns": [(_capital(name), "" if name in _WORDS else "num") for name in COLUMNS],
+        "columns": [(name, "" if name in _WORDS else "num") for name in COLUMNS],
         "most": most_different(pair),
-        "most_columns": [(_capital(name), k, "") for k, name in enumerate(most_columns)],
+        "most_columns": [(name, k, "") for k, name in enumerate((pair.unit, *_MOST_COLUMNS))],
         "unit": pair.unit,
     }
     return Section("differences", content, ((f"a and {pair.b}", f"#differences-{number}"),))
-
-
-def _capital(text: str) -> str:
-    return text if text in ("a", "b", "b − a", "n") else text[:1].upper() + text[1:]
-
-
-def _explained(row: dict[str, Any]) -> tuple[str, str, tuple[str, ...]]:
-    """Return name and meaning of a row's measure, and the row's texts."""
-    return row["measure"], measure_meaning(row["measure"], row["experiment"]), texts_of(row)
 
 
 def _title(pair: PairedRuns) -> str:
@@ -169,17 +174,3 @@ def texts_of(row: dict[str, Any]) -> tuple[str, ...]:
     label = measure_label(row["measure"], row["experiment"])
     counts = (thousands(row["n"]), thousands(row["undefined"]))
     return (label, a, b, difference, interval(row, places) or "–", *counts, row["conclusion"])
-
-
-def _name(row: dict[str, Any]) -> str:
-    keys = [f"{key} {row[key]}" for key in SEVERAL if row.get(key) is not None]
-    return " ".join([str(row["instance"]), *keys])
-
-
-def _top(tokens: list[str], alpha: Sequence[float]) -> str:
-    order = np.argsort(-np.array(alpha), kind="stable")[:TOP].tolist()
-    return ", ".join(f"{visible(tokens[k])} {figure(alpha[k])}" for k in order)
-
-
-def _snippet(tokens: list[str]) -> str:
-    return " ".join([*map(visible, tokens[:_SNIPPET]), *["…"] * (len(tokens) > _SNIPPET)])

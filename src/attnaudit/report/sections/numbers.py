@@ -1,10 +1,9 @@
-"""All summary numbers of a run: a table for each experiment, a row for each measure, a column for each group of instances."""
+"""All summary numbers: a table for each experiment, its measures by groups of instances."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -14,40 +13,55 @@ from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import Section
 from attnaudit.report.words import figure, interval
 from attnaudit.results import OF_HEAD, counted
+from attnaudit.results.groups import OF_CLASS
 from attnaudit.results.summary import INSTANCE, Heads
 
-_GROUP = "predicted:"
 MOST_COLUMNS = 7
 MOST_OPEN = 5  # tables; where there are more, each is closed until a reader opens it
 
 
 class SummaryCell(NamedTuple):
-    """One number: ``value`` and its ``interval``, and in ``detail`` its spread, count and what is undefined."""
+    """One number, its interval, and in ``detail`` its spread, count and what is undefined."""
 
     value: str
-    interval: str
-    detail: str
+    interval: str = ""
+    detail: str = ""
+
+
+Row = tuple[str, str, tuple[SummaryCell | None, ...]]
 
 
 @dataclass(frozen=True)
 class SummaryTable:
-    """``rows`` are (name, label, one cell per group; None where there is no such number); ``meanings`` explain labels of both sides."""
+    """A table of numbers.
+
+    Attributes:
+        experiment: Its title.
+        groups: Titles of the columns.
+        rows: Name, label and one cell for each group, None where there is no such number.
+        meanings: What labels of both sides mean.
+    """
 
     experiment: str
     groups: tuple[str, ...]
-    rows: tuple[tuple[str, str, tuple[SummaryCell | None, ...]], ...]
+    rows: tuple[Row, ...]
     meanings: Mapping[str, str] = field(default_factory=dict)
 
 
 def numbers_section(tables: Sequence[SummaryTable], lead: str) -> Section:
-    """All numbers; ``lead`` says what is averaged and what the intervals are over."""
+    """Show all numbers.
+
+    Args:
+        tables: The tables.
+        lead: What is averaged and what the intervals are over.
+    """
     summaries = [part for table in tables for part in parts(table)]
-    parameters = {"summaries": summaries, "lead": lead, "open": len(tables) <= MOST_OPEN}
-    return Section("numbers", parameters, (("All numbers", "#numbers"),))
+    content = {"summaries": summaries, "lead": lead, "open": len(tables) <= MOST_OPEN}
+    return Section("numbers", content, (("All numbers", "#numbers"),))
 
 
 def parts(table: SummaryTable) -> Iterator[SummaryTable]:
-    """The table in parts that fit the width of a page, `MOST_COLUMNS` groups each, with all rows."""
+    """Yield parts that fit the width of a page, `MOST_COLUMNS` groups each, with all rows."""
     for first in range(0, max(len(table.groups), 1), MOST_COLUMNS):
         chosen = slice(first, first + MOST_COLUMNS)
         title = f"{table.experiment}, continued" if first else table.experiment
@@ -58,37 +72,38 @@ def parts(table: SummaryTable) -> Iterator[SummaryTable]:
 def summary_tables(
     summary: pl.DataFrame, unit: str = INSTANCE, heads: Heads | None = None
 ) -> list[SummaryTable]:
-    """The whole summary but for single heads, which have a section of their own; every row of it is in one cell.
+    """Lay out a summary but for single heads, which have a section of their own.
 
-    A number is a mean over ``unit``, or over what one of the ``heads`` has rows for, where it has as many.
+    Args:
+        summary: The summary; every row of it is in one cell.
+        unit: What the numbers are means over.
+        heads: The heads: what one of them has rows for is the unit of tables with as many rows.
     """
-    tables = summary.filter(~pl.col("group").str.starts_with(OF_HEAD)).group_by(
-        "experiment", maintain_order=True
-    )
-    return [
-        table_of(
-            str(name),
-            part,
-            lambda measure, name=name: measure_label(measure, name),
-            partial(group_label, unit=of),
-            str(name),
-            of,
-        )
-        for (name,), part in tables
-        for of in (
-            heads.unit
-            if heads is not None and (part["n"] + part["undefined"]).max() == heads.positions
-            else unit,
-        )
-    ]
+    shown = summary.filter(~pl.col("group").str.starts_with(OF_HEAD))
+    tables = []
+    for (name,), part in shown.group_by("experiment", maintain_order=True):
+        of_head = heads is not None and (part["n"] + part["undefined"]).max() == heads.positions
+        tables.append(table_of(str(name), part, unit=heads.unit if heads and of_head else unit))
+    return tables
 
 
 def table_of(
-    title: str, summary: pl.DataFrame, label: Callable[[str], str], group: Callable[[str], str], of: str, unit: str = INSTANCE
-) -> SummaryTable:  # fmt: skip
-    """A row for each measure, named by ``label``, a column for each group, named by ``group``, of the experiment or study ``of``.
+    experiment: str,
+    summary: pl.DataFrame,
+    title: str = "",
+    label: Callable[[str], str] | None = None,
+    group: Callable[[str], str] | None = None,
+    unit: str = INSTANCE,
+) -> SummaryTable:
+    """Lay out the summary of an experiment or a study: a row for each measure.
 
-    ``unit`` is what the numbers are means over.
+    Args:
+        experiment: Its name.
+        summary: The rows; each is in one cell.
+        title: Title of the table; by default the name.
+        label: Names a measure.
+        group: Names a group.
+        unit: What the numbers are means over.
     """
     groups, measures = (
         summary[name].unique(maintain_order=True).to_list() for name in ("group", "measure")
@@ -96,20 +111,20 @@ def table_of(
     cells = {
         (row["measure"], row["group"]): summary_cell(row) for row in summary.iter_rows(named=True)
     }
-    rows = tuple(
-        (name, label(name), tuple(cells.get((name, column)) for column in groups))
-        for name in measures
-    )
+    labels = {name: label(name) if label else measure_label(name, experiment) for name in measures}
     return SummaryTable(
-        title,
-        tuple(map(group, groups)),
-        rows,
-        meanings(of, {name: label(name) for name in measures}, unit),
+        title or experiment,
+        tuple(group(name) if group else group_label(name, unit) for name in groups),
+        tuple(
+            (name, labels[name], tuple(cells.get((name, column)) for column in groups))
+            for name in measures
+        ),
+        meanings(experiment, labels, unit),
     )
 
 
 def meanings(of: str, labels: Mapping[str, str], unit: str = INSTANCE) -> dict[str, str]:
-    """What the measures with these ``labels``, by name, mean; without those that have no description."""
+    """Return what the measures with these ``labels``, by name, mean, as far as that is known."""
     return {
         label: meaning
         for name, label in labels.items()
@@ -118,25 +133,17 @@ def meanings(of: str, labels: Mapping[str, str], unit: str = INSTANCE) -> dict[s
 
 
 def group_label(group: str, unit: str = INSTANCE) -> str:
-    """``all instances``, or ``predicted positive``."""
-    return (
-        f"predicted {group.removeprefix(_GROUP)}"
-        if group.startswith(_GROUP)
-        else f"all {unit}s"
-        if group == "all"
-        else group
-    )
+    """Name a group: ``all instances``, or ``predicted positive``."""
+    return f"all {unit}s" if group == "all" else group.replace(OF_CLASS, "predicted ", 1)
 
 
 def summary_cell(row: Mapping[str, Any]) -> SummaryCell:
-    """One row of a summary."""
-    known = [f"s.d. {figure(row['std'], 3)}" if row["std"] is not None else "", f"n {counted(row)}"]
-    known.append(f"{row['undefined']} undefined" if row["undefined"] else "")
-    compared = (
-        f"{row['source'] or 'reference'} {figure(row['reference'], 3)}"
-        if row["reference"] is not None
-        else ""
-    )
-    return SummaryCell(
-        figure(row["value"], 3), interval(row, 3), ", ".join(filter(None, [*known, compared]))
-    )
+    """Write one row of a summary."""
+    details = [f"n {counted(row)}"]
+    if row["std"] is not None:
+        details.insert(0, f"s.d. {figure(row['std'], 3)}")
+    if row["undefined"]:
+        details.append(f"{row['undefined']} undefined")
+    if row["reference"] is not None:
+        details.append(f"{row['source'] or 'reference'} {figure(row['reference'], 3)}")
+    return SummaryCell(figure(row["value"], 3), interval(row, 3), ", ".join(details))

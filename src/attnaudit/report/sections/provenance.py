@@ -1,4 +1,4 @@
-"""What was run: settings as a flat list, the experiments without a result and why, and the papers to cite."""
+"""What was run: settings as a flat list, what has no result and why, and the papers to cite."""
 
 from __future__ import annotations
 
@@ -17,30 +17,33 @@ from attnaudit.trace import Trace
 def provenance_sections(
     about: About, bibtex: Sequence[str], missing: Sequence[tuple[str, str]] = ()
 ) -> tuple[Section, Section]:
-    """The settings, with what is ``missing`` as (name, reason), and the BibTeX of what was run."""
-    run = Section(
-        "run",
-        {"about": about, "settings": settings(about), "left_out": missing},
-        (("What was run", "#run"),),
-    )
+    """Show the settings, and the papers.
+
+    Args:
+        about: The run.
+        bibtex: Entries of the papers.
+        missing: Name and reason of what has no result.
+    """
+    content = {"about": about, "settings": settings(about), "left_out": missing}
+    run = Section("run", content, (("What was run", "#run"),))
     return run, Section("citations", {"bibtex": bibtex}, (("Citations", "#citations"),))
 
 
 def settings(about: About) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Sections of (dotted name, value): the run's specification, then what the trace's metadata adds to it."""
+    """Return lists of (dotted name, value), with titles.
+
+    The first is the run's specification, the second what the trace's metadata add to it.
+    """
     given = dict(_flat(about.spec))
-    metadata = {
-        name: value for name, value in about.metadata.items() if name != "gate"
-    }  # shown in a section of its own
-    added = {name: value for name, value in _flat(metadata) if given.get(name) != value}
+    added = [pair for pair in _flat(about.metadata) if given.get(pair[0]) != pair[1]]
     title = "Trace metadata, beyond the above" if given else "Trace metadata"
-    sections = [("Run specification", list(given.items())), (title, list(added.items()))]
+    sections = [("Run specification", list(given.items())), (title, added)]
     return [(title, entries) for title, entries in sections if entries]
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     for name, entry in value.items():
-        if name == "notes":  # shown in a list of their own
+        if name in ("notes", "gate"):  # which have their own place
             continue
         if isinstance(entry, Mapping) and entry:
             yield from _flat(entry, f"{prefix}{name}.")
@@ -57,7 +60,12 @@ def _text(value: Any) -> str:
 
 
 def left_out(record: RunRecord, first: Trace | None) -> list[tuple[str, str]]:
-    """Experiments without a result, and the reason as far as the trace's first piece tells it."""
+    """Return the experiments without a result, and the reasons.
+
+    Args:
+        record: The run.
+        first: The first piece of its trace, if there is one.
+    """
     missing = [name for name in EXPERIMENTS if name not in record.tables]
     return [(name, _reason(name, record.about, first)) for name in missing]
 
@@ -74,18 +82,14 @@ def _reason(name: str, about: About, first: Trace | None) -> str:
 
 
 def corpus_title(about: About) -> str:
-    """The corpus of a run as headings name it: as the run or trace recorded it, else by its registered label."""
-    return (
-        CORPORA[about.corpus].label
-        if about.title == about.corpus and about.corpus in CORPORA
-        else about.title
-    )
+    """Name the corpus as the run or trace recorded it, else by its registered label."""
+    known = about.title == about.corpus and about.corpus in CORPORA
+    return CORPORA[about.corpus].label if known else about.title
 
 
 def citations(experiments: Iterable[str], corpus: str) -> list[str]:
-    """BibTeX entries of the papers of the experiments that were run and of a registered corpus, each once."""
+    """Return BibTeX entries of the papers of experiments and of a registered corpus, each once."""
     papers = [paper for name in experiments for paper in facts(name).papers]
-    papers += (
-        [paper] if corpus in CORPORA and (paper := CORPORA[corpus].paper) else []
-    )  # a generated corpus has none
+    if corpus in CORPORA and (paper := CORPORA[corpus].paper):  # a generated corpus has none
+        papers.append(paper)
     return [paper.bibtex for paper in dict.fromkeys(papers)]

@@ -10,9 +10,9 @@ from typing import Any
 import polars as pl
 
 from attnaudit.experiments.verdict import AGAINST, NEITHER, POLICY, decide
-from attnaudit.report.cards.adversary import furthest_trained, trained_adversaries
 from attnaudit.report.cards.card import CardRow, Claim, StudyCard, card_row
-from attnaudit.report.charts.specs import Distances, StudyFigure, StudyPanel
+from attnaudit.report.charts.studies import curve_chart
+from attnaudit.report.charts.svg import Figure, drawn
 from attnaudit.report.words import figure
 from attnaudit.results.about import About
 from attnaudit.results.summary import SummaryRows
@@ -43,30 +43,35 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     if row is None:
         return
     frozen, seed = (rows.value("adversary", name) for name in ("jsd_frozen_0.01", "tvd_seed"))
+    trained = [
+        (rows.rows["adversary", measure.replace("jsd", "tvd", 1)], jsd)
+        for (study, measure), jsd in rows.rows.items()
+        if study == "adversary" and measure.startswith("jsd_adversary_")
+    ]
 
     def same(change: Mapping[str, Any]) -> bool:
         """Say whether a TVD is shown to be small, or at most another seed's."""
         high = nan if change["high"] is None else change["high"]
         return high < POLICY.trained or (seed is not None and high <= seed)
 
-    trained = trained_adversaries(rows)
     found = [(decide(jsd, POLICY.different, AGAINST), same(change)) for change, jsd in trained]
     shown = [finding for finding, alike in found if alike and finding.side]
     none = [replace(finding, side=NEITHER) for finding, _ in found]
-    finding = next(iter(shown or none), None)
-    if reached := furthest_trained(rows):
-        best = f"JSD {figure(reached[1])} at TVD {figure(reached[0], 3)}"
+    points = [(change["value"], jsd["value"]) for change, jsd in trained]
+    reached = [point for point in points if point[0] < POLICY.trained]
+    if reached:
+        change, jsd = max(reached, key=lambda point: point[1])
+        best = f"JSD {figure(jsd)} at TVD {figure(change, 3)}"
         sentence = f"Models trained to predict the same and attend elsewhere reach a mean {best}. "
     else:
         best = f"none within TVD {POLICY.trained}"
-        points = [(change["value"], jsd["value"]) for change, jsd in trained]
         change, jsd = min(points, default=(nan, nan))
         sentence = (
             "No model trained to predict the same and attend elsewhere stays within a mean TVD of "
             f"{POLICY.trained}; the closest has {figure(change, 3)}, at a JSD of attention of "
             f"{figure(jsd)}. "
         )
-    near = [jsd["value"] for change, jsd in trained if seed is not None and change["value"] <= seed]
+    near = [jsd for change, jsd in points if seed is not None and change <= seed]
     if near:
         sentence += (
             f"Another seed changes the predictions by {figure(seed, 3)}; within that, attention "
@@ -88,20 +93,22 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
             f"{figure(frozen)} within a TVD of 0.01."
         )
     measure = "area under the curve of JSD within TVD, share of the maximum"
-    claim = Claim(finding, "a model with very different attention predicts the same")
+    claim = Claim(
+        next(iter(shown or none), None), "a model with very different attention predicts the same"
+    )
     yield card_row(ModelAdversary.question, measure, row, best, sentence, claim=claim)
 
 
-def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
+def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:
     """Draw mean TVD against mean JSD: trained adversaries as a curve, others as points."""
     models = table.group_by("kind", "strength", "seed", maintain_order=True)
     points = models.agg(pl.col("tvd", "jsd").mean()).with_columns(
         group=pl.col("kind").replace(_KINDS)
     )
     label = "Mean JSD of attention against mean TVD of predictions of every model"
-    panel = StudyPanel("", Distances(points), "adversary-curve", label)
+    panel = drawn("", curve_chart(points), "adversary-curve", label)
     title = "How far can attention move while the predictions stay the same?"
-    yield StudyFigure("adversary", title, _CAPTION, (panel,))
+    yield Figure("adversary", title, _CAPTION, (panel,))
 
 
 CARD = StudyCard(card_rows, figures)

@@ -10,7 +10,7 @@ import polars as pl
 
 from attnaudit.experiments.verdict import AGAINST, HIGH, NEITHER, POLICY, UNCLEAR, Finding
 from attnaudit.report.cards.card import Axis, CardRow, Claim, StudyCard, card_row
-from attnaudit.report.charts.specs import StudyFigure
+from attnaudit.report.charts.svg import Figure
 from attnaudit.report.models import score_panels, seeds_and_spread
 from attnaudit.report.words import figure, percent
 from attnaudit.results.about import About
@@ -96,33 +96,16 @@ def _deceived(
         text = "Its attention does not avoid these tokens, within the intervals: it hides nothing."
         return f" {text}", finding
     as_good, better = accuracy["high"] >= honest["low"], accuracy["low"] > bare["high"]
-    if better:
-        # It uses hidden tokens whether or not hiding them has a cost.
-        finding = replace(finding, side=AGAINST, code=HIGH)
-    if better and as_good:
-        text = (
-            f"no lower, within the intervals, and higher than {without}: its attention hides what "
-            "it uses."
-        )
-    elif better and honest["high"] - accuracy["low"] < POLICY.hardly:
-        text = (
-            f"lower by less than {100 * POLICY.hardly:.0f} points, and higher than {without}: its "
-            "attention hides what it uses, at little cost."
-        )
-    elif better:
-        hides = "its attention hides part of what it uses, at a cost."
-        text = f"lower, yet higher than {without}: {hides}"
-    elif as_good:
-        text = (
-            f"no lower, but no higher than {without} either: no evidence that there is anything to "
-            "hide."
-        )
-    else:
-        text = (
-            f"no higher than {without}: it hides nothing, since it no longer seems to use what it "
-            "attended to."
-        )
-    return f" That is {text}", finding
+    text = f" That is {'no lower' if as_good else 'lower'}, within the intervals, "
+    if not better:
+        none = "no evidence that its attention hides anything that it uses."
+        return f"{text}and no higher than {without}: {none}", finding
+    text += f"and higher than {without}: its attention hides what it uses"
+    if not as_good:
+        little = honest["high"] - accuracy["low"] < POLICY.hardly
+        text += ", at little cost" if little else ", at a cost"
+    # It uses hidden tokens whether or not hiding them has a cost.
+    return f"{text}.", replace(finding, side=AGAINST, code=HIGH)
 
 
 def _uncovered(rows: SummaryRows, model: str) -> str:
@@ -142,7 +125,7 @@ def _uncovered(rows: SummaryRows, model: str) -> str:
     )
 
 
-def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
+def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:
     """Draw scores, attention and what an audit finds, of every model by λ."""
     needed = "the tokens are needed (removed)"
     if "bleu" in table.columns:
@@ -153,7 +136,7 @@ def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]
         "hides what the model uses; what follows is what an audit of that model says."
     )
     panels = score_panels(Deceive, summary, _TITLES)
-    yield StudyFigure("deceive", "Does attention hide what the model uses?", caption, panels)
+    yield Figure("deceive", "Does attention hide what the model uses?", caption, panels)
 
 
 CARD = StudyCard(card_rows, figures)

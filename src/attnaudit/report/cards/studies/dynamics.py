@@ -10,7 +10,8 @@ import polars as pl
 from attnaudit.core.numbers import count
 from attnaudit.experiments.verdict import AGAINST, FOR, HIGH, LOW, NEITHER, UNCLEAR, Finding
 from attnaudit.report.cards.card import Axis, CardRow, Claim, StudyCard, card_row
-from attnaudit.report.charts.specs import StepLines, StudyFigure, StudyPanel
+from attnaudit.report.charts.studies import step_chart
+from attnaudit.report.charts.svg import Figure, Panel, drawn
 from attnaudit.report.words import figure, percent, with_interval
 from attnaudit.results.about import About
 from attnaudit.results.summary import SummaryRows
@@ -24,7 +25,6 @@ _WITH_ALPHA = {
     "embedding": "mean embedding",
     "logistic": "logistic regression",
 }
-_TIMED = ("xi", "xi_step", "xi_early", "best_accuracy_minus_xi")
 
 
 def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
@@ -96,7 +96,8 @@ def _timing(rows: SummaryRows, chance: Mapping[str, Any]) -> str:
             f"with the first seed's ({figure(reached['value'])} at most) better than relevance "
             f"under uniform attention does ({figure(threshold['value'])})."
         )
-    if _by_chance(threshold, chance):
+    # Then ξ says nothing about what comes first.
+    if threshold["low"] is not None and threshold["low"] <= chance["value"]:
         return (
             "Relevance under uniform attention agrees with the first seed's attention "
             f"({figure(threshold['value'])}) no better than chance, within its interval: the step "
@@ -116,21 +117,7 @@ def _timing(rows: SummaryRows, chance: Mapping[str, Any]) -> str:
     return text
 
 
-def _by_chance(threshold: Mapping[str, Any], chance: Mapping[str, Any]) -> bool:
-    """Say whether ξ's threshold may be chance: then ξ says nothing about what comes first."""
-    return threshold["low"] is not None and threshold["low"] <= chance["value"]
-
-
-def caveats(rows: SummaryRows) -> dict[str, str]:
-    """Return words to add to labels of numbers that say nothing."""
-    threshold, chance = (rows.get("dynamics", name) for name in ("xi_threshold", "chance"))
-    if threshold is None or chance is None or not _by_chance(threshold, chance):
-        return {}
-    words = " (says nothing here: r under uniform attention, its threshold, is at chance)"
-    return dict.fromkeys(_TIMED, words)
-
-
-def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
+def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:
     """Draw what attention agrees with at every step, and what comes first."""
     chance = {"chance": "chance"}
     probe = table.filter(pl.col("model") == "base", pl.col("step").is_not_null())
@@ -138,7 +125,7 @@ def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]
     gold = "the contribution of a position to the gold class if all attention were on it"
     if "query" in table.columns:
         gold = "the log-probability of the gold token if all attention were on that position"
-    yield StudyFigure(
+    yield Figure(
         "agreement",
         "What does attention agree with while it is learned?",
         f"On {instances} of test, {seeds}; steps on a square-root axis. Agreement: how often the "
@@ -173,7 +160,7 @@ def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]
             ),
         ),
     )
-    yield StudyFigure(
+    yield Figure(
         "order",
         "What comes first, relevance or attention?",
         "Left: the reference is the finished model of the first seed. Attention can learn from "
@@ -212,14 +199,15 @@ def _panel(
     axis: str,
     lines: Mapping[str, str],
     marked: Mapping[str, str] | None = None,
-) -> StudyPanel:
+) -> Panel:
     """Draw lines of measures over steps, ``marked`` ones dotted; both map measures to names."""
     points = _points(summary, lines)
     if points.is_empty():
-        return StudyPanel(title, "One seed alone: there is no other to compare with the reference.")
+        note = "One seed alone: there is no other to compare with the reference."
+        return Panel(title, note=note)
     name = f"dynamics-{next(iter(lines)).replace('_', '-')}"
     label = f"{title} {', '.join(points['group'].unique(maintain_order=True))}, by optimizer step"
-    return StudyPanel(title, StepLines(points, axis, _points(summary, marked or {})), name, label)
+    return drawn(title, step_chart(points, axis, _points(summary, marked or {})), name, label)
 
 
 def _points(summary: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:

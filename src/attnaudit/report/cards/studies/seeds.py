@@ -8,7 +8,8 @@ import polars as pl
 
 from attnaudit.experiments.verdict import AGAINST, POLICY, decide
 from attnaudit.report.cards.card import Axis, CardRow, Claim, StudyCard, card_row
-from attnaudit.report.charts.specs import Quartiles, StudyFigure, StudyPanel
+from attnaudit.report.charts.studies import quantile_chart
+from attnaudit.report.charts.svg import Figure, drawn
 from attnaudit.report.words import difference, figure
 from attnaudit.results.about import About
 from attnaudit.results.summary import SummaryRows
@@ -47,29 +48,34 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     )
 
 
-def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
+def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:
     """Draw how far attention moves, and how well scores agree with themselves."""
-    groups = [
-        (f"max α {low:g} to {high:g}", table.filter(inside)["jsd"]) for low, high, inside in bins()
-    ]
-    classes = table.sort("predicted").group_by("predicted", maintain_order=True)
-    groups += [(f"predicted {name}", part["jsd"]) for (name,), part in classes]
-    agreement = [(word, table[f"tau_{name}"].drop_nulls()) for name, word in _SCORES.items()]
+    groups = {f"max α {low:g} to {high:g}": table.filter(inside) for low, high, inside in bins()}
+    groups |= {
+        f"predicted {name}": part
+        for (name,), part in table.sort("predicted").group_by("predicted", maintain_order=True)
+    }
+    moves = quantile_chart(
+        {name: part["jsd"] for name, part in groups.items()},
+        "median JSD to another seed (at most ln 2)",
+        (0.0, LN2),
+    )
+    agrees = quantile_chart(
+        {word: table[f"tau_{name}"].drop_nulls() for name, word in _SCORES.items()},
+        "median τ with itself under another seed",
+        (-1.0, 1.0),
+    )
+    label = "Divergence to another seed's attention, by bin and class"
     panels = (
-        StudyPanel(
-            "How far attention moves",
-            Quartiles(groups, "median JSD to another seed (at most ln 2)", (0.0, LN2)),
-            "seeds-jsd",
-            "Divergence to another seed's attention, by bin and class",
-        ),
-        StudyPanel(
+        drawn("How far attention moves", moves, "seeds-jsd", label),
+        drawn(
             "How well scores agree with themselves",
-            Quartiles(agreement, "median τ with itself under another seed", (-1.0, 1.0)),
+            agrees,
             "seeds-tau",
             "Kendall tau of each score with itself",
         ),
     )
-    yield StudyFigure("seeds", "How much of attention is chance?", _CAPTION, panels)
+    yield Figure("seeds", "How much of attention is chance?", _CAPTION, panels)
 
 
 CARD = StudyCard(card_rows, figures)

@@ -9,7 +9,7 @@ import polars as pl
 
 from attnaudit.experiments.verdict import FOR, NEITHER, POLICY, decide
 from attnaudit.report.cards.card import Axis, CardRow, Claim, StudyCard, card_row
-from attnaudit.report.charts.specs import StudyFigure
+from attnaudit.report.charts.svg import Figure
 from attnaudit.report.models import model_label, score_panels, seeds_and_spread
 from attnaudit.report.words import figure, with_interval
 from attnaudit.results.about import About
@@ -60,7 +60,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         )
 
 
-def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
+def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:
     """Draw the scores of both models."""
     titles = {"f1": "F1", "accuracy": "accuracy", "roc_auc": "ROC-AUC"}
     caption = (
@@ -68,7 +68,7 @@ def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]
         f"{seeds_and_spread(table)}. The numbers below have the paired differences."
     )
     panels = score_panels(Uniform, summary, titles)
-    yield StudyFigure("uniform", "What is lost without attention?", caption, panels)
+    yield Figure("uniform", "What is lost without attention?", caption, panels)
 
 
 CARD = StudyCard(card_rows, figures)
