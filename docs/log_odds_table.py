@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from attnaudit.papers import PAPERS
-from attnaudit.papers.jain2019 import ENCODERS
 from attnaudit.recipes.reproduction.records import records_of
 from attnaudit.report.paper_page import markdown_table
 from attnaudit.report.words import figure, interval
@@ -16,6 +15,7 @@ BEGIN, END = "<!-- log-odds -->", "<!-- end of log-odds -->"
 CORPORA = {"sst": "SST", "imdb": "IMDB", "20news_sports": "20News sports", "ag_news": "AG News"}
 MEASURES = {"tau_gradient": "τ gradient", "tau_loo": "τ leave-one-out", "f1": "F1"}
 ATTENTIONS = ("additive", "dot", "log_odds")
+ENCODERS = ("bilstm", "cnn", "average")
 Numbers = dict[tuple[str, str, str, str], dict[str, Any]]
 
 

@@ -412,7 +412,7 @@ def test_word_vectors_of_a_file_are_those_of_the_paper(tmp_path: Path) -> None:
         ),
         (
             ["snell2021", "--model", "cnn"],
-            "--model: 'cnn'; expected none: the cells of snell2021 have no encoder to choose",
+            "--model: 'cnn'; expected none",
         ),
         (["serrano2019", "--study", "uniform"], "--study: 'uniform'; expected none"),
         (["wiegreffe2019", "--study", "uniforn"], "did you mean uniform?"),

@@ -115,7 +115,7 @@ def test_quick_is_a_part_of_the_whole_with_every_encoder_and_every_task() -> Non
         ),
         (
             {"quick": True, "corpora": ["imdb"]},
-            "--quick --corpus imdb: no such cell; expected some of sst bilstm additive, ",
+            "--quick: no cell of imdb; expected some of sst bilstm additive, ",
         ),
         (
             {"quick": True, "encoders": ["cnn"], "attentions": ["dot"]},
@@ -282,11 +282,6 @@ def test_runs_of_other_settings_are_not_averaged_and_settings_are_told(
     made = set(usual.removeprefix(start).split(", "))
     assert {"training.epochs = 1", "vectors = random"} <= made
     assert_noted(outcome, usual.removeprefix("- "))
-
-
-def _change_words(data: Path) -> None:
-    train = data / "sst" / "train.csv"
-    train.write_text(train.read_text(encoding="utf-8").replace("film", "play"), encoding="utf-8")
 
 
 def test_splits_drawn_with_the_seed_are_averaged_although_their_fingerprints_differ(

@@ -20,11 +20,15 @@ from unittest.mock import Mock
 import httpx
 import numpy as np
 import pytest
+import schemathesis
 import uvicorn
 from fastapi import HTTPException
 from fastapi.testclient import TestClient
-from hypothesis import HealthCheck
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 from playwright.sync_api import expect, sync_playwright
+from schemathesis import GenerationMode
+from schemathesis.specs.openapi.checks import positive_data_acceptance
 from uvicorn.server import ServerState
 
 from attnaudit.core.errors import RunError
@@ -239,6 +243,36 @@ def test_too_many_requests_are_told_to_wait(folders: list[Path]):
         allowance.take()
     now[0] = 0.5
     allowance.take()
+
+
+def test_the_interface_is_what_its_description_says(folders: list[Path]):
+    app = make_app(folders, TOKEN, rate=1e6, burst=1e6)
+    schema = schemathesis.openapi.from_asgi(
+        f"/{TOKEN}/openapi.json", app, headers={"host": "127.0.0.1"}
+    )
+    operations: list[Any] = [found.ok() for found in schema.get_all_operations()]  # pyright: ignore[reportAttributeAccessIssue]
+    assert len(operations) == 5
+
+    valid = [operation.as_strategy() for operation in operations]
+    broken = [operations[-1].as_strategy(generation_mode=GenerationMode.NEGATIVE)]
+
+    @settings(
+        max_examples=60,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=SLOW,
+        phases=[Phase.generate],
+    )
+    @given(case=st.one_of(valid + broken))
+    def fuzz(case: Any) -> None:
+        # how many words a text has, and whether a model reads questions, is no part of a schema
+        case.call_and_validate(
+            headers={"host": "127.0.0.1"},
+            base_url=f"http://127.0.0.1/{TOKEN}",
+            excluded_checks=[positive_data_acceptance],
+        )
+
+    fuzz()
 
 
 def test_who_cannot_be_typed_to_is_told_why(folders: list[Path], tmp_path: Path):

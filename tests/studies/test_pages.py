@@ -157,9 +157,8 @@ def guided(**f1: float) -> CardRow:
 def test_the_guide_s_row_is_of_the_base_s_attention_where_that_is_there() -> None:
     row = guided(uniform=0.7, learned=0.72, base=0.8, adversary=0.6)
     assert row.value == pytest.approx(0.1)
-    assert row.sentence == (
-        "A token-wise model reaches F1 0.80 with this attention, 0.70 with uniform weights. So the weights tell another model which "
-        "tokens matter."
+    assert (
+        "0.80 with this attention, 0.70 with uniform weights. So its weights tell" in row.sentence
     )
     assert row.yardstick == "its own attention 0.72; an adversary's 0.60"
 
@@ -175,7 +174,7 @@ def test_the_guide_s_row_is_of_the_base_s_attention_where_that_is_there() -> Non
         (
             {"learned": 0.8, "gradient": 0.6},
             -0.1,
-            "0.60 with the base's gradients, 0.70 with uniform weights. So they do not help another",
+            "0.60 with the base's gradients, 0.70 with uniform weights. So its weights do not help another",
         ),
         (
             {"adversary": 0.7},
@@ -220,12 +219,19 @@ def deceived(model: str = "bilstm", about: About | None = None, **accuracy: floa
         ),
         (
             (0.9, 0.75, 0.6),
-            "That is lower, yet higher than without these tokens: its attention hides part of what it uses, at a cost.",
+            "That is lower, within the intervals, and higher than without these tokens: its attention hides what it uses, at a cost.",
         ),
-        ((0.9, 0.65, 0.6), "That is no higher than without these tokens: it hides nothing"),
+        (
+            (0.9, 0.65, 0.6),
+            "and no higher than without these tokens: no evidence that its attention hides anything",
+        ),
+        (
+            (0.9, 0.4, 0.6),
+            "and no higher than without these tokens: no evidence that its attention hides anything",
+        ),
         (
             (0.9, 0.9, 0.85),
-            "no higher than without these tokens either: no evidence that there is anything to hide",
+            "and no higher than without these tokens: no evidence that its attention hides anything",
         ),
     ],
 )
@@ -249,7 +255,7 @@ def test_a_translator_is_held_against_even_attention_and_the_comparison_is_drawn
         "Its accuracy is 31 % of the gold tokens (55 % without the penalty; 38 % with uniform attention)"
         in row.sentence
     )
-    assert "no higher than with uniform attention: it hides nothing" in row.sentence
+    assert "no higher than with uniform attention: no evidence" in row.sentence
     assert row.mark == 0.6
     assert row.yardstick == "60 % without the penalty"
 
@@ -258,10 +264,7 @@ def test_a_small_loss_is_told_as_small_and_attention_that_stays_hides_nothing() 
     narrow = [summary("deceive", name, value) | {"low": value - 0.001, "high": value + 0.001} for name, value in {
         "mass_bilstm_0": 0.6, "mass_bilstm_1": 0.1, "accuracy_bilstm_0": 0.99, "accuracy_bilstm_1": 0.98, "accuracy_bilstm_removed": 0.6,
     }.items()]  # fmt: skip
-    assert (
-        "lower by less than 3 points, and higher than without these tokens: its attention hides what it uses"
-        in card_of(narrow).sentence
-    )
+    assert "its attention hides what it uses, at little cost" in card_of(narrow).sentence
     stays = [
         row | {"value": 0.6, "low": 0.59, "high": 0.61}
         if row["measure"] == "mass_bilstm_1"

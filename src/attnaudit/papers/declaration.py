@@ -203,7 +203,7 @@ class Declaration:
             known = list(dict.fromkeys(filter(None, (getattr(one, part) for one in self.cells))))
             for name in names:
                 if name not in known:
-                    expected = f"one of {', '.join(known) or 'none'}"
+                    expected = f"one of {', '.join(known)}" if known else "none"
                     near, where = did_you_mean(name, known), f"--{_OPTIONS.get(part, part)}"
                     raise InputError("reproduce", where, repr(name), expected, near)
         if seeds is not None and quick:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import polars as pl
 
-from attnaudit.core.numbers import count
 from attnaudit.experiments.agreement import AND
 from attnaudit.report.cards.card import Axis, Card, CardRow, card_row
 from attnaudit.report.charts.studies import pair_matrix_chart
@@ -26,8 +24,7 @@ _CAPTION = (
     "among the most important quarter by the other; a random order has {chance}."
 )
 
-Pair = tuple[str, str]
-Ranked = Sequence[tuple[Pair, Mapping[str, Any]]]
+Pairs = Mapping[tuple[str, str], Mapping[str, Any]]
 
 
 def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
@@ -36,95 +33,63 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     if len(pairs) < 2 or rows.head is not None:
         return
     (most, best), (least, worst) = pairs[0], pairs[-1]
+    said = (
+        f"{' and '.join(most)} agree most (τ {figure(best['value'])}), {' and '.join(least)} least "
+        f"(τ {figure(worst['value'])})."
+    )
+    # The extremes of many pairs are biased outwards: overlapping ends are not called different.
+    if best["low"] is None or worst["high"] is None or best["low"] <= worst["high"]:
+        said = "none is shown to agree better than another: their intervals overlap."
     yield card_row(
         QUESTION,
-        f"largest mean Kendall τ of two measures, {_named(most)}",
+        f"largest mean Kendall τ of two measures, {' – '.join(most)}",
         best,
-        f"least: {_named(least)}, τ {with_interval(worst)}",
-        _sentence(pairs),
+        f"least: {' – '.join(least)}, τ {with_interval(worst)}",
+        f"Of {len(pairs)} pairs of measures {said}",
         axis=Axis(mark=float(worst["value"]), ends=(-1.0, 1.0)),
     )
 
 
 def summary_figures(rows: SummaryRows) -> Iterator[Figure]:
     """Draw a matrix of measures for each kind of agreement."""
-    if not _names(rows):
-        return
     kinds = {"tau": "Kendall τ", "precision": "Share of the top quarter in common"}
     panels = tuple(
         drawn(
             title,
-            pair_matrix_chart(_matrix(rows, kind)),
+            pair_matrix_chart(_both_ways(_pairs(rows, kind))),
             f"agreement-{kind}",
             f"{title} of every two measures of importance",
         )
         for kind, title in kinds.items()
+        if _pairs(rows, kind)
     )
-    chance = figure(rows.value("agreement", "precision_by_chance"))
-    yield Figure("agreement", QUESTION, _CAPTION.format(chance=chance), panels)
+    if panels:
+        chance = figure(rows.value("agreement", "precision_by_chance"))
+        yield Figure("agreement", QUESTION, _CAPTION.format(chance=chance), panels)
 
 
-def _names(rows: SummaryRows) -> list[str]:
-    """Return the measures that are compared, in the order of the trace's columns."""
-    begin = f"tau_attention{AND}"
-    others = [
-        measure.removeprefix(begin)
-        for experiment, measure in rows.rows
-        if experiment == "agreement" and measure.startswith(begin)
-    ]
-    return ["attention", *others] if others else []
+def _pairs(rows: SummaryRows, kind: str) -> Pairs:
+    """Return the summary row of every pair that has a value, by the names of the two measures."""
+    found = {}
+    for (experiment, measure), row in rows.rows.items():
+        if experiment == "agreement" and measure.startswith(f"{kind}_") and AND in measure:
+            a, b = (
+                SCORES.get(name, name.replace("_", " "))
+                for name in measure.removeprefix(f"{kind}_").split(AND)
+            )
+            found[a, b] = row
+    return found
 
 
-def _pairs(rows: SummaryRows, kind: str) -> dict[Pair, dict[str, Any]]:
-    """Return the summary row of every pair that has a value."""
-    return {
-        (a, b): row
-        for a, b in combinations(_names(rows), 2)
-        if (row := rows.get("agreement", f"{kind}_{a}{AND}{b}")) is not None
-    }
-
-
-def _matrix(rows: SummaryRows, kind: str) -> pl.DataFrame:
+def _both_ways(pairs: Pairs) -> pl.DataFrame:
     """Return {measure, other, value} of every pair, in both directions."""
-    names, known = _names(rows), _pairs(rows, kind)
     cells = [
-        (_label(a), _label(b), row["value"])
-        for a in names
-        for b in names
-        if (row := known.get((a, b)) or known.get((b, a)))
+        (one, other, row["value"])
+        for pair, row in pairs.items()
+        for one, other in (pair, pair[::-1])
     ]
     schema = {"measure": pl.String, "other": pl.String, "value": pl.Float64}
     return pl.DataFrame(cells, schema=schema, orient="row")
-
-
-def _label(name: str) -> str:
-    return SCORES.get(name, name.replace("_", " "))
-
-
-def _named(pair: Pair) -> str:
-    return " – ".join(map(_label, pair))
-
-
-def _sentence(pairs: Ranked) -> str:
-    """Say which pairs agree most and least, if their intervals lie apart."""
-    (_, best), (_, worst) = pairs[0], pairs[-1]
-    known = all(row["low"] is not None and row["high"] is not None for _, row in pairs)
-    # The extremes of many pairs are biased outwards: overlapping ends are not called different.
-    if not known or best["low"] <= worst["high"]:
-        return (
-            f"Of {len(pairs)} pairs of measures none is shown to agree better than another: their "
-            "intervals overlap."
-        )
-    near_best = sum(row["high"] >= best["low"] for _, row in pairs[1:])
-    near_worst = sum(row["low"] <= worst["high"] for _, row in pairs[:-1])
-    ends = (_end("most", pairs[0], near_best), _end("least", pairs[-1], near_worst))
-    return f"Of {len(pairs)} pairs of measures {' and '.join(ends)}."
-
-
-def _end(which: str, ranked: tuple[Pair, Mapping[str, Any]], near: int) -> str:
-    (a, b), row = ranked
-    others = f"; {count(near, 'other pair')} within overlapping intervals" if near else ""
-    return f"{_label(a)} and {_label(b)} agree {which} (τ {figure(row['value'])}{others})"
 
 
 CARD = Card(QUESTION, card_rows, summary_figures=summary_figures)

@@ -33,23 +33,6 @@ Claims = tuple[tuple[str, str], ...]
 """Side and clause of each claim, once."""
 
 
-def _claims(rows: Iterable[CardRow], general: bool = False) -> Claims:
-    claims = ((row.side, row.general if general else row.clause) for row in rows if row.side)
-    return tuple(dict.fromkeys(claims))
-
-
-def _clauses(claims: Claims, side: str) -> str:
-    return "; ".join(clause for own, clause in claims if own == side)
-
-
-def _because(claims: Claims) -> str:
-    """Return the clauses, to be put behind a sentence that says which side they take."""
-    side = side_of(own for own, _ in claims)
-    if side == BOTH:
-        return f". For: {_clauses(claims, FOR)}. Against: {_clauses(claims, AGAINST)}"
-    return f": {_clauses(claims, side)}" if side else ""
-
-
 def claimed(
     rows: Sequence[CardRow],
     model: str = "this model",
@@ -57,6 +40,9 @@ def claimed(
     classes: Mapping[str, ClassRows] | None = None,
 ) -> str:
     """Say what may be claimed when heatmaps are shown.
+
+    If every class that takes a side differs from all, and they take different ones, there is a
+    line for each side; else one on all, and further ones on the classes that differ from it.
 
     Args:
         rows: The rows of a card.
@@ -66,66 +52,34 @@ def claimed(
         classes: The rows of each predicted class, which a mean over all need not describe.
     """
     claims, by_class = _claims(rows), classes or {}
-    side = side_of(own for own, _ in claims)
-    if divided := _by_class(model, by_class):
-        return divided
-    exceptions = _exceptions(side, by_class)
-    because = _because(claims)
-    if side == BOTH:
-        return (
-            f"Heatmaps of {model} show where it puts weight; the measures below disagree on "
-            f"whether that explains its predictions.\nFor: {_clauses(claims, FOR)}.\n"
-            f"Against: {_clauses(claims, AGAINST)}.{exceptions}"
-        )
-    if of_studies:
-        says = f"This speaks {side}" if side else "Nothing below speaks for or against"
-        return f"{says} heatmaps of {model} as explanations of its predictions{because}."
-    if side == FOR:
-        return (
-            f"Heatmaps of {model} may be shown as one explanation of its predictions, not as the "
-            f"only one{because}.{exceptions}"
-        )
+    side, because = side_of(own for own, _ in claims), _because(claims)
+    known = {name: own for name, own in by_class.items() if own.side}
+    divided = len({own.side for own in known.values()}) > 1
+    divided = divided and all(own.differs for own in known.values())
     codes = {row.finding.code for row in rows if row.finding is not None and not row.of_model}
+    if divided:
+        lines = []
+    elif of_studies and side != BOTH:
+        says = f"This speaks {side}" if side else "Nothing below speaks for or against"
+        lines = [f"{says} heatmaps of {model} as explanations of its predictions{because}."]
     # "Nothing shows that predictions depend on it" would blame the model for few texts.
-    if not claims and codes and codes <= {UNCLEAR, FEW}:
-        return (
-            f"No conclusion about heatmaps of {model}: there are not enough texts to tell."
-            f"{exceptions}"
+    elif not claims and codes and codes <= {UNCLEAR, FEW}:
+        lines = [f"No conclusion about heatmaps of {model}: there are not enough texts to tell."]
+    else:
+        because = because or ": nothing below shows that its predictions depend on it"
+        lines = [f"{_statement(side, model)}{because}."]
+    for one in (FOR, AGAINST, BOTH):
+        names, because = _of_side(
+            one,
+            {
+                name: own.rows
+                for name, own in known.items()
+                if own.side == one and (divided or (own.differs and one != side))
+            },
         )
-    because = because or ": nothing below shows that its predictions depend on it"
-    return (
-        f"Claim only that heatmaps of {model} show where it puts weight, not why it predicts what "
-        f"it does{because}.{exceptions}"
-    )
-
-
-def _by_class(model: str, classes: Mapping[str, ClassRows]) -> str:
-    """Return a line for each side if every class that takes one differs from all, else nothing."""
-    known = {name: own for name, own in classes.items() if own.side}
-    sides = [one for one in (FOR, AGAINST, BOTH) if any(own.side == one for own in known.values())]
-    if len(sides) < 2 or not all(own.differs for own in known.values()):
-        return ""
-    heatmaps, lines = f"heatmaps of {model}", []
-    for side in sides:
-        names, because = _of_side(side, known)
-        if side == FOR:
-            line = (
-                f"Heatmaps of {model} may be shown as one explanation of its predictions of "
-                f"{names}, not as the only one"
-            )
-        elif side == AGAINST:
-            line = (
-                f"For predictions of {names}, claim only that {heatmaps} show where it puts "
-                "weight, not why it predicts what it does"
-            )
-        else:
-            line = (
-                f"For predictions of {names}, the measures disagree on whether heatmaps explain "
-                "them"
-            )
-        lines.append(f"{line}{because}.")
-        heatmaps = "heatmaps"  # the model is named once
-    if silent := [_quoted(name) for name in classes if name not in known]:
+        if names:
+            lines.append(f"{_statement(one, model, names)}{because}.")
+    if silent := [_quoted(name) for name in by_class if divided and name not in known]:
         lines.append(
             f"For predictions of {listed(silent)}, too little is known: claim only that heatmaps "
             "show where it puts weight."
@@ -133,30 +87,48 @@ def _by_class(model: str, classes: Mapping[str, ClassRows]) -> str:
     return "\n".join(lines)
 
 
-def _exceptions(overall: str, classes: Mapping[str, ClassRows]) -> str:
-    """Return a line for each side, other than that of all, which some class takes."""
-    apart = {name: own for name, own in classes.items() if own.differs and own.side != overall}
-    lines = []
-    for side in (FOR, AGAINST, BOTH):
-        names, because = _of_side(side, apart)
-        disagree = "disagree on whether heatmaps explain them"
-        says = disagree if side == BOTH else f"speak {side} them"
-        if names:
-            lines.append(f"\nAmong predictions of {names} alone, the measures {says}{because}.")
-    return "".join(lines)
+def _statement(side: str, model: str, names: str = "") -> str:
+    """Say what may be claimed of all predictions, or of those of some classes."""
+    of, claim = (f" of {names}", f"For predictions of {names}, claim") if names else ("", "Claim")
+    if side == FOR:
+        return (
+            f"Heatmaps of {model} may be shown as one explanation of its predictions{of}, not as "
+            "the only one"
+        )
+    if side == BOTH:
+        return (
+            f"Heatmaps of {model} show where it puts weight; the measures below disagree on "
+            f"whether that explains its predictions{of}"
+        )
+    return (
+        f"{claim} only that heatmaps of {model} show where it puts weight, not why it predicts "
+        "what it does"
+    )
 
 
-def _of_side(side: str, classes: Mapping[str, ClassRows]) -> tuple[str, str]:
-    """Name the classes that take a side, with the clauses that are true of each of them."""
-    known = {name: own.rows for name, own in classes.items() if own.side == side}
-    if not known:
-        return "", ""
+def _claims(rows: Iterable[CardRow], general: bool = False) -> Claims:
+    claims = ((row.side, row.general if general else row.clause) for row in rows if row.side)
+    return tuple(dict.fromkeys(claims))
+
+
+def _because(claims: Claims) -> str:
+    """Return the clauses, to be put behind a sentence that says which side they take."""
+    by_side = {
+        side: "; ".join(clause for own, clause in claims if own == side) for side in (FOR, AGAINST)
+    }
+    side = side_of(own for own, _ in claims)
+    if side == BOTH:
+        return f".\nFor: {by_side[FOR]}.\nAgainst: {by_side[AGAINST]}"
+    return f": {by_side[side]}" if side else ""
+
+
+def _of_side(side: str, classes: Mapping[str, Sequence[CardRow]]) -> tuple[str, str]:
+    """Name classes that take one side, with the clauses that are true of each of them."""
     # Several classes share a reason only in its general form: their figures differ.
-    shared = _claims(next(iter(known.values())), general=len(known) > 1)
-    for rows in known.values():
-        shared = tuple(claim for claim in shared if claim in _claims(rows, len(known) > 1))
+    each = [_claims(rows, len(classes) > 1) for rows in classes.values()]
+    shared = tuple(claim for claim in each[0] if all(claim in one for one in each)) if each else ()
     because = _because(shared) if side_of(own for own, _ in shared) == side else ""
-    return listed([_quoted(name) for name in known]), because
+    return listed([_quoted(name) for name in classes]), because
 
 
 def _quoted(name: str) -> str:

@@ -22,8 +22,8 @@ from attnaudit.results.record import RunRecord
 PAPER = "jain2019"
 VECTORS_DIFFER = (
     "Their models began with word vectors trained on much other text (fastText; on clinical notes, "
-    "on those): a run that began with others, see vectors in its settings, is another model and may "
-    "lie farther off."
+    "on those): a run that began with others, see vectors in its settings, is another model and "
+    "may lie farther off."
 )
 _STYLES = {"between": "green", "spread": "green", "farther": "red", "unknown": "dim"}
 _PLACES = {"median_delta_y": 3, "emax_jsd": 3}

@@ -102,9 +102,9 @@ def intervals(pair: PairedRuns) -> str:
     """Say what the intervals are of."""
     drawn = "texts" if pair.unit == ROW else f"{pair.unit}s"
     return (
-        f"Intervals are 95 % bootstrap intervals over shared {drawn}: they compare these two trained"
-        f" models, not models of other seeds. {of_unit('An instance', pair.unit)} where a measure is"
-        " undefined in one run is excluded from both means."
+        f"Intervals are 95 % bootstrap intervals over shared {drawn}: they compare these two "
+        f"trained models, not models of other seeds. {of_unit('An instance', pair.unit)} where a "
+        "measure is undefined in one run is excluded from both means."
     )
 
 

@@ -35,12 +35,9 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     clause = "its weights tell another model which tokens matter"
     if found.side == AGAINST:
         clause = "its weights do not help another model, which is better without them"
-    if name in ("learned", "uniform"):
-        said += " Whether weights of another model help it was not asked."
-    elif found.side:
-        said += f" So {clause}."
-    else:
-        said += " The interval contains 0: no evidence that they transfer."
+    if name not in ("learned", "uniform"):
+        none = "The interval contains 0: no evidence that they transfer"
+        said += f" {f'So {clause}' if found.side else none}."
     if name != "base":
         said += " The attention of the model under study was not among the weights (guide.weights)."
     compared = {"learned": "its own attention", "adversary": "an adversary's"}
