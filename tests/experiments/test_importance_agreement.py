@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from itertools import combinations
 from typing import Any
 
@@ -158,9 +157,7 @@ def said(accuracy: float = 0.9, **taus: Any) -> str:
 
 
 def test_the_card_names_the_ends_where_intervals_tell_them_apart():
-    both = r"a and b agree most \(τ 0.80\) and attention and a agree least \(τ 0.10"
-    assert re.search(both + r"\)\.", said())
-    assert re.search(both + "; 1 other pair", said(attention_and_b=(0.2, 0.14, 0.26)))
+    assert "a and b agree most (τ 0.80), attention and a least (τ 0.10)." in said()
     wide: dict[str, Any] = {
         pair: (tau, 0.0, 0.9) for pair, tau in (("attention_and_a", 0.1), ("a_and_b", 0.8))
     }

@@ -586,5 +586,5 @@ def test_classes_that_are_never_predicted_are_named() -> None:
     trace = make_trace(80, (2, 8), outputs=4, class_names=names)
     some = trace.take(np.flatnonzero(trace.predicted < 2))
     about = About.of(None, some.metadata)
-    (row,) = verdict(audit(some, ["prediction"]).summary, about).rows
+    row = verdict(audit(some, ["prediction", "permutation"]).summary, about).rows[0]
     assert "It never predicts mortgage or insurance. " in row.sentence

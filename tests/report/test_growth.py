@@ -115,19 +115,6 @@ def test_a_class_is_spoken_for_and_a_token_is_likely(
 
 
 @pytest.mark.parametrize(
-    ("low", "marked"), [(0.07, ["xi", "xi_step", "best_accuracy_minus_xi"]), (0.3, [])]
-)
-def test_numbers_of_the_timing_are_marked_where_what_they_are_held_against_is_at_chance(
-    low: float, marked: list[str]
-) -> None:
-    summary = figures(xi_threshold={"value": 0.35, "low": low, "high": 0.4})
-    table = study_tables("dynamics", summary)[0]
-    assert [name for name, label, _ in table.rows if "says nothing here" in label] == marked
-    (row,) = study_card(summary, About()).rows
-    assert ("says nothing about which is learned first" in row.sentence) == bool(marked)
-
-
-@pytest.mark.parametrize(
     ("early", "told"),
     [
         (
