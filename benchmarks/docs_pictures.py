@@ -19,7 +19,7 @@ from attnaudit.experiments import EXPERIMENTS, measure_label
 from attnaudit.report.cards import columns_of_figures
 from attnaudit.report.charts.instances import draw_figures, draw_summaries
 from attnaudit.report.charts.palette import name_axis
-from attnaudit.report.charts.svg import render
+from attnaudit.report.charts.svg import drawn
 from attnaudit.results.record import RunRecord, read_record
 from attnaudit.results.summary import INSTANCE, ROW
 from benchmarks.docs_gallery import make
@@ -63,11 +63,8 @@ def measures(experiment: str, record: RunRecord) -> str:
     points = chart.mark_point(filled=True, size=70, color="#0072B2", opacity=1).encode(
         x=alt.X("value:Q", title="mean and 95 % interval"), y=y
     )
-    return render(
-        alt.layer(spans, points).properties(width=300, height=24 * rows.height),
-        experiment,
-        f"Measures of {experiment}",
-    )
+    chart = alt.layer(spans, points).properties(width=300, height=24 * rows.height)
+    return drawn("", chart, experiment, f"Measures of {experiment}").svg
 
 
 def side_by_side(panels: list[tuple[str, str]]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import altair as alt
 
 from attnaudit.core.files import write_text
-from attnaudit.report.charts.svg import render
+from attnaudit.report.charts.svg import drawn
 
 # A file is shown as an image, which does not take its colour from the page.
 _INK = "<style>svg{color:#24292f}@media(prefers-color-scheme:dark){svg{color:#d1d7de}}</style>"
@@ -33,5 +33,5 @@ def figure(value: float) -> str:
 
 def write_plot(path: Path, chart: alt.LayerChart | alt.FacetChart, label: str) -> None:
     """Write an SVG file that reads on light and on dark pages."""
-    svg = render(chart.properties(width=520), path.stem, label)
+    svg = drawn("", chart.properties(width=520), path.stem, label).svg
     write_text(path, svg.replace("</title>", f"</title>{_INK}", 1))

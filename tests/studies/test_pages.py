@@ -14,7 +14,7 @@ import pytest
 
 from attnaudit.report.cards.card import CardRow
 from attnaudit.report.charts.studies import interval_chart
-from attnaudit.report.charts.svg import render
+from attnaudit.report.charts.svg import drawn
 from attnaudit.report.study_page import study_card, write_study
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
@@ -285,8 +285,8 @@ def test_tick_labels_of_intervals_stand_apart(low: float, high: float) -> None:
     rows = pl.DataFrame(
         {"name": ["one", "other"], "value": [low, high], "low": [low, high], "high": [low, high]}
     )
-    drawn = render(interval_chart(rows, "accuracy"), "some", "some")
-    axis = drawn[drawn.index("role-axis-label") :].partition("role-axis-domain")[0]
+    svg = drawn("", interval_chart(rows, "accuracy"), "some", "some").svg
+    axis = svg[svg.index("role-axis-label") :].partition("role-axis-domain")[0]
     ticks = sorted(
         float(x) for x in re.findall(r"translate\(([\d.]+),\d+\)[^>]*>[−\d.]+</text>", axis)
     )

@@ -137,35 +137,17 @@ class Declaration:
         return self.paper.key
 
     @property
-    def corpora(self) -> tuple[str, ...]:
-        """All corpora, in their order."""
-        return tuple(dict.fromkeys(cell.corpus for cell in self.cells))
-
-    @property
     def every_cell(self) -> tuple[Cell, ...]:
         """Cells of both scales, each once, with seed 0."""
         cells = (replace(cell, seed=0) for cell in (*self.cells, *self.quick))
         return tuple({cell.key: cell for cell in cells}.values())
 
     def left_out(self, corpora: Sequence[str] = ()) -> str:
-        """Say what ``--quick`` leaves out of the corpora, or of all."""
-        named = corpora or self.corpora
-        made = {replace(cell, quick=False).key for cell in self.quick}
-        whole, parts = list[str](), list[str]()
-        for corpus in named:
-            keys = {cell.key for cell in self.cells if cell.corpus == corpus}
-            if not keys & made:
-                whole.append(corpus)
-            elif keys - made:
-                parts.append(f"{len(keys - made)} of {len(keys)} cells of {corpus}")
-        if whole:
-            parts.insert(0, f"all of {', '.join(whole)}")
-        if any(cell.seeds > 1 for cell in self.cells if not cell.study):
-            parts.append("all seeds but the first")
-        quick = [cell.key for cell in self.quick if cell.quick and cell.corpus in named]
-        if quick:
-            parts.append(f"the published scale of {', '.join(quick)}")
-        return f"--quick leaves out {'; '.join(parts) or 'nothing'}"
+        """Say how much ``--quick`` leaves out of the corpora, or of all."""
+        keys = {cell.key for cell in self.cells if not corpora or cell.corpus in corpora}
+        few = keys - {replace(cell, quick=False).key for cell in self.quick}
+        cells = f"{len(few)} of {len(keys)} cells"
+        return f"--quick leaves out {cells}, further seeds and the published scale of studies"
 
     def reason(self, cell: Cell, measure: str) -> str:
         """Return why a number of a cell is not the published one; empty if no reason is known."""

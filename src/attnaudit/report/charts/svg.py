@@ -72,29 +72,20 @@ def drawn(
     note: str = "",
     legend: tuple[tuple[str, str, str], ...] = (),
 ) -> Panel:
-    """Make a panel of ``chart``, as `render` draws it, with the numbers behind it."""
-    spec = chart.to_dict(validate=False)
-    return Panel(title, _svg(spec, name, label), note, legend, tables_behind(spec))
-
-
-def render(chart: Drawing, name: str, label: str) -> str:
-    """Render ``chart`` as an ``<svg>`` with the page's ink.
+    """Draw ``chart`` as an ``<svg>`` with the page's ink, with the numbers behind it.
 
     Args:
+        title: Title of the panel.
         chart: The chart.
         name: Keeps ids apart on a page.
         label: What a screen reader says.
+        note: A note below it.
+        legend: (name, colour, sign) if the drawing needs its own.
     """
     # Altair put the chart together: checking it takes as long as drawing it.
-    return _svg(chart.to_dict(validate=False), name, label)
-
-
-def _svg(spec: dict[str, Any], name: str, label: str) -> str:
-    svg = re.sub(
-        r'\bid="([^"]+)"',
-        rf'id="{name}-\1"',
-        vl_convert.vegalite_to_svg(spec | {"config": _CONFIG}),
-    )
+    spec = chart.to_dict(validate=False)
+    svg = vl_convert.vegalite_to_svg(spec | {"config": _CONFIG})
+    svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', svg)
     svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", svg)
     # These parts have no label of their own.
     svg = re.sub(r' (?:role="graphics-\w+"|aria-roledescription="[^"]*")', "", svg)
@@ -102,6 +93,6 @@ def _svg(spec: dict[str, Any], name: str, label: str) -> str:
     wide = re.search(r'\bwidth="([\d.]+)"', svg)
     style = f"--wide: {wide.group(1) if wide else 600}px"
     head = f'<svg role="img" aria-labelledby="{name}-title" style="{style}"'
-    return svg.replace("<svg", head, 1).replace(
-        ">", f'><title id="{name}-title">{escape(label, quote=False)}</title>', 1
-    )
+    named = f'><title id="{name}-title">{escape(label, quote=False)}</title>'
+    svg = svg.replace("<svg", head, 1).replace(">", named, 1)
+    return Panel(title, svg, note, legend, tables_behind(spec))
