@@ -160,32 +160,27 @@ def test_the_policy_lets_only_the_page_s_own_script_run(report: Path):
     assert len(page.scripts) == 4
 
 
+KINDS = {
+    "one position": make_trace(1, [1]),
+    "all of one position": make_trace(3, [1, 1, 1]),
+    "one row": make_trace(1, [30], class_names=["only", "other"]),
+    "four classes": make_trace(10, (1, 12), outputs=4),
+    "nine classes": make_trace(8, (2, 9), outputs=9, candidates=True),
+    "bare": make_trace(
+        10, (2, 9), gradient=False, loo=False, rationale=False, label=False, split=None
+    ),
+    "tail": make_trace(8, (2, 9), outputs=3, hidden=4),
+    "long": make_trace(2, [300, 350]),
+    "zeros": make_trace(10, (2, 9), zeros=0.7),
+}
+SLOW = ("four classes", "nine classes", "tail")
+
+
 @pytest.mark.parametrize(
-    "trace",
-    [
-        make_trace(1, [1]),
-        make_trace(3, [1, 1, 1]),
-        make_trace(1, [30], class_names=["only", "other"]),
-        make_trace(10, (1, 12), outputs=4),
-        make_trace(8, (2, 9), outputs=9, candidates=True),
-        make_trace(10, (2, 9), gradient=False, loo=False, rationale=False, label=False, split=None),
-        make_trace(8, (2, 9), outputs=3, hidden=4),
-        make_trace(2, [300, 350]),
-        make_trace(10, (2, 9), zeros=0.7),
-    ],
-    ids=[
-        "one position",
-        "all of one position",
-        "one row",
-        "four classes",
-        "nine classes",
-        "bare",
-        "tail",
-        "long",
-        "zeros",
-    ],
+    "kind", [pytest.param(one, marks=pytest.mark.slow) if one in SLOW else one for one in KINDS]
 )
-def test_every_kind_of_trace_has_a_page(tmp_path: Path, trace: Trace):
+def test_every_kind_of_trace_has_a_page(tmp_path: Path, kind: str):
+    trace = KINDS[kind]
     text, page = _page(write_report(write_run(tmp_path, trace, corpus="mine")))
     assert page.open == []
     assert len(page.data()) == len(trace)

@@ -64,6 +64,7 @@ def _page(found: Reproduction, folder: Path) -> tuple[str, Page]:
     return text, Page(text)
 
 
+@pytest.mark.slow
 def test_every_measured_number_is_shown():
     key = _key("sst", MODELS[0])
     record, columns = _record(), {c for table in JAIN.tables for c in table.columns}
