@@ -12,7 +12,7 @@ from rich.console import Console
 
 from attnaudit.core.errors import InputError
 from attnaudit.papers import PAPERS
-from attnaudit.papers.comparison import AGREEMENTS, compare_runs, judge, possible, with_references
+from attnaudit.papers.comparison import AGREEMENTS, compare_runs, judge, with_references
 from attnaudit.papers.published import match_groups, published
 from attnaudit.report.sections.comparison import (
     comparison_section,
@@ -196,15 +196,6 @@ def test_classes_match_by_name_first_and_by_order_with_a_note():
         match_groups(["predicted:0", "predicted:1"], ("a", "b"))[0]["predicted:1"] == "predicted:b"
     )
     assert match_groups(theirs, ())[0] == groups(*theirs)
-
-
-def test_what_a_measure_can_be():
-    assert possible("tau_loo") == (-1, 1)
-    assert possible("tau_loo", "std") == (0, 1)
-    assert possible("tau_gradient_loo_minus_tau_loo") == (-2, 2)
-    assert possible("emax_jsd", "median") == possible("emax_jsd_upper") == (0, np.log(2))
-    names = ("f1", "accuracy", "roc_auc", "median_delta_y", "certified", "significant_loo")
-    assert {possible(name) for name in names} == {(0, 1)}
 
 
 def test_a_summary_has_the_reruns_numbers_beside_it_where_there_are_some():

@@ -66,16 +66,6 @@ def test_fragments_load_nothing_and_run_nothing(fragments: dict[str, str]) -> No
         assert not re.search(r"url\((?!#)|@import", html)
 
 
-def test_every_rule_of_the_style_is_of_the_fragment_alone(fragments: dict[str, str]) -> None:
-    style = fragments["trace"].partition("<style>")[2].partition("</style>")[0].strip()
-    assert style.startswith(".attnaudit-shown {")
-    assert style.count("{") > 20
-    depth = 0
-    for place, letter in enumerate(style, start=1):
-        depth += {"{": 1, "}": -1}.get(letter, 0)
-        assert depth > 0 or "{" not in style[:place] or place == len(style)
-
-
 def test_what_is_shown(fragments: dict[str, str]) -> None:
     assert fragments["trace"].count('class="aa-tokens"') == 6
     assert "24 rows" in fragments["trace"]
