@@ -17,8 +17,8 @@ OTHER = "other classes"
 QUANTILES = {"low": 0.05, "q25": 0.25, "q50": 0.5, "q75": 0.75, "high": 0.95}  # of a box
 # Okabe and Ito's colours, told apart under the common colour blindnesses; black and yellow do not
 # show on both kinds of page.
-_DASHES = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3), (4, 4), (1, 3))
 _CLASSES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
+_DASHES = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3), (4, 4), (1, 3))
 # Pixels of a letter of 12 pixels in wide fonts such as DejaVu Sans: a chart is measured here in
 # another font than it is shown in.
 _LETTER = 6.8
