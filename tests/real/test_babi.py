@@ -14,7 +14,9 @@ from attnaudit.results import Results
 from attnaudit.trace import Trace
 from tests.oracles.importance import naive_gradient, naive_leave_one_out
 from tests.oracles.permutation import surprise
-from tests.report.test_playground_model import assert_computed
+from tests.report.test_playground_model import (
+    test_the_page_computes_what_the_readout_does as assert_computed,
+)
 
 pytestmark = pytest.mark.slow
 

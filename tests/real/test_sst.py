@@ -25,7 +25,9 @@ from tests.oracles.maximal_change import sampled_change, single_changes, single_
 from tests.oracles.permutation import surprise
 from tests.oracles.ranges import ranges_by_programs
 from tests.real.smallest import assert_smallest
-from tests.report.test_playground_model import assert_computed
+from tests.report.test_playground_model import (
+    test_the_page_computes_what_the_readout_does as assert_computed,
+)
 from tests.tails import opaque
 
 pytestmark = pytest.mark.slow
