@@ -68,7 +68,8 @@ def write_served(folder: Path, has_question: bool = False) -> Path:
         "experiments": {},
     }
     write_with_digest(folder / "spec.json", spec)
-    write_json(folder / "manifest.json", {"files": {}})
+    step = {"key": "", "files": {}, "seconds": 1.0, "peak_memory_bytes": 1}
+    write_json(folder / "manifest.json", {"files": {}, "steps": {"audit": step}})
     return folder
 
 

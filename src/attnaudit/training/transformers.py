@@ -196,5 +196,5 @@ def config_named(name: str) -> TransformerConfig:
     """
     if name not in CONFIGS:
         expected, advice = f"one of {', '.join(CONFIGS)}", did_you_mean(name, CONFIGS)
-        raise InputError("train transformer", "--config", repr(name), expected, advice)
+        raise InputError("train transformer", "--model", repr(name), expected, advice)
     return CONFIGS[name]
