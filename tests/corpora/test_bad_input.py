@@ -234,8 +234,8 @@ def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         ("min_df", 0, "1 or more"),
         ("test_kept", 0.0, "a number above 0, up to 1"),
         ("test_kept", 1.5, "a number above 0, up to 1"),
-        ("size", 60, "no such setting"),
-        ("question", "x", "no such setting"),
+        ("size", 60, "a corpus planted-<kind>"),
+        ("question", "x", "a file or a folder of your own"),
     ],
 )
 def test_settings(option: str, value: Any, expected: str, tmp_path: Path):

@@ -6,9 +6,9 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-import typer
 from typer.main import get_command
 
 from attnaudit.cli.app import app
@@ -30,7 +30,7 @@ def commands() -> tuple[set[str], set[str]]:
     """Return the names of all commands, those of groups in full, and all options."""
     names, options = set(), set(OF_OTHERS)
 
-    def walk(command: typer.core.TyperCommand, path: str) -> None:
+    def walk(command: Any, path: str) -> None:
         names.add(path)
         for parameter in command.params:
             options.update([*parameter.opts, *parameter.secondary_opts])
@@ -45,7 +45,7 @@ NAMES, OPTIONS = commands()
 
 
 def strings(path: Path) -> Iterator[str]:
-    """Yield the strings of a module that are no names of another program's options."""
+    """Yield the strings of a module."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value

@@ -333,7 +333,7 @@ def test_a_corpus_of_pairs_is_known_by_its_endings_and_a_misspelt_one_by_its_nam
 ):
     bare = str(write_pairs(tmp_path / "p1"))
     for given, told in (
-        ([bare, "--set=corpus.source_ending=xx"], "expected train.xx"),
+        ([bare, "--set=corpus.source_ending=xx"], "no pairs among"),
         ([bare, "--set=corpus.target_ending=xx"], "no file .xx"),
         (["multi30k"], "did you mean multi30k_en_de?"),
         (["planted-revers"], "did you mean planted-reverse?"),

@@ -73,7 +73,9 @@ def check_settings(section: Any, name: str) -> None:
             raise InputError("read settings", f"setting {key}", str(value), expected)
 
 
-def refuse_unused(section: Any, name: str, kinds: Iterable[str], got: str, expected: str) -> None:
+def refuse_unused(
+    section: Any, name: str, kinds: Iterable[str], got: str, users: Mapping[str, str]
+) -> None:
     """Refuse settings that would have no effect.
 
     A setting has no effect if it needs a kind that the section is not. Its default passes.
@@ -83,15 +85,16 @@ def refuse_unused(section: Any, name: str, kinds: Iterable[str], got: str, expec
         name: Name of the section in the error.
         kinds: Kinds that the section belongs to.
         got: Description of the section, for the error.
-        expected: Description of a section that uses the setting.
+        users: Description of the sections of each kind, for the error.
 
     Raises:
         InputError: For the first such setting.
     """
     for declared in fields(section):
-        value = getattr(section, declared.name)
-        if value != declared.default and set(declared.metadata["only"].split()) - set(kinds):
-            raise InputError("read settings", f"setting {name}.{declared.name}", got, expected)
+        missing = [kind for kind in declared.metadata["only"].split() if kind not in kinds]
+        if missing and getattr(section, declared.name) != declared.default:
+            where, do = f"setting {name}.{declared.name}", "leave it out"
+            raise InputError("read settings", where, got, users[missing[0]], do)
 
 
 def _within(value: Any, facts: Mapping[str, Any]) -> bool:

@@ -13,8 +13,16 @@ from attnaudit.corpora.registry import CORPORA, UnitName
 
 Preset = Literal["paper", "code2019", "flan", "han"]
 PlantedRule = Literal["decisive", "twice", "majority", "last", "many", "decoy", "random"]
-# What a setting is for (`require_used`): registered and own files, a part of them, words that are
-# not a tokenizer's, own files, their encoding and delimiter, and planted corpora.
+# Corpora that settings are for (`require_used`), and how a refusal names them.
+_KINDS = {
+    "files": "a corpus that is read from files",
+    "shares": "a corpus of train, dev and test",
+    "own": "a file or a folder of your own",
+    "encoded": "text files, which Parquet is not",
+    "delimited": "a csv or tsv file",
+    "words": "texts for a model that reads words",
+    "planted": "a corpus planted-<kind>",
+}
 _share = partial(setting, default=None, above=0, most=1, only="files shares")
 _own = partial(setting, default=None, only="files own")
 _planted = partial(setting, default=None, only="planted")
@@ -162,8 +170,7 @@ def spec_of(kind: type[Spec], source: object, options: Mapping[str, Any]) -> Spe
 
 def require_used(spec: _Spec, *kinds: str) -> None:
     """Raise InputError for a setting without effect on a corpus of these kinds."""
-    got, expected = f"a setting without effect on {spec.source}", "no such setting"
-    refuse_unused(spec, "corpus", kinds, got, expected)
+    refuse_unused(spec, "corpus", kinds, f"corpus {spec.source}", _KINDS)
 
 
 def generated(spec: _Spec) -> dict[str, Any]:
