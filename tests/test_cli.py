@@ -409,6 +409,7 @@ def without_extras(*commands: list[str], cwd: Path) -> tuple[list[int], list[str
     )
 
 
+@pytest.mark.slow
 def test_audits_reports_and_comparisons_need_no_extra(
     trace: Path, finished: Path, tmp_path: Path
 ) -> None:

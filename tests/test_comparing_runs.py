@@ -57,6 +57,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return audited(folder / "one", model()), audited(folder / "two", model(0.2))
 
 
+@pytest.mark.slow
 def test_differences_are_those_computed_instance_by_instance(runs: tuple[Path, Path]) -> None:
     found = attnaudit.compare(runs)
     for experiment, column, measure in (
@@ -92,6 +93,7 @@ def test_differences_are_those_computed_instance_by_instance(runs: tuple[Path, P
     assert found.select("shared", "only_a", "only_b").unique().rows() == [(60, 0, 0)]
 
 
+@pytest.mark.slow
 def test_the_measures_of_rows_of_every_experiment_have_labels() -> None:
     from attnaudit.experiments import audit
 
@@ -127,6 +129,7 @@ def test_exchanging_the_runs_negates_the_differences(runs: tuple[Path, Path]) ->
     assert {HIGHER, NOT_SHOWN} <= set(one["conclusion"])
 
 
+@pytest.mark.slow
 def test_instances_of_another_text_or_id_are_not_shared(
     runs: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -243,6 +246,7 @@ def test_nothing_is_concluded_from_the_attention_of_a_model_that_learned_nothing
     assert few.differences["low"].to_list() == [None, None]
 
 
+@pytest.mark.slow
 def test_rows_of_one_instance_are_drawn_together(tmp_path: Path) -> None:
     """Heads that are copies of one another say no more than one head."""
 

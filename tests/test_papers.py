@@ -163,6 +163,7 @@ def test_what_quick_leaves_out_is_counted_by_corpus() -> None:
     assert "leaves out 0 of 1 cells" in paper.left_out(["imdb"])
 
 
+@pytest.mark.slow
 def test_a_paper_ends_in_one_page_and_a_record_of_each_cell(finished: Path) -> None:
     assert {path.name for path in (finished / RUNS).iterdir()} == {
         f"planted-decisive-average-additive-s{seed}" for seed in (0, 1)
@@ -358,6 +359,7 @@ def test_a_study_with_other_settings_is_refused(finished: Path) -> None:
         reproduce(replace(sweep(finished, studies=["uniform"]), settings={"uniform.seeds": 2}))
 
 
+@pytest.mark.slow
 def test_what_is_set_for_a_call_is_in_the_command_of_the_record_and_on_the_page(
     tmp_path: Path,
 ) -> None:

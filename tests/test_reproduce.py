@@ -129,6 +129,7 @@ def test_what_names_no_cell_is_refused(chosen: dict, message: str) -> None:
     assert message in str(caught.value)
 
 
+@pytest.mark.slow
 def test_a_sweep_ends_in_one_page_and_one_table(finished: Path) -> None:
     assert {path.name for path in (finished / RUNS).iterdir()} == {
         "sst-average-additive-s0",
@@ -177,6 +178,7 @@ def test_another_setting_is_refused_before_anything_runs(finished: Path, data: P
         reproduce(replace(sweep, settings=TINY | {"training.epochs": 2}))
 
 
+@pytest.mark.slow
 def test_a_sweep_that_was_stopped_goes_on(data: Path, tmp_path: Path, finished: Path) -> None:
     """Interrupted in its second run, it ends with the same results."""
 
@@ -283,6 +285,7 @@ def test_runs_of_other_settings_are_not_averaged_and_settings_are_told(
     assert_noted(outcome, usual.removeprefix("- "))
 
 
+@pytest.mark.slow
 def test_splits_drawn_with_the_seed_are_averaged_although_their_fingerprints_differ(
     tmp_path: Path,
 ) -> None:
@@ -395,6 +398,7 @@ def test_every_corpus_without_a_run_is_listed_with_what_is_known(
     assert "sst-average-additive" not in again.partition("Without a record:")[2].partition(":")[0]
 
 
+@pytest.mark.slow
 def test_a_partial_call_leaves_other_models_and_more_seeds_as_they_are(
     finished: Path, data: Path, tmp_path: Path
 ) -> None:

@@ -124,6 +124,7 @@ def test_the_manifest_lists_every_file_and_what_it_cost(complete: Path) -> None:
     assert {"python", "torch", "attnaudit"} <= set(manifest["versions"])
 
 
+@pytest.mark.slow
 def test_the_spec_holds_every_setting_and_makes_the_same_run_again(
     complete: Path, tmp_path: Path
 ) -> None:

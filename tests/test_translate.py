@@ -51,6 +51,7 @@ def run(pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return translate(spec(pairs), tmp_path_factory.mktemp("runs") / "run")
 
 
+@pytest.mark.slow
 def test_what_a_run_leaves(run: Path):
     written = [
         json.loads(line)
@@ -147,6 +148,7 @@ def test_a_killed_run_ends_with_the_same_bytes(run: Path, pairs: Path, tmp_path:
         assert (out / path).read_bytes() == (run / path).read_bytes(), path
 
 
+@pytest.mark.slow
 def test_a_model_with_heads_and_one_vocabulary(pairs: Path, tmp_path: Path):
     out = translate(
         spec(pairs, **{"model.heads": 2, "model.shared": True, "collect.pairs": 3}),
@@ -156,6 +158,7 @@ def test_a_model_with_heads_and_one_vocabulary(pairs: Path, tmp_path: Path):
     assert "pairs, head by head)" in (out / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_pages")
 def test_a_model_with_additive_attention_and_two_layers(pairs: Path, tmp_path: Path):
     out = translate(
@@ -207,6 +210,7 @@ def test_the_command_shows_what_may_be_claimed_and_no_table_of_measures(
     assert [name for name in named if name in said] == []
 
 
+@pytest.mark.slow
 def test_deception_keeps_attention_off_aligned_tokens(pairs: Path, tmp_path: Path):
     from dataclasses import replace
 

@@ -158,5 +158,6 @@ def test_all_constructions_are_planned_and_the_page_of_the_docs_is_current() -> 
     assert page == calibration_tables.with_table(page)
 
 
+@pytest.mark.slow
 def test_its_page_has_no_serious_barrier(done: Path, browser: Browser) -> None:  # noqa: F811
     assert barriers(browser, (done / "calibration" / "report.html").as_uri()) == []

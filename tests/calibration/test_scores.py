@@ -465,6 +465,7 @@ def write_calibrated(folder: Path, names: Any = None, degree: Any = fitted) -> P
     return write_calibration(folder)
 
 
+@pytest.mark.slow
 def test_the_page_shows_the_matrix_the_degree_and_every_number(tmp_path: Path) -> None:
     page = write_calibrated(tmp_path).read_text(encoding="utf-8")
     assert page.count("<svg") == 2

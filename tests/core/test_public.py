@@ -27,6 +27,7 @@ def test_every_public_name_is_there_and_says_what_it_is(name: str) -> None:
     )  # what a dataclass without a docstring has
 
 
+@pytest.mark.slow
 def test_a_public_name_is_never_a_module_of_that_name() -> None:
     """Importing a submodule sets it as an attribute of the package, which would hide a function of its name. Before that: no torch."""
     code = "import attnaudit, attnaudit.tracing.texts, attnaudit.recipes, attnaudit.experiments\nassert callable(attnaudit.collect)"

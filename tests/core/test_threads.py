@@ -89,6 +89,7 @@ print(first, second, torch.get_num_threads())
 """
 
 
+@pytest.mark.slow
 def test_kernels_leave_the_threads_of_torch_alone():
     """Fewer than those of kernels, as torch found them, or more, as it was told."""
     done = subprocess.run(

@@ -186,6 +186,7 @@ def test_planted_corpora_are_checked_too() -> None:
     assert check.published.height == 0
 
 
+@pytest.mark.slow
 def test_sst_is_whole_and_sound(real_data: Path) -> None:
     check = check_source("sst", data_dir=real_data / "raw")
     assert check.published["same"].to_list() == [True, True, True]

@@ -125,6 +125,7 @@ def test_the_checksum_of_what_nobody_vouches_for_is_told(
     assert f"the download has sha256 {hashlib.sha256(ZIP).hexdigest()}" in said
 
 
+@pytest.mark.slow
 def test_what_cannot_be_fetched_is_one_line(
     site: Site, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -146,6 +147,7 @@ def test_help_has_examples_for_every_command(capsys: pytest.CaptureFixture[str])
         assert f"  attnaudit corpora {command}" in answers(capsys, "corpora", command, "--help")
 
 
+@pytest.mark.slow
 def test_help_and_lists_load_nothing_heavy(tmp_path: Path) -> None:
     program = """
 import sys

@@ -81,6 +81,7 @@ def test_without_training_texts_there_is_no_such_corpus(tmp_path: Path) -> None:
         read_corpus("deceptive_occupation", data_dir=tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "folder"), [("deceptive_pronoun", "pronoun"), ("deceptive_sst_wiki", "sst-wiki")]
 )

@@ -305,6 +305,7 @@ def test_two_processes_at_once_fetch_once(offer: Callable[..., Site], tmp_path: 
     assert left(tmp_path) == {"tiny"}
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_no_half_corpus(offer: Callable[..., Site], tmp_path: Path) -> None:
     offer(tiny_zip=ZIP)
     with socket.socket() as listener:  # a server that sends half of it and then nothing

@@ -115,6 +115,7 @@ def test_what_is_no_table_is_refused(source: Any) -> None:
     assert refused(source).operation == "read corpus"
 
 
+@pytest.mark.slow
 def test_no_library_of_tables_is_imported_to_read_another() -> None:
     code = """
 import sys, polars, attnaudit

@@ -78,6 +78,7 @@ def test_a_parquet_file_of_more_than_its_size_allows(
     assert refused(path).expected == "at most 200 times its size"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "content", [b"text,label\n" + (b"a," + b"b" * 9000 + b"\n") * 1000, b"\n" * 10**7]
 )
@@ -141,6 +142,7 @@ def test_what_steers_a_terminal_is_shown_as_an_escape(
         assert r"\u202e" in shown.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("address", ["https://example.org/\udcff", "\x1b[2J"])
 def test_addresses_are_shown_as_escapes(tmp_path: Path, address: str) -> None:
     with pytest.raises(InputError, match=r"fetch") as caught:

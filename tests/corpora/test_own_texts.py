@@ -42,6 +42,7 @@ def first(path: Path, **options: Any) -> list[str]:
     )
 
 
+@pytest.mark.slow
 def test_digits_case_and_words(tmp_path: Path) -> None:
     path = table(tmp_path / "a.csv")
     assert first(path) == ["take", "20", "mg", "d'aspirine", "au", "café", "cafe"]

@@ -61,6 +61,7 @@ def test_a_column_of_questions_makes_it_question_answering() -> None:
     assert RunSpec.of("mine.csv").training.epochs == 8
 
 
+@pytest.mark.slow
 def test_the_trace_has_questions_and_a_tail(finished: Path) -> None:
     trace = Trace.read(finished)
     assert (finished / "trace" / TAIL_FILE).exists()

@@ -82,6 +82,7 @@ def test_reviews_in_folders(real_data: Path) -> None:
     assert counts(corpus) == {"train": [14, 15], "dev": [4, 4], "test": [3, 4]}
 
 
+@pytest.mark.slow
 def test_posts_in_folders_are_those_of_the_table(real_data: Path) -> None:
     raw, pack = (
         read_corpus("20news_sports", data_dir=place) for place in (real_data / "raw", real_data)
@@ -91,6 +92,7 @@ def test_posts_in_folders_are_those_of_the_table(real_data: Path) -> None:
     assert not surprises(pack)
 
 
+@pytest.mark.slow
 def test_stories_and_objects_are_the_same_corpus(real_data: Path) -> None:
     raw, pack = (read_corpus("babi1", data_dir=place) for place in (real_data / "raw", real_data))
     assert raw.fingerprint == pack.fingerprint
@@ -150,6 +152,7 @@ def test_entities(real_data: Path) -> None:
     assert sum(map(len, splits)) == 200
 
 
+@pytest.mark.slow
 def test_reviews_with_rationales(real_data: Path, tmp_path: Path) -> None:
     """Every stretch of words of the archive reproduces the text that is given with it in the table, and both mark the same."""
     unpack(real_data / "raw" / "eraser_movies" / "movies.tar.gz", tmp_path)

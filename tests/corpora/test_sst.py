@@ -90,6 +90,7 @@ def test_cleaning() -> None:
     ) == ("the 21st century s conan co writer director j r r andré b")
 
 
+@pytest.mark.slow
 def test_published_counts(sst: Corpus, real_data: Path) -> None:
     assert counts(sst) == {"train": [3035, 3321], "dev": [397, 425], "test": [863, 863]}
     code = read_corpus("sst", data_dir=real_data / "raw", preset="code2019")

@@ -146,6 +146,7 @@ def test_the_order_of_tokens_does_not_matter_to_the_bounds(kind: str):
             assert first["emax_jsd"].item() == pytest.approx(second["emax_jsd"].item(), abs=1e-3)
 
 
+@pytest.mark.slow
 def test_half_of_random_rows_are_certified():
     table = Adversary()(make_trace(60, (2, 25), 4, seed=12))
     assert table["certified"].to_numpy().mean() > 0.45

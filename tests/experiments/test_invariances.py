@@ -128,6 +128,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Results, Path]:
     return results, folder / "results"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", ["shards", 1, 3000, 1 << 30])
 def test_a_trace_in_pieces_and_tables_on_disk(
     tmp_path: Path, saved: tuple[Results, Path], piece: Any, monkeypatch: pytest.MonkeyPatch

@@ -165,6 +165,7 @@ def test_the_adversary_through_a_layer_of_a_transformer(outputs: int):
     assert table["certified"].sum() > 1
 
 
+@pytest.mark.slow
 def test_several_classes_need_more_than_pairs(monkeypatch: pytest.MonkeyPatch):
     """Programs find mixtures of several tokens where no pair is within ε."""
     trace = make_trace(25, (6, 15), 4, seed=8)
@@ -198,6 +199,7 @@ def test_of_many_classes_a_short_text_is_as_different_as_its_best_pair(
     assert missed.any() == (short == 0)
 
 
+@pytest.mark.slow
 def test_of_many_classes_longer_texts_lose_little_without_pairs(monkeypatch: pytest.MonkeyPatch):
     trace = layer_trace(12, (13, 20), CLASSES + 10, seed=4)
     found = divergence(

@@ -60,6 +60,7 @@ def table(trace: Any, replay: Any = None) -> pl.DataFrame:
     return attnaudit.audit(trace, ONE, replay=replay)["permutation"].table
 
 
+@pytest.mark.slow
 def test_a_model_its_folder_or_a_replay_is_taken(model: Any, trace: Trace, tmp_path: Path) -> None:
     trace.write(tmp_path / "trace")
     model.save_pretrained(tmp_path / "model")
@@ -124,6 +125,7 @@ def test_a_model_whose_attention_is_implemented_otherwise_since_is_checked_again
         )
 
 
+@pytest.mark.slow
 def test_a_trace_with_a_graph_needs_no_model_and_takes_no_other(trace: Trace) -> None:
     small = tiny("DistilBertForSequenceClassification", vocab_size=SIZE)
     stored = collect(small, tokenizer("wordpiece"), ["the baker"], scores=("gradient",))

@@ -322,6 +322,7 @@ def full_disk(after: int) -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_finished_steps_alone(
     models: Path, corpus: Path, tmp_path: Path, capsys: Any
 ) -> None:
@@ -349,6 +350,7 @@ def runs(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.slow
 def test_an_audit_of_a_trace_takes_its_own_model_only(
     models: Path, runs: Path, tmp_path: Path, capsys: Any
 ) -> None:

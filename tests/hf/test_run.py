@@ -45,6 +45,7 @@ def results(out: Path, name: str = "permutation") -> pl.DataFrame:
     return pl.read_parquet(out / "results" / f"{name}.parquet")
 
 
+@pytest.mark.slow
 def test_a_run_has_a_report_with_heads_and_checks(run: Path, models: Path) -> None:
     page = (run / "report.html").read_text(encoding="utf-8")
     assert 'id="heads"' in page
@@ -127,6 +128,7 @@ def test_another_tokenizer_or_other_names_of_outputs_are_another_run(
     assert "it holds another run: fingerprint" in refused(capsys, *command, out=out)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_pages")
 def test_a_stopped_audit_resumes_with_the_tables_that_are_whole(
     run: Path, models: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -184,6 +186,7 @@ def test_prompts_of_a_language_model_are_replayed(
     assert mine == pytest.approx(theirs, abs=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_pages")
 def test_texts_are_audited_without_labels(models: Path, tmp_path: Path, capsys: Any) -> None:
     """A folder with a test split only, with no label, in which no row of train is read."""

@@ -400,6 +400,7 @@ def test_texts_that_only_differ_in_their_types_are_replayed_apart(tmp_path: Path
     assert traced(model, tmp_path, texts=texts).difference() <= 1e-5
 
 
+@pytest.mark.slow
 def test_a_trace_does_not_depend_on_batches_or_shards(with_graph: Traced, tmp_path: Path) -> None:
     together, options = with_graph.trace, {"budget": 1, "shard_texts": 2}
     case = traced(
@@ -418,6 +419,7 @@ def test_a_trace_does_not_depend_on_batches_or_shards(with_graph: Traced, tmp_pa
     assert len({id(shard.tail) for shard in list(Trace.shards(tmp_path))}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["BertForSequenceClassification", "MarianMTModel"])
 def test_one_shard_is_in_memory_at_a_time_and_one_batch_in_a_pass(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -102,6 +102,7 @@ def test_what_cannot_be_read_is_one_line(translators: Any) -> None:
         encode(model, own, given("one"))
 
 
+@pytest.mark.slow
 def test_a_folder_is_audited_at_positions_of_the_targets(
     translators: Any, tmp_path: Path, capsys: Any
 ) -> None:

@@ -110,6 +110,7 @@ def test_tables_are_written_between_the_marks(tables: Any, tmp_path: Path) -> No
         assert page.read_text(encoding="utf-8") == spoiled
 
 
+@pytest.mark.slow
 def test_tables_of_the_documentation_are_those_of_its_records(tables: Any, tmp_path: Path) -> None:
     shutil.copytree(DOCS, tmp_path / "docs", ignore=shutil.ignore_patterns("*.png", "*.jsonl"))
     tables.write_tables(tmp_path / "docs")

@@ -140,6 +140,7 @@ def test_a_barrier_would_be_found(browser: Browser, tmp_path: Path) -> None:
     assert "color-contrast" in found
 
 
+@pytest.mark.slow
 def test_colours_follow_the_system_until_switched_and_paper_is_white(
     context: BrowserContext, pages: Callable[[str], Path]
 ) -> None:

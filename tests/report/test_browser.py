@@ -127,6 +127,7 @@ def test_a_page_fits_a_phone(browser: Browser, kind: str, request: pytest.Fixtur
     page.close()
 
 
+@pytest.mark.slow
 def test_the_list_is_filtered_by_text_class_correctness_and_weight(
     context: BrowserContext, report: Path
 ):
@@ -156,6 +157,7 @@ def test_the_list_is_filtered_by_text_class_correctness_and_weight(
     assert complaints == []
 
 
+@pytest.mark.slow
 def test_the_list_is_turned_page_by_page_by_keyboard(context: BrowserContext, report: Path):
     page, _, complaints = open_page(context, report)
     rows, following = (
@@ -178,6 +180,7 @@ def test_the_list_is_turned_page_by_page_by_keyboard(context: BrowserContext, re
     assert complaints == []
 
 
+@pytest.mark.slow
 def test_the_instance_that_the_address_names_is_shown(context: BrowserContext, report: Path):
     page, _, complaints = open_page(context, report)
     page.locator("#filters").get_by_label("Text").fill("no such word")
@@ -326,6 +329,7 @@ def test_a_row_opens_its_heatmap_by_keyboard(context: BrowserContext, report: Pa
     assert complaints == []
 
 
+@pytest.mark.slow
 def test_the_whole_page_is_reached_by_keyboard_from_the_skip_link(
     context: BrowserContext, report: Path
 ):
@@ -344,6 +348,7 @@ def test_the_whole_page_is_reached_by_keyboard_from_the_skip_link(
     )
 
 
+@pytest.mark.slow
 def test_hostile_tokens_stay_text_when_a_row_is_opened(context: BrowserContext, tmp_path: Path):
     page, asked, complaints = open_page(
         context, write_report(write_run(tmp_path, evil_trace(), corpus=EVIL))
@@ -367,6 +372,7 @@ def test_print_leaves_out_the_controls_and_keeps_the_heatmaps(
     assert page.locator(".further .card-row").last.is_visible()
 
 
+@pytest.mark.slow
 def test_the_texts_of_a_training_are_walked_through_by_keyboard(
     context: BrowserContext, steps: pl.DataFrame, dynamics: Path
 ):

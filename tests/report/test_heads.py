@@ -70,6 +70,7 @@ def data(page: str, name: str) -> Any:
     return json.loads(found[1])
 
 
+@pytest.mark.slow
 def test_a_text_is_counted_once_whatever_the_number_of_heads(run: Path):
     page = statements((run / "report.html").read_text())
     assert "30 texts, 4 heads of 2 layers: 120 rows" in page
@@ -95,6 +96,7 @@ def test_the_card_of_a_terminal_and_the_json_count_texts_too(run: Path):
     assert repr(audit(make_heads(6), ["permutation"])).count("over all rows") == 1
 
 
+@pytest.mark.slow
 def test_a_page_without_heads_says_instances_as_before(tmp_path: Path):
     page = write_report(write_run(tmp_path, make_trace(30, (3, 12)))).read_text()
     assert "All 30 instances" in page
@@ -386,6 +388,7 @@ def _many(layers: int, heads: int) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 
+@pytest.mark.slow
 def test_a_page_of_heads_without_a_trace_has_cards_and_no_texts(tmp_path: Path):
     folder = write_run(tmp_path, make_heads(8), corpus="random", with_trace=False)
     page = write_report(folder).read_text()

@@ -87,6 +87,7 @@ def test_a_bar_spans_the_weights_of_a_token_and_its_mark_is_the_own_weight():
         assert np.array(ranges[-2]) / 1000 == pytest.approx(own, abs=5e-4)
 
 
+@pytest.mark.slow
 def test_instances_whose_ranges_are_not_known_have_no_bars():
     trace, rows = _audited(make_trace(40, (2, 6), 3, seed=5))
     known = [heatmap(one, 40).strips[-1].kind == "ranges" for one in read_instances(trace, rows)]

@@ -64,6 +64,7 @@ def settled(page: Page) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_page_is_painted_within_a_second_with_only_what_is_in_view(
     page: Page, page_of_long: Path
 ) -> None:
@@ -83,6 +84,7 @@ def test_the_page_is_painted_within_a_second_with_only_what_is_in_view(
     assert 0 < blocks.evaluate_all(LAID_OUT) < 60
 
 
+@pytest.mark.slow
 def test_every_token_is_reached_searched_and_saved(
     page: Page, trace: Trace, tmp_path: Path
 ) -> None:

@@ -86,6 +86,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_report(write_run(tmp_path_factory.mktemp("run"), TRACE))
 
 
+@pytest.mark.slow
 def test_a_page_is_balanced_has_one_of_each_id_and_fetches_nothing(report: Path):
     text, page = _page(report)
     assert page.open == []
@@ -110,6 +111,7 @@ def test_a_page_is_balanced_has_one_of_each_id_and_fetches_nothing(report: Path)
     assert "@inproceedings{jain2019," in text
 
 
+@pytest.mark.slow
 def test_the_same_run_gives_the_same_page(report: Path, tmp_path: Path):
     assert write_report(write_run(tmp_path, TRACE)).read_text() == report.read_text()
 
@@ -127,6 +129,7 @@ def evil_trace() -> Trace:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_no_text_of_the_input_becomes_markup(tmp_path: Path):
     folder = write_run(tmp_path, evil_trace(), corpus=EVIL)
     text, page = _page(write_report(folder))
@@ -140,6 +143,7 @@ def test_no_text_of_the_input_becomes_markup(tmp_path: Path):
     assert data[0]["tokens"][0] == EVIL
 
 
+@pytest.mark.slow
 def test_no_control_character_of_the_input_is_on_the_page(tmp_path: Path):
     """Labels, tokens and names that would hide or turn round what follows them; data of scripts stay what they are."""
     hostile = "\x1b[31mre\u202ed\x00\x9b"
@@ -217,6 +221,7 @@ def test_a_sample_of_the_instances_is_said_to_be_one(tmp_path: Path):
     assert "A sample of 500 instances of 620" in text
 
 
+@pytest.mark.slow
 def test_experiments_without_a_result_are_named_with_the_reason(tmp_path: Path):
     bare = write_run(tmp_path / "bare", make_trace(9, gradient=False, loo=False))
     assert "the trace has no column gradient, loo" in write_report(bare).read_text()

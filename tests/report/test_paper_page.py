@@ -203,6 +203,7 @@ def test_a_record_of_quick_is_shown_where_there_is_no_other():
     assert "--quick)" not in markdown_of(Reproduction(paper, both))
 
 
+@pytest.mark.slow
 def test_the_table_comes_back_from_csv_as_it_was(tmp_path: Path):
     records = {
         _key(corpus, model): _record(corpus, model, 0.013)

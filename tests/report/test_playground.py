@@ -51,6 +51,7 @@ def press(page: Page, name: str) -> None:
     page.locator("#play-form").get_by_role("button", name=name).click()
 
 
+@pytest.mark.slow
 def test_bars_are_dragged_and_keyed_and_the_output_is_the_readout(
     context: BrowserContext, report: Path
 ):
@@ -89,6 +90,7 @@ def test_bars_are_dragged_and_keyed_and_the_output_is_the_readout(
     assert complaints == []
 
 
+@pytest.mark.slow
 def test_buttons_set_the_attention(context: BrowserContext, report: Path):
     page, _, complaints = open_page(context, report)
     flip, flipped = page.locator("button[name=flip]"), 0

@@ -124,6 +124,7 @@ def test_control_characters_of_packed_names_are_shown() -> None:
     assert (list(columns), facts) == ([shown], {"classes": [shown], "ends": {shown: [0.0, 1.0]}})
 
 
+@pytest.mark.slow
 def test_the_data_of_a_run_are_its_trace_and_its_results(runs: list[Path], site: Path) -> None:
     columns, facts = data(site, "run-0-columns")
     table = pl.read_parquet(runs[0] / "results" / "correlation.parquet")
@@ -172,6 +173,7 @@ def test_histograms_of_all_runs_are_on_one_axis_and_hold_every_defined_row(
     assert means.tolist() == [row["value"], row["low"], row["high"]]
 
 
+@pytest.mark.slow
 def test_the_table_is_filtered_sorted_and_leads_to_instances_and_a_comparison(
     context: BrowserContext, site: Path
 ) -> None:
@@ -450,6 +452,7 @@ def test_pairs_that_share_no_text_or_are_too_many_are_told(
     assert complaints + more == []
 
 
+@pytest.mark.slow
 def test_rows_that_the_shared_keys_do_not_tell_apart_are_not_paired(
     runs: list[Path], tmp_path: Path
 ) -> None:
@@ -471,6 +474,7 @@ def test_a_long_text_scrolls(context: BrowserContext, site: Path) -> None:
     expect(text.locator(".token").first).to_be_attached()
 
 
+@pytest.mark.slow
 def test_one_file_holds_everything_and_hostile_names_stay_text(
     context: BrowserContext, tmp_path: Path, runs: list[Path]
 ) -> None:

@@ -60,6 +60,7 @@ def test_an_error_in_the_input_of_a_call_is_a_value(tmp_path: Path) -> None:
         next(found)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_pages")
 def test_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With shards of a few rows, so that there are several."""
@@ -73,6 +74,7 @@ def test_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert made(tmp_path / "elsewhere") == made(tmp_path / "local")
 
 
+@pytest.mark.slow
 def test_trainings_of_a_study_with_teachers(tmp_path: Path) -> None:
     settings = SMALL | {"guide.seeds": 1, "training.epochs": 1}
     spec = StudySpec.of("guide", "planted-decisive", encoder="average", settings=settings)
@@ -88,6 +90,7 @@ def test_trainings_of_a_study_with_teachers(tmp_path: Path) -> None:
     assert all(one["teacher"]["trace"].startswith(str(tmp_path / "elsewhere")) for one in specs)
 
 
+@pytest.mark.slow
 def test_a_paper(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("attnaudit.report.paper_page.figures_section", lambda *_: None)
     with summaries_as_pages(), experiments(*FEW):
@@ -125,6 +128,7 @@ def test_shards_of_a_pool_are_those_of_one_process() -> None:
     assert SHARD_ROWS == tracing_texts.SHARD_ROWS
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_pages")
 def test_an_audit_of_several_files(tmp_path: Path) -> None:
     shards = [make_trace(10, (2, 9), seed=seed, first_instance=10 * seed) for seed in range(3)]
@@ -134,6 +138,7 @@ def test_an_audit_of_several_files(tmp_path: Path) -> None:
     assert made(tmp_path / "elsewhere") == made(tmp_path / "local")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_pages")
 def test_tables_of_a_file_are_written_and_read_in_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -244,6 +244,7 @@ def test_threads_change_no_byte(done: Path, tmp_path: Path, threads: int) -> Non
     assert digests(again) == digests(done)
 
 
+@pytest.mark.slow
 def test_a_study_killed_again_and_again_ends_with_the_same_bytes(tmp_path: Path) -> None:
     """With steps before under uniform attention, so that it is killed in both stages."""
     settings = TINY | {"copying.pretraining": 6, "copying.pretraining_kind": "iid"}
@@ -383,6 +384,7 @@ def test_the_charts_of_its_page_are_well_drawn(done: Path, context: BrowserConte
     assert_well_drawn(context, done / "report.html")
 
 
+@pytest.mark.slow
 def test_its_page_has_no_serious_barrier(done: Path, browser: Browser) -> None:  # noqa: F811
     assert barriers(browser, (done / "report.html").as_uri()) == []
 

@@ -90,6 +90,7 @@ def summary(table: pl.DataFrame) -> pl.DataFrame:
     return STUDY.summarise(table)
 
 
+@pytest.mark.slow
 def test_every_pair_is_compared_row_by_row(traces: dict[str, Trace], table: pl.DataFrame) -> None:
     base, even, counts = (
         traces[NAMES[0]],

@@ -71,6 +71,7 @@ def summary(folder: Path, study: str, group: str = "all") -> dict[str, dict[str,
     }
 
 
+@pytest.mark.slow
 def test_a_watched_translator_is_traced_on_the_same_gold_tokens_at_every_step(folder: Path):
     seen = [Trace.read(training(folder, name) / "steps" / step) for name in ("watched-s0", "watched-s1", "watched-uniform-s2")
             for step in ("00000", "00003", "00012")]  # fmt: skip
@@ -213,6 +214,7 @@ def test_deception_by_hand(folder: Path):
     assert "uniform attention" in page
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_pages")
 def test_a_penalty_takes_attention_off_what_is_aligned(pairs: Path, tmp_path: Path):
     settings = {
@@ -296,6 +298,7 @@ def test_what_is_refused(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_pages")
 def test_a_study_that_counts_steps_lies_beside_one_of_other_epochs(pairs: Path, tmp_path: Path):
     short = {"dynamics.steps": (0, 1), "dynamics.seeds": 1}

@@ -61,6 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_studies_share_their_trainings(folder: Path) -> None:
     names = sorted(path.name.rpartition("-")[0] for path in (folder / TRAININGS).iterdir())
     guided = [
@@ -173,6 +174,7 @@ def test_a_study_whose_spec_is_damaged_is_named(folder: Path, tmp_path: Path, sp
         run_study(tiny("uniform"), tmp_path / "out")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_pages")
 def test_a_study_that_could_not_be_analysed_leaves_its_trainings_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -192,6 +194,7 @@ def test_a_study_that_could_not_be_analysed_leaves_its_trainings_alone(
     ).exists()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_pages")
 def test_the_order_of_studies_changes_nothing(folder: Path, tmp_path: Path) -> None:
     run_study(tiny("adversary"), tmp_path / "alone")
@@ -341,6 +344,7 @@ def test_an_unknown_study_is_named() -> None:
         StudySpec.of("unifrom", "planted-decisive")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_pages")
 def test_weights_of_a_trace_of_one_s_own(folder: Path, tmp_path: Path) -> None:
     teacher = next((folder / TRAININGS).glob("base-s0-*")) / "teacher"

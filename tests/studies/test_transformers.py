@@ -61,6 +61,7 @@ def measures(folder: Path, study: str) -> dict[str, dict[str, Any]]:
     return {row["measure"]: row for row in read_json(folder / study / "summary.json")}
 
 
+@pytest.mark.slow
 def test_the_base_is_the_model_that_hf_train_gives(folder: Path, tmp_path: Path) -> None:
     alone = train_into(training_spec(), tmp_path / "alone", further=()) / "model"
     saved = training(folder, "base-s0") / "model"
@@ -207,6 +208,7 @@ def test_bad_input_is_one_line(
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_deceive_needs_words_to_hide(tmp_path: Path) -> None:
     rows = [
         f"a {word} film number {k},{label}"
