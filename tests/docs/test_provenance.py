@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -137,3 +138,15 @@ def test_every_part_has_its_section_and_there_one_signature_below_its_tables() -
         signature = re.compile(SIGNATURE.format(name))
         assert len(signature.findall(page)) == 1, name
         assert MEASURED.search(signature.split(text)[0]), name
+
+
+def test_mutants_are_tried_by_tests_that_are_there() -> None:
+    listed = tomllib.loads(
+        (DOCS.parent / "benchmarks" / "mutants.toml").read_text(encoding="utf-8")
+    )
+    for start, arguments in listed.items():
+        assert list((DOCS.parent / "src" / "attnaudit").glob(f"{start}*")), start
+        for path, _, name in (one.partition("::") for one in arguments if one.startswith("tests/")):
+            assert f"def {name.partition('[')[0]}" in (DOCS.parent / path).read_text(
+                encoding="utf-8"
+            )
