@@ -86,6 +86,7 @@ def trace(tmp_path: Path) -> Path:
     return tmp_path / "trace"
 
 
+@pytest.mark.slow
 def test_a_run_prints_its_card_and_where_its_report_is(
     finished: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -108,6 +108,7 @@ def test_the_measures_of_rows_of_every_experiment_have_labels() -> None:
     assert "alignment" in EXPERIMENTS
 
 
+@pytest.mark.slow
 def test_neither_the_order_of_rows_nor_shards_change_anything(
     runs: tuple[Path, Path], tmp_path: Path
 ) -> None:

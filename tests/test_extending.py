@@ -244,6 +244,7 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
+@pytest.mark.slow
 def test_a_registered_corpus_goes_all_the_way_to_the_page(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

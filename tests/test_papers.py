@@ -190,6 +190,7 @@ def test_a_paper_ends_in_one_page_and_a_record_of_each_cell(finished: Path) -> N
     assert all(word in page for word in ("Bands", "F1, uniform", "seeds", "0123abcde"))
 
 
+@pytest.mark.slow
 def test_what_is_done_is_not_done_again(finished: Path) -> None:
     before = {
         path: path.stat().st_mtime_ns for path in (finished / RUNS).rglob("*") if path.is_file()
@@ -390,6 +391,7 @@ def test_what_is_set_for_a_call_is_in_the_command_of_the_record_and_on_the_page(
     assert "other settings than those of the paper here: training.epochs = 2" in page
 
 
+@pytest.mark.slow
 def test_word_vectors_of_a_file_are_those_of_the_paper(tmp_path: Path) -> None:
     """Those that a corpus trains are not: the record says so, and the command names them."""
     file = tmp_path / "vectors.txt"

@@ -91,6 +91,7 @@ def client(folders: list[Path]) -> Iterator[TestClient]:
         yield made
 
 
+@pytest.mark.slow
 def test_pages_have_a_policy_that_lets_their_own_script_run_alone(client: TestClient):
     for address in ("", "runs/0", "runs/0/type"):
         answer = client.get(address)
@@ -246,6 +247,7 @@ def test_too_many_requests_are_told_to_wait(folders: list[Path]):
     allowance.take()
 
 
+@pytest.mark.slow
 def test_the_interface_is_what_its_description_says(folders: list[Path]):
     app = make_app(folders, TOKEN, rate=1e6, burst=1e6)
     schema = schemathesis.openapi.from_asgi(

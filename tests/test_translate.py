@@ -92,6 +92,7 @@ def test_what_a_run_leaves(run: Path):
     } <= files.keys()
 
 
+@pytest.mark.slow
 def test_a_row_of_output_relevance_is_scaled_to_one_and_its_probabilities_are_told(run: Path):
     trace = Trace.read(run / "trace")
     matrices = sentence_matrices(trace)

@@ -64,6 +64,7 @@ print(sum(stats.cache_hits.values()) + sum(stats.cache_misses.values()))
 """
 
 
+@pytest.mark.slow
 def test_a_kernel_is_compiled_or_loaded_once_for_all_threads(tmp_path: Path):
     environment = {**os.environ, "OMP_NUM_THREADS": "4", "NUMBA_CACHE_DIR": str(tmp_path)}
     done = subprocess.run(

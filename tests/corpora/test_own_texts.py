@@ -134,6 +134,7 @@ def test_a_registered_corpus_refuses_them(name: str, option: str) -> None:
         read_corpus(RunSpec.of(name, settings={f"corpus.{key}": value}).corpus)
 
 
+@pytest.mark.slow
 def test_the_options_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = table(tmp_path / "a.csv", "cp1252", ";")
     given = ("encoding=cp1252", "delimiter=;", "digits=mask", "tokenizer=fr", "lowercase=false")

@@ -71,6 +71,7 @@ def test_the_trace_has_questions_and_a_tail(finished: Path) -> None:
     assert trace.class_names == ["attic", "cellar", "kitchen", "office", "pantry", "studio"]
 
 
+@pytest.mark.slow
 def test_every_experiment_runs(finished: Path) -> None:
     assert {path.stem for path in (finished / "results").glob("*.parquet")} == {
         "prediction", "correlation", "permutation", "maximal_change", "adversary", "ranges", "identifiability", "erasure",
@@ -86,6 +87,7 @@ def test_the_page_shows_what_was_asked(finished: Path) -> None:
     assert '"question": "where is ' in page.replace('":"', '": "')
 
 
+@pytest.mark.slow
 def test_an_audit_of_its_trace_takes_the_tasks_settings(finished: Path, tmp_path: Path) -> None:
     out = audit_into(tmp_path / "audit", finished, ["permutation", "adversary"])
     assert (

@@ -106,6 +106,7 @@ def test_published_counts(sst: Corpus, real_data: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_trees_and_table_hold_the_same_sentences(sst: Corpus, real_data: Path) -> None:
     """But for three: the table has lost the words with a no-break space (``8 1/2``)."""
     table = read_corpus("sst", data_dir=real_data)

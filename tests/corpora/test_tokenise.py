@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import spacy
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -31,6 +32,7 @@ def test_words_with_a_digit() -> None:
     assert words == ["qqq", "qqq", "ten", "qqq"]
 
 
+@pytest.mark.slow
 @given(st.text(max_size=60))
 @example("a pair '' their'' yours '' .. :o((( 2) a.m. : ) gonna")
 def test_agrees_with_spacy_word_by_word(text: str) -> None:

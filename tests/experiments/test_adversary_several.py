@@ -58,6 +58,7 @@ def traces(seed: int) -> dict[str, Trace]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", traces(0))
 @pytest.mark.parametrize(("epsilon", "first"), [(0.01, 0), (0.1, 1)])
 def test_no_search_beats_the_bound_nor_finds_more(kind: str, epsilon: float, first: int):

@@ -137,6 +137,7 @@ def test_a_trace_with_a_graph_needs_no_model_and_takes_no_other(trace: Trace) ->
     assert table(stored, small).equals(expected)
 
 
+@pytest.mark.slow
 def test_texts_with_other_numbers_of_end_tokens_share_no_batch() -> None:
     """A class that reads the last end token refuses a batch of them."""
     small = tiny("BartForSequenceClassification", vocab_size=SIZE, eos_token_id=3)
@@ -155,6 +156,7 @@ def test_texts_with_other_numbers_of_end_tokens_share_no_batch() -> None:
             )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layers", ["last", "all"])
 def test_the_same_weights_in_another_configuration_are_another_model(
     layers: str, tmp_path: Path

@@ -127,6 +127,7 @@ print(held[1] - held[0])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     """Ten times the rows take less than 12 MiB more: 12 bytes a row for id and label; a row held whole takes a thousand."""

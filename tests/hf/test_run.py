@@ -74,6 +74,7 @@ def test_a_run_has_a_report_with_heads_and_checks(run: Path, models: Path) -> No
     assert order == sorted(order)
 
 
+@pytest.mark.slow
 def test_page_and_audit_give_the_same_reason_why_ranges_do_not_apply(
     run: Path, tmp_path: Path, capsys: Any
 ) -> None:
@@ -112,6 +113,7 @@ def test_a_finished_run_is_left_as_it_is(
     assert "it holds another run: " in refused(capsys, *command, "--seed", "3", out=run)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_pages")
 def test_another_tokenizer_or_other_names_of_outputs_are_another_run(
     models: Path, corpus: Path, tmp_path: Path, capsys: Any
@@ -201,6 +203,7 @@ def test_texts_are_audited_without_labels(models: Path, tmp_path: Path, capsys: 
     assert "skipped: prediction: the trace has no column label" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick_pages")
 def test_the_seed_of_a_generated_corpus_is_its_own(models: Path, tmp_path: Path) -> None:
     found = []
@@ -238,6 +241,7 @@ def test_names_of_outputs_are_shown_and_can_be_stated(
     assert Trace.first(tmp_path / "out" / "trace").array("label").tolist()[::2] == labels
 
 
+@pytest.mark.slow
 def test_positions_are_no_texts(models: Path, tmp_path: Path, capsys: Any) -> None:
     prompts, out = write(tmp_path / "prompts.txt", "the baker", "a mill"), tmp_path / "out"
     options = ("--set", "collect.positions=all", "--experiment", "prediction", *LEAST)
@@ -279,6 +283,7 @@ def _outside(graph: Path) -> None:
     onnx.save(onnx.load(str(graph)), str(graph), location="weights.bin", **options)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "digest", "message"),
     [

@@ -361,6 +361,7 @@ def test_a_query_that_sees_tokens_with_others_between_them_is_refused(tmp_path: 
 LAST = ["LlamaForSequenceClassification", "GPT2ForSequenceClassification"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAST)
 def test_padding_tokens_that_end_a_text_are_not_read(name: str, tmp_path: Path) -> None:
     """A tokenizer may append [EOS] and pad with it: classifiers read the last token before."""

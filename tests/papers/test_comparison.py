@@ -238,6 +238,7 @@ def test_what_cannot_be_compared_is_refused_in_one_line(record: RunRecord, to: s
     assert "\n" not in str(refusal.value)
 
 
+@pytest.mark.slow
 def test_a_run_folder_gives_medians_by_bin_computed_from_its_tables(tmp_path: Path):
     folder = write_run(tmp_path / "run", make_trace(200, (6, 30), sharpness=1.0))
     frame = compare_runs([folder])

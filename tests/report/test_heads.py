@@ -81,6 +81,7 @@ def test_a_text_is_counted_once_whatever_the_number_of_heads(run: Path):
     assert 'data-unit="row"' in (run / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_the_card_of_a_terminal_and_the_json_count_texts_too(run: Path):
     record, console = read_record(run), Console(record=True, width=140)
     card = verdict(record.summary, record.about)

@@ -67,6 +67,7 @@ def check_drawn(place: Page | FrameLocator) -> None:
     expect(inner.locator(".play-figures")).not_to_have_text(before)
 
 
+@pytest.mark.slow
 def test_outputs_are_drawn_in_a_sandboxed_frame(context: BrowserContext, outputs: str) -> None:
     page, seen = watched(context)
     page.set_content(

@@ -155,6 +155,7 @@ def test_no_control_character_of_the_input_is_on_the_page(tmp_path: Path):
     assert not re.search("[\\u202e\\x1b]", json.dumps(page.data(), ensure_ascii=False))
 
 
+@pytest.mark.slow
 def test_the_policy_lets_only_the_page_s_own_script_run(report: Path):
     text, page = _page(report)
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', text)
@@ -238,6 +239,7 @@ def test_a_folder_without_a_trace_says_so_and_a_trace_elsewhere_is_read(tmp_path
     assert 'id="instances"' in write_report(folder, trace).read_text()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_read_is_told_in_one_line(tmp_path: Path):
     with pytest.raises(RunError, match=r"summary\.json"):
         write_report(tmp_path)

@@ -120,6 +120,7 @@ def test_buttons_set_the_attention(context: BrowserContext, report: Path):
     assert complaints == []
 
 
+@pytest.mark.slow
 def test_an_instance_without_a_heatmap_is_opened_from_the_list(
     context: BrowserContext, report: Path
 ):
@@ -141,6 +142,7 @@ def test_an_instance_without_a_heatmap_is_opened_from_the_list(
     assert complaints == []
 
 
+@pytest.mark.slow
 def test_a_link_names_the_instance_and_a_damaged_one_does_nothing(
     context: BrowserContext, report: Path
 ):
@@ -159,6 +161,7 @@ def test_a_link_names_the_instance_and_a_damaged_one_does_nothing(
     assert complaints == []
 
 
+@pytest.mark.slow
 def test_figures_and_heatmaps_are_saved_in_the_colours_of_the_page(
     context: BrowserContext, report: Path, tmp_path: Path
 ):
@@ -180,6 +183,7 @@ def test_figures_and_heatmaps_are_saved_in_the_colours_of_the_page(
     assert complaints == []
 
 
+@pytest.mark.slow
 def test_hostile_tokens_stay_text(context: BrowserContext, tmp_path: Path):
     page, _, complaints = open_page(
         context, write_report(write_run(tmp_path, evil_trace(), corpus=EVIL))

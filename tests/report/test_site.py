@@ -151,6 +151,7 @@ def test_the_data_of_a_run_are_its_trace_and_its_results(runs: list[Path], site:
         )
 
 
+@pytest.mark.slow
 def test_runs_on_the_same_texts_share_them_and_every_run_has_its_page(site: Path) -> None:
     names = {path.name for path in (site.parent / "data").iterdir()}
     assert {name for name in names if name.startswith("texts")} == {"texts-0.js", "texts-1.js"}
@@ -204,6 +205,7 @@ def test_the_table_is_filtered_sorted_and_leads_to_instances_and_a_comparison(
     assert complaints == []
 
 
+@pytest.mark.slow
 def test_paired_differences_of_the_page_are_those_of_the_command(
     context: BrowserContext, runs: list[Path], site: Path
 ) -> None:
@@ -415,6 +417,7 @@ def test_the_view_that_is_open_is_printed(context: BrowserContext, site: Path) -
     expect(page.locator("#runs")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_rows_are_paired_by_their_keys_and_settings_that_differ_are_told(
     context: BrowserContext, runs: list[Path], tmp_path: Path
 ) -> None:

@@ -51,6 +51,7 @@ def test_a_second_process_is_refused_while_the_first_is_alive(tmp_path: Path) ->
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_the_claim_of_a_dead_process_is_taken_over_by_one_of_several(tmp_path: Path) -> None:
     write_dead_claim(tmp_path)
     os.utime(tmp_path / NAME, (4e9, 4e9))
@@ -73,6 +74,7 @@ def test_the_claim_of_a_dead_process_is_taken_over_by_one_of_several(tmp_path: P
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_killed_process_of_this_machine_is_taken_over_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

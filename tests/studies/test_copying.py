@@ -349,6 +349,7 @@ def test_the_command_prints_the_summary(done: Path) -> None:
     assert shown.stdout.index("Is copying learned?") < shown.stdout.index("study copying of iid")
 
 
+@pytest.mark.slow
 def test_products_of_sixteen_bits_learn_alike_and_are_put_back(tmp_path: Path) -> None:
     from attnaudit.models.product import products_of
 
@@ -380,6 +381,7 @@ def test_products_of_sixteen_bits_learn_alike_and_are_put_back(tmp_path: Path) -
     assert torch.allclose(rounded, exact, atol=0.3)
 
 
+@pytest.mark.slow
 def test_the_charts_of_its_page_are_well_drawn(done: Path, context: BrowserContext) -> None:  # noqa: F811
     assert_well_drawn(context, done / "report.html")
 

@@ -87,6 +87,7 @@ def test_a_watched_translator_is_traced_on_the_same_gold_tokens_at_every_step(fo
     )
 
 
+@pytest.mark.slow
 def test_the_mean_embedding_knows_neither_order_nor_what_is_written(folder: Path):
     trace = Trace.read(training(folder, "embedding-s0") / "trace")
     relevance = trace.ragged("importance_relevance")

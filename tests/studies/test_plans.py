@@ -77,6 +77,7 @@ def test_studies_share_their_trainings(folder: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {TRAININGS, AUDIT, *STUDIES, "index.html"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("study", STUDIES)
 def test_a_study_has_the_promised_layout(folder: Path, study: str) -> None:
     names = {

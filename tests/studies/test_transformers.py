@@ -69,6 +69,7 @@ def test_the_base_is_the_model_that_hf_train_gives(folder: Path, tmp_path: Path)
         assert (saved / name).read_bytes() == (alone / name).read_bytes()
 
 
+@pytest.mark.slow
 def test_uniform_layers_attend_uniformly_and_others_do_not(folder: Path) -> None:
     def farthest(name: str) -> float:
         alpha = Trace.read(training(folder, name) / "trace").alpha
