@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attnaudit.experiments.adversary.bounds import planes, tail_limits
+from attnaudit.experiments.adversary.bounds import _linearised, planes, tail_limits
 from attnaudit.experiments.adversary.exact import gains
 from attnaudit.experiments.adversary.experiment import Adversary
 from attnaudit.experiments.adversary.program import Task, refine, solve
+from attnaudit.experiments.adversary.state import State
+from attnaudit.experiments.through_tail import Outputs
 from attnaudit.stats.measures import LN2
 from tests.experiments.test_adversary_several import tail_trace
 from tests.oracles.adversary_several import enumerated_adversary
@@ -83,6 +85,27 @@ def test_tanh_lies_between_its_planes():
     assert (rest <= high).all()
     assert (rest.min(axis=0) <= low + 1e-2).all()
     assert (rest.max(axis=0) >= high - 1e-2).all()
+
+
+@pytest.mark.parametrize("hidden", [1, 5])
+def test_logits_behind_tanh_are_linear_up_to_the_errors(hidden: int):
+    """With one hidden unit the errors are reached by the tokens at both ends."""
+    trace = tail_trace(4, (4, 7), 3, hidden, 3)
+    state, rng = State(Outputs.of(trace.readout, trace.alpha), EPSILON), np.random.default_rng(1)
+    for row, alpha in enumerate(trace.alpha):
+        own, size = trace.readout(trace.alpha)[row], len(alpha)
+        task = Task.from_scores(np.zeros((size, len(own))), own, alpha, EPSILON, 1)
+        task = _linearised(state, row, task, task.box())
+        points = np.vstack([np.eye(size), rng.dirichlet(np.full(size, 0.5), 300)])
+        sums = points @ trace.readout.contribution[row]
+        ratio = np.log(trace.readout.of_sums(sums, np.full(len(points), row)) / own)
+        missing = ratio - points @ task.scores
+        # Logits are known up to a constant for all classes: their differences are compared.
+        gap = np.abs(missing[:, 1:] - missing[:, :1])
+        most = np.abs(task.errors[:, 1:] - task.errors[:, :1]).sum(axis=0)
+        assert (gap <= most + 1e-6).all()
+        if hidden == 1:
+            assert gap.max(axis=0) == pytest.approx(most, rel=1e-3, abs=1e-6)
 
 
 @pytest.mark.parametrize("row", range(8))
