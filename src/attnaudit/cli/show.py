@@ -1,4 +1,4 @@
-"""What commands print: cards and tables for people, JSON for programs."""
+"""Output of commands: cards and tables for people, JSON for programs."""
 
 from __future__ import annotations
 

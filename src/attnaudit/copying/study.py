@@ -127,7 +127,7 @@ class Copying:
 
     @property
     def folder(self) -> str:
-        """Where the study is by default."""
+        """Default folder of the study."""
         return f"runs/studies/{NAME}-{self.kind}"
 
     def to_json(self) -> dict[str, Any]:

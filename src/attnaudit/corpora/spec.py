@@ -30,7 +30,7 @@ _planted = partial(setting, default=None, only="planted")
 
 @dataclass(frozen=True)
 class _Spec:
-    """What texts and pairs have in common. Raises InputError for a value out of its bounds."""
+    """Settings of texts and of pairs. Raises InputError for a value out of its bounds."""
 
     source: str = setting("A registered name, a file or a folder.")
     data_dir: str | None = setting(

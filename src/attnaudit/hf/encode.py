@@ -231,7 +231,7 @@ class _Reader:
         own = self.tokenizer
         known = len(self.model.get_input_embeddings().weight)
         kinds = ("bos", "eos", "cls", "sep", "pad")
-        # These are no part of a text, even if it spells them.
+        # A text that spells a special token contains ordinary characters.
         structural = {getattr(own, f"{kind}_token_id") for kind in kinds} - {own.unk_token_id}
         bytewise = spells_bytes(own)
         for row, encoding in enumerate(self._encodings(first, second, target)):

@@ -28,7 +28,7 @@ Positions = Literal["one", "all", "last"]
 
 @dataclass(frozen=True)
 class Written:
-    """What a decoder next to an encoder writes.
+    """Target tokens of an encoder–decoder.
 
     Attributes:
         ids: Tokens that it is given, its start token first.

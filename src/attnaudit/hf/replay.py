@@ -79,7 +79,7 @@ Changes = Mapping[int, Sums | Weights]
 
 @dataclass(frozen=True)
 class States:
-    """What a pass of one text leaves, from which replays start.
+    """States of a pass over one text, from which replays start.
 
     Attributes:
         inputs: Inputs of the model, one row.

@@ -45,7 +45,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True)
 class Texts:
-    """n raw texts, as a file or a corpus has them.
+    """Raw texts of a file or a corpus; there are n of them.
 
     Attributes:
         name: Name of their source.

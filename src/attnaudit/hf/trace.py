@@ -196,7 +196,7 @@ def _unlike_the_checks(gate: Gate, encoded: Encoded) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Collector:
-    """What the shards of a trace have in common."""
+    """State shared by the shards of a trace."""
 
     model: Any
     gate: Gate

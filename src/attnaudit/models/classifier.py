@@ -27,7 +27,7 @@ from attnaudit.stats.measures import Activation
 
 @dataclass(frozen=True)
 class QuestionTerms:
-    """What a question contributes to the pass over its text.
+    """Contribution of a question to the pass over its text.
 
     Attributes:
         query: Its share of the attention scores; None without a question.

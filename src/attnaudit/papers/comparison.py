@@ -126,7 +126,7 @@ def compare(
     class_names: Sequence[str] = (),
     exact: bool = True,
 ) -> pl.DataFrame:
-    """Put ours beside every published number of a cell.
+    """Compare our numbers with the published ones of a cell.
 
     Args:
         paper: Key of the paper.

@@ -1,4 +1,4 @@
-"""What reproducing a paper means: its cells, the tables that they fill, and known reasons."""
+"""Declaration of a paper: its cells, the tables they fill, and known reasons."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Cell:
 
     @property
     def model(self) -> str:
-        """What tables say of the model: ``han bigru additive``; of a study its variant."""
+        """Model as tables name it, such as ``han bigru additive``; the variant of a study."""
         preset = "" if self.preset == "paper" else self.preset
         parts = (preset, self.encoder, self.attention, self.config, self.variant)
         return " ".join(filter(None, parts))

@@ -1,1 +1,1 @@
-"""What is trained: specs with every setting resolved, and trainings with an identity."""
+"""Specs with every setting resolved, and trainings with an identity."""

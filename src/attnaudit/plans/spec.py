@@ -59,7 +59,7 @@ class RunSpec:
         corpus: The corpus, and how it is read.
         model: Sizes of the model.
         training: Settings of the training loop.
-        collect: What is traced.
+        collect: Settings of the trace.
         experiments: Settings of every experiment by name.
         vectors: ``corpus`` (word2vec trained on the train split), ``random``, or a file.
         preset: Set of published sizes.
@@ -161,7 +161,7 @@ class RunSpec:
 
 @dataclass(frozen=True)
 class Decoding:
-    """How translations are searched for."""
+    """Settings of the search for translations."""
 
     beam: int = setting("Beam size; 1: greedy decoding.", 5, least=1)
 
@@ -177,8 +177,8 @@ class TranslationSpec:
         corpus: The pairs, and how they are read.
         model: Sizes of the model.
         training: Settings of the training loop.
-        collect: What is traced.
-        decode: How translations are searched for.
+        collect: Settings of the trace.
+        decode: Settings of the search for translations.
         experiments: Settings of every experiment by name.
         preset: Set of sizes.
         seed: Seed of the split, the model and the training.

@@ -17,7 +17,7 @@ class TrainingId:
     """Identity of a training within a plan.
 
     Attributes:
-        role: What the training is for, such as "base" or "adversary".
+        role: Purpose of the training, such as "base" or "adversary".
         seed: Seed of the training.
         variant: Name of the model, or of the weights that it is given.
         strength: λ of its objective.
@@ -46,7 +46,7 @@ class Training:
         spec: Its whole configuration.
         teacher: Training, or path of a trace of all splits, whose attention it is given.
         column: Column of that trace that is taken for attention.
-        note: What a reader of the results should know of it.
+        note: Remark for readers of the results.
         teaches: Whether it leaves a trace of all splits, as a teacher does anyway.
         writes: Whether it leaves its translations of the test split.
     """

@@ -1,4 +1,4 @@
-"""What a training of a transformer is: its whole resolved configuration, as JSON."""
+"""The whole resolved configuration of a transformer training, as JSON."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OPERATION = "train transformer"
 
 @dataclass(frozen=True)
 class TransformerCollect:
-    """What is recorded of a transformer that was trained: the attention of the last layer."""
+    """Settings of the trace of a trained transformer: the attention of its last layer."""
 
     sample: int | None = setting(
         "Number of test texts to trace, drawn with the seed; default: all.", None, least=1
@@ -75,7 +75,7 @@ class TransformerTraining:
         uniform: Layers that attend uniformly, from the first step on and for good.
         objective: Penalty on attention to impermissible tokens, besides the loss on labels.
         seed: Seed of the split, the model and the training.
-        collect: What is traced.
+        collect: Settings of the trace.
         experiments: Settings of every experiment by name.
     """
 

@@ -46,7 +46,7 @@ Page = Callable[[Path, Path], Any]  # writes a page about a folder to a path
 
 @dataclass(frozen=True)
 class Battery:
-    """Which experiments, with which settings.
+    """Experiments of an audit, with their settings.
 
     Attributes:
         settings: Settings of each experiment, by its name.
@@ -90,7 +90,7 @@ class Audit:
         spec: Names the corpus and model, for the published numbers of the same.
         progress: Callback.
         replay: Model of a trace without a tail of its own, or its folder.
-        pool: What audits the files of the trace.
+        pool: Pool that audits the files of the trace.
     """
 
     trace: Path
@@ -287,7 +287,7 @@ def audit_into(
         settings: Settings by dotted name, such as ``{"adversary.epsilon": 0.05}``.
         progress: Callback.
         replay: Model of a trace without a tail of its own, or its folder.
-        pool: What audits the files of the trace.
+        pool: Pool that audits the files of the trace.
 
     Returns:
         The folder.

@@ -62,7 +62,7 @@ BY_OPTION = {
 
 @dataclass(frozen=True)
 class Calibration:
-    """Which models, and where.
+    """Models to calibrate on, and their folder.
 
     Raises:
         InputError: For an unknown name, no corpus, or a number out of range.

@@ -66,7 +66,7 @@ def _intervene(job: Job, model: AttentionModel, origin: Mapping[str, Any], made:
 
 
 class Classifiers(Kind):
-    """Of a `RunSpec` and a `Corpus`."""
+    """Kind of a `RunSpec`, which reads a `Corpus`."""
 
     name, needs, studies = "run", ("train",), STUDIES
     trained_by = ("model", "training", "vectors", "preset", "seed", "objective")

@@ -1,4 +1,4 @@
-"""What differs between the kinds of models that are trained here."""
+"""Differences between the kinds of models that are trained here."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Job:
 
     Attributes:
         spec: A `RunSpec`, `TranslationSpec` or `TransformerTraining`.
-        plain: What ``spec.json`` says.
+        plain: Content of ``spec.json``.
         corpus: The corpus that is trained on.
         device: Name of the torch device; None if a pool chooses it.
         progress: Callback.

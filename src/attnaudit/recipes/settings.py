@@ -43,7 +43,7 @@ class Setting:
         values: The values it takes.
         default: Its default.
         full: Its default with ``--full`` where that is another.
-        meaning: What it does.
+        meaning: Its effect.
     """
 
     key: str
@@ -80,7 +80,7 @@ def _sections() -> Iterator[tuple[str, list[Setting]]]:
 
 @dataclass(frozen=True)
 class Scale:
-    """What a study asks, and the settings of its default scale and of the published one."""
+    """Question of a study, with the settings of its default and of its published scale."""
 
     question: str
     quick: str

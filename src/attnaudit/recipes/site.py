@@ -43,7 +43,7 @@ _TITLE = re.compile(r"<title>(.*?)(?: – attnaudit)?</title>", re.DOTALL)
 
 @dataclass
 class _Found:
-    """What the folders of a site are.
+    """The folders of a site.
 
     Attributes:
         runs: Folders of runs by their place in the site.

@@ -70,7 +70,7 @@ def _check_marks(pieces: Corpus, words: tuple[str, ...] | None) -> None:
 
 
 class SmallTransformers(Kind):
-    """Of a `TransformerTraining` and a `Corpus` with its raw texts."""
+    """Kind of a `TransformerTraining`, which reads a `Corpus` with its raw texts."""
 
     name, needs, studies = TransformerTraining.kind, ("train", "hf"), TRANSFORMER_STUDIES
     trained_by = ("config", "model", "training", "schedule", "uniform", "objective", "seed")

@@ -45,7 +45,7 @@ def study(
         out: Folder of the studies of this model; by default below ``runs``.
         progress: Callback.
         say: Function that is called with a line for each training.
-        pool: What trains.
+        pool: Pool that trains.
         **options: Those of `StudySpec.of`: ``full``, ``settings`` by dotted name such as
             ``{"uniform.seeds": 3}``, and options of the kind of model.
 

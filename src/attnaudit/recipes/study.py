@@ -115,7 +115,7 @@ class StudySpec:
 
     @property
     def folder(self) -> str:
-        """Where studies of this model are by default."""
+        """Default folder of studies of this model."""
         return f"runs/studies/{self.base.name}"
 
     def to_json(self) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def run_study(
         out: Folder of all studies of this model.
         progress: Callback.
         say: Function that is called with a line for each training.
-        pool: What trains.
+        pool: Pool that trains.
         read: Reads the corpus of a specification.
 
     Raises:
@@ -204,7 +204,7 @@ class Prepared:
     Attributes:
         spec: The study.
         corpus: Its corpus.
-        plain: What its ``spec.json`` holds.
+        plain: Content of its ``spec.json``.
         trainings: Its trainings.
         store: Folder of all trainings.
     """
@@ -222,7 +222,7 @@ class Prepared:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader should know of the trainings."""
+        """Remarks on the trainings, for readers."""
         return list(dict.fromkeys(one.note for one in self.trainings if one.note))
 
     @property

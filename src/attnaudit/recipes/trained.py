@@ -59,8 +59,8 @@ def run(
         spec: A `RunSpec` or a `TranslationSpec`.
         out: Folder of the run.
         progress: Callback.
-        corpus: What the spec names, if it has been read already.
-        pool: What trains, collects and audits.
+        corpus: The corpus of the spec, if it has been read already.
+        pool: Pool that trains, collects and audits.
         device: Device of this process; None to go by the spec.
 
     Returns:
@@ -97,7 +97,7 @@ def train_into(
         spec: Specification of the training.
         out: Folder of the training.
         progress: Callback.
-        corpus: What the spec names, if it has been read already.
+        corpus: The corpus of the spec, if it has been read already.
         further: Names of further steps: ``collect``, and of its kind ``teach``, which leaves a
             trace of all splits, or ``translate``, which leaves translations of the test split.
         device: Device of this process; None to go by the spec.
@@ -182,7 +182,7 @@ class Trained:
     Attributes:
         kind: Kind of model.
         job: The training.
-        pool: What does it.
+        pool: Pool that does the work.
         corpus: What was read, before words were planted into it or removed.
         out: Folder of the training.
     """

@@ -48,7 +48,7 @@ POSITIONS = {
 
 @dataclass(frozen=True)
 class TransformerCollect:
-    """Which attention of a transformer is collected, of which texts."""
+    """Choice of the attention that is collected from a transformer, and of the texts."""
 
     layers: str = setting("Layers: last, all, or numbers from 0, for example 0,3.", "last")
     heads: str = setting("Heads: all, or numbers from 0, for example 0,3.", "all")
@@ -218,7 +218,7 @@ def audit_transformer(
         spec: The model, the corpus and what is collected.
         out: Folder of the run; by default ``runs/<corpus>-<model>``.
         progress: Callback.
-        pool: What collects and audits shards.
+        pool: Pool that collects and audits shards.
 
     Returns:
         The folder.

@@ -69,7 +69,7 @@ def _write_page(folder: Path, page: Path) -> None:
 
 
 class Translators(Kind):
-    """Of a `TranslationSpec` and a `ParallelCorpus`."""
+    """Kind of a `TranslationSpec`, which reads a `ParallelCorpus`."""
 
     name, needs, studies = "translation", ("translate",), PAIR_STUDIES
     trained_by = ("model", "training", "seed", "objective")

@@ -1,4 +1,4 @@
-"""What the command line and Python reach: run, report and compare."""
+"""Entry points of the command line and of Python: run, report and compare."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def run(
             is first written next to the run's folder.
         out: Folder of the run; by default below ``runs``.
         progress: Callback.
-        pool: What trains, collects and audits.
+        pool: Pool that trains, collects and audits.
         **options: Those of `spec_of`: ``model``, ``attention``, ``preset``, ``vectors``, ``seed``,
             ``device``, ``settings`` by dotted name (``{"training.epochs": 4}``), ``data_dir``,
             and for columns ``text``, ``label``, ….

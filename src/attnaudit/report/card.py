@@ -71,7 +71,7 @@ class VerdictCard:
 
     @property
     def lead(self) -> str:
-        """What may be claimed of these heatmaps, or why nothing."""
+        """Statement on the heatmaps, or the reason for none."""
         decided = not self.notices or any(row.side for row in self.rows)
         claims = (
             [claimed(self.rows, self.model, self.of_studies, self.classes)]

@@ -37,10 +37,10 @@ class Section:
 
     Attributes:
         template: Name of a file of ``templates``, without its endings.
-        content: What it shows.
+        content: Its HTML.
         links: Its entries in the navigation: (title, address).
         scripts: Files of ``scripts`` that it needs, each after those that it needs itself.
-        data: What scripts read, by the id of the element that holds it.
+        data: Data of scripts, by the id of the element that holds them.
         styles: Files of ``styles`` that no other section needs.
     """
 

@@ -41,7 +41,7 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What was done of a paper.
+    """The reproduced part of a paper.
 
     Attributes:
         paper: The paper.
@@ -96,7 +96,7 @@ class Entry(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What a row is of, and an entry for each column."""
+    """A table row: its subject, then an entry for each column."""
 
     labels: list[str]
     entries: list[Entry]

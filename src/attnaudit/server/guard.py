@@ -1,4 +1,4 @@
-"""What surrounds every answer: the token, the headers, how many requests, and how errors look."""
+"""Middleware around every answer: token, headers, limit of requests, and form of errors."""
 
 from __future__ import annotations
 

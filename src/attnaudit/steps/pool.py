@@ -60,11 +60,11 @@ class Done:
 
 
 class Pool(Protocol):
-    """What does calls."""
+    """Runs calls, here or in other processes."""
 
     @property
     def shares(self) -> bool:
-        """Whether calls run in other processes, and so work is worth cutting into calls."""
+        """True if calls run in other processes, so that work is worth cutting into calls."""
         ...
 
     def device(self, asked: str) -> str | None:

@@ -14,7 +14,7 @@ from attnaudit.steps.pool import Call
 
 @dataclass(frozen=True)
 class Recipe:
-    """What is made in a folder.
+    """Steps that fill a folder.
 
     Attributes:
         spec: What ``spec.json`` says; None if a step writes it.

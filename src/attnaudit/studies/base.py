@@ -1,4 +1,4 @@
-"""Whether the models that a study is about do better than a baseline that learns nothing."""
+"""Test whether the models of a study beat a baseline that learns nothing."""
 
 from __future__ import annotations
 

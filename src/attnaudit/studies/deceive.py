@@ -99,7 +99,7 @@ MEASURES = (
 
 @dataclass(frozen=True)
 class Deception(Study):
-    """What all studies of deception share.
+    """Common part of the studies of deception.
 
     Models are trained with ``loss − λ · mean log(1 − Σ_{t∈I} alpha_t)`` for each λ. The
     impermissible tokens I are those of the rationale, unless words are given. A baseline is trained

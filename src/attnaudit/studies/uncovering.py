@@ -1,4 +1,4 @@
-"""How often an audit names the tokens that a model's attention was trained to hide."""
+"""Share of audits that name the tokens a model's attention was trained to hide."""
 
 from __future__ import annotations
 

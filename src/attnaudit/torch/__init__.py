@@ -1,11 +1,12 @@
 """The trace of any torch module with a pooling attention.
 
-The weights are over the tokens of a text, and the rest of the module reads their weighted sum.
+The module weights the tokens of each text and reads on from their weighted sum.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -131,11 +132,11 @@ def _batch(given: Any, where: str) -> Batch:
 
 
 def _label(given: Any, where: str) -> int | None:
-    try:
-        if given is None or float(given).is_integer():
-            return None if given is None else int(given)
-    except (TypeError, ValueError):
-        pass
+    if given is None:
+        return None
+    with suppress(TypeError, ValueError):
+        if float(given).is_integer():
+            return int(given)
     expected = "the number of a class, from 0, or None where it is not known"
     raise _error(f"{where}: label", repr(given), expected)
 

@@ -154,7 +154,7 @@ def _tvd(
 
 @dataclass(frozen=True)
 class _Collector:
-    """What the batches of a shard have in common."""
+    """State shared by the batches of a shard."""
 
     translator: Translator
     pairs: Pairs

@@ -167,7 +167,7 @@ class _Columns:
 
 @dataclass(frozen=True)
 class _Collector:
-    """What the shards of a trace have in common."""
+    """Columns and metadata shared by the shards of a trace."""
 
     model: AttentionModel
     name: str

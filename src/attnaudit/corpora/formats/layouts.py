@@ -1,4 +1,4 @@
-"""How the files of a registered corpus may lie in a folder, and with which reader they are read."""
+"""Layouts of a registered corpus: the files of each split, and their reader."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class SplitSource:
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of a table's columns; the table may lack ``label`` unless it is ``label_needed``.
+    """Names of a table's columns. With ``label_needed`` the label's column must be there.
 
     Raises:
         InputError: If one column has two uses.

@@ -70,7 +70,7 @@ class Gathered:
 
 @dataclass(frozen=True)
 class Gathering:
-    """How rows become examples.
+    """Settings by which rows become examples.
 
     Attributes:
         tokenise: Function from a text to its words.

@@ -43,7 +43,7 @@ class Curves(NamedTuple):
 
 
 class Crossing(NamedTuple):
-    """Where curves come within ε: first, and a point inside; ``miss`` is above 0 if they do not."""
+    """First point of each curve within ε, and one inside; ``miss`` is above 0 without any."""
 
     first: Float[np.ndarray, " m"]
     inside: Float[np.ndarray, " m"]

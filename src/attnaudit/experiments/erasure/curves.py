@@ -50,7 +50,7 @@ class Walks(NamedTuple):
 
     @property
     def known(self) -> Bool[np.ndarray, " n"]:
-        """Whether the removals of a row are known."""
+        """Mask of the rows whose removals are known."""
         return ~np.isnan(self.time.sum(axis=1))
 
 

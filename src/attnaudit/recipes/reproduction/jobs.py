@@ -1,4 +1,4 @@
-"""What a cell of a paper is when it is done: a run, a study, or the copying task."""
+"""Executable form of a paper's cell: a run, a study, or the copying task."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BANDS = ((0.0, 0.05), (0.05, 0.1), (0.1, 0.2), (0.2, 0.4), (0.4, 1.01))
 
 @dataclass(frozen=True)
 class Sweep:
-    """Which cells of a paper are done, how, and where.
+    """Options of a reproduction: cells, settings and folder.
 
     Attributes:
         out: Folder of ``runs``, ``studies`` and the page ``index.html``.
@@ -124,7 +124,7 @@ class Job(ABC):
     @property
     @abstractmethod
     def spec(self) -> Any:
-        """What it does."""
+        """Describe the job."""
 
     @property
     def settings(self) -> dict[str, Any]:

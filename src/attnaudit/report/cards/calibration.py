@@ -1,4 +1,4 @@
-"""Where a model stands among those whose truth is known, and how well measures tell these apart."""
+"""Place of a model among those of known truth, and how well measures tell these apart."""
 
 from __future__ import annotations
 

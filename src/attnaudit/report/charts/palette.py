@@ -1,4 +1,4 @@
-"""What all charts share: colours of the classes, their legend, and marked lines."""
+"""Parts of all charts: colours of the classes, their legend, and marked lines."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ _REASONS = {
 
 @dataclass(frozen=True)
 class HeadView:
-    """What a page shows of one head.
+    """One head on a page.
 
     Attributes:
         title: Name of the head.

@@ -94,7 +94,7 @@ class Instance:
 
     @property
     def correct(self) -> bool | None:
-        """Whether the prediction is the label; None without a label."""
+        """Return True if the prediction is the label; None without a label."""
         return None if self.label is None else self.label == self.predicted
 
 

@@ -1,4 +1,4 @@
-"""What was run: settings as a flat list, what has no result and why, and the papers to cite."""
+"""Provenance: settings as a flat list, results that are missing and why, papers to cite."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a site holds of a run: measures of its rows, texts, and weights; and of a pair of runs."""
+"""Contents of a site: measures, texts and weights of each run, and of each pair of runs."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def pack(columns: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> str:
 
 
 def script(key: str, packed: str) -> str:
-    """Return the file that hands over what `pack` made, under ``key``."""
+    """Return a script that passes the output of `pack` to the page under ``key``."""
     return f'attnauditData("{key}", "{packed}");\n'
 
 

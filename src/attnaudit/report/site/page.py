@@ -91,7 +91,7 @@ class SiteRun:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What it can be filtered by, first what names it."""
+        """Fields that filter the runs, those that name a run first."""
         named = (self.corpus, self.model, self.about.attention, str(self.about.seed))
         own: dict[str, str] = dict(zip(_NAMING, named, strict=True))
         for name, value in (e for _, part in settings(About(spec=self.about.spec)) for e in part):
