@@ -136,12 +136,12 @@ def test_a_score_that_is_not_finite_is_refused(score: float):
         classification_scores(label, label, scores)
 
 
-def test_the_walk_down_a_ranking_ends_at_a_score_that_equals_nothing():
-    score, rationale = (
-        Ragged.from_rows([[0.5, np.nan, 0.1]]),
-        Ragged.from_rows([[True, False, False]], bool),
-    )
-    rationale_agreement(score, rationale)
+def test_a_position_without_a_score_is_ranked_last():
+    score = Ragged.from_rows([[0.5, np.nan, 0.1], [0.5, np.nan, 0.1]])
+    marks = Ragged.from_rows([[True, False, False], [False, True, False]], bool)
+    found = rationale_agreement(score, marks)
+    np.testing.assert_allclose(found.precision, [1.0, 0.0])
+    np.testing.assert_allclose(found.average_precision, [1.0, 1 / 3])
 
 
 @pytest.mark.parametrize("level", [0.001, 0.05, 0.5])
