@@ -241,7 +241,7 @@ def test_no_command_has_more_than_twelve_options_of_its_own() -> None:
         ),
         (
             "run sst --column text=body",
-            "setting corpus.text: corpus sst; expected a file or a folder of your own",
+            "--column text=NAME (text= in Python): corpus sst; expected a file or a folder of your own",
         ),
         ("run planted-decisiv", "did you mean planted-decisive?"),
         ("run nowhere/all.csv", "no such file or folder"),

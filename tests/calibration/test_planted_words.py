@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attnaudit.core.errors import InputError
 from attnaudit.corpora import read_corpus
 from attnaudit.corpora.corpus import Corpus, Split
 from attnaudit.corpora.planted import BAD, GOOD
@@ -129,8 +128,3 @@ def test_words_that_are_planted_are_first_removed_and_the_marked_place_is_taken(
     assert "proof" not in text
     assert text[row.index(True) - 1] == "w44"
     assert sum(word in DECIDES for word in text) == 1
-
-
-def test_an_unknown_rule_is_refused(corpus: Corpus) -> None:
-    with pytest.raises(InputError, match=r"setting corpus\.planted"):
-        with_planted(corpus, "dezisive", 0)

@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class Site:
-    """``files`` by path; for each of the next answers of a path, ``cut`` ends it after so many bytes, ``status`` is given instead.
+    """``files`` by path; for each of the next answers of a path, ``cut`` ends it after so many bytes.
 
     ``asked`` are the paths of all requests, in order.
     """
@@ -21,7 +21,6 @@ class Site:
     address: str = ""
     files: dict[str, bytes] = field(default_factory=dict)
     cut: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
-    status: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     moved: dict[str, str] = field(default_factory=dict)
     tells_size: bool = True
     asked: list[str] = field(default_factory=list)
@@ -58,8 +57,6 @@ class _Handler(BaseHTTPRequestHandler):
         site.asked.append(path)
         if path in site.moved:
             self._head(302, {"Location": site.moved[path], "Content-Length": "0"})
-        elif site.status[path]:
-            self._head(site.status[path].pop(0), {"Content-Length": "0"})
         elif path not in site.files:
             self._head(404, {"Content-Length": "0"})
         else:

@@ -74,7 +74,7 @@ def refused(archive: bytes, tmp_path: Path) -> InputError:
 
 
 @packers
-def test_what_is_packed_is_unpacked(pack: Pack, tmp_path: Path) -> None:
+def test_what_is_packed_is_unpacked(pack: Pack, tmp_path: Path):
     path = tmp_path / "archive"
     path.write_bytes(pack([*FILES.items()]))
     assert archive_kind(path) == ("zip" if pack is zipped else "tar")
@@ -82,19 +82,9 @@ def test_what_is_packed_is_unpacked(pack: Pack, tmp_path: Path) -> None:
     assert contents(tmp_path / "into") == FILES
 
 
-@given(st.binary(max_size=2000))
-def test_no_bytes_are_taken_for_an_archive_that_is_none(
-    tmp_path_factory: pytest.TempPathFactory, noise: bytes
-) -> None:
-    path = tmp_path_factory.mktemp("noise") / "file"
-    for content in (noise, b"\x1f\x8b" + noise, b"PK" + noise, gzip.compress(noise)):
-        path.write_bytes(content)
-        assert archive_kind(path) == ""
-
-
 @packers
 @pytest.mark.parametrize("name", ["../out.txt", "a/../../out.txt", "/out.txt", "//host/out"])
-def test_no_name_leaves_the_folder(pack: Pack, name: str, tmp_path: Path) -> None:
+def test_no_name_leaves_the_folder(pack: Pack, name: str, tmp_path: Path):
     """It is refused, or its way out is left off."""
     path, into = tmp_path / "archive", tmp_path / "deep" / "into"
     path.write_bytes(pack([("fine.txt", b"x"), (name, b"y")]))
@@ -115,9 +105,7 @@ def test_no_name_leaves_the_folder(pack: Pack, name: str, tmp_path: Path) -> Non
         (tarfile.FIFOTYPE, ""),
     ],
 )
-def test_links_that_lead_out_and_devices_are_refused(
-    kind: bytes, target: str, tmp_path: Path
-) -> None:
+def test_links_that_lead_out_and_devices_are_refused(kind: bytes, target: str, tmp_path: Path):
     info = tarfile.TarInfo("link")
     info.type, info.linkname = kind, target
     refused(tarred([("fine.txt", b"x"), info]), tmp_path)
@@ -126,7 +114,7 @@ def test_links_that_lead_out_and_devices_are_refused(
 @packers
 def test_more_bytes_and_members_than_allowed_are_refused(
     pack: Pack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setattr(lines, "FREE", 1 << 16)
     monkeypatch.setattr(lines, "RATIO", 1)
     for members in ([("zeros", bytes(1 << 20))], [(f"{number}", b"") for number in range(500)]):
@@ -136,19 +124,9 @@ def test_more_bytes_and_members_than_allowed_are_refused(
 
 
 @packers
-def test_damaged_archives_are_told(pack: Pack, tmp_path: Path) -> None:
+def test_damaged_archives_are_told(pack: Pack, tmp_path: Path):
     whole = pack([("noise", bytes(range(256)) * 400)])
     assert "damaged" in refused(whole[: len(whole) // 2], tmp_path).got
-
-
-def test_a_zip_that_lies_about_its_size_or_is_encrypted_is_refused(tmp_path: Path) -> None:
-    archive = zipped([("zeros", bytes(1 << 20))])
-    lying = archive.replace((1 << 20).to_bytes(4, "little"), (1000).to_bytes(4, "little"))
-    secret = bytearray(archive)
-    for place in (secret.index(b"PK\x03\x04") + 6, secret.index(b"PK\x01\x02") + 8):
-        secret[place] |= 1
-    for content in (lying, bytes(secret)):
-        assert "damaged" in refused(content, tmp_path).got
 
 
 @settings(deadline=None)
@@ -162,7 +140,7 @@ def test_a_zip_that_lies_about_its_size_or_is_encrypted_is_refused(tmp_path: Pat
 )
 def test_damage_anywhere_is_refused(
     tmp_path_factory: pytest.TempPathFactory, pack: Pack, changes: list[tuple[int, bytes]]
-) -> None:
+):
     folder = tmp_path_factory.mktemp("damaged")
     archive = bytearray(pack([("a/b.txt", b"hello"), ("é", b"x")]))
     for place, noise in changes:

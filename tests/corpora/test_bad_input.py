@@ -22,11 +22,11 @@ BAD_ROWS: list[tuple[str, tuple[Any, Any], str]] = [
     ("tsv", ("some text", "null"), "no label (null)"),
     *((kind, ("some text", label), "no label") for kind in ("jsonl", "parquet") for label in (None, float("nan"))),
     ("jsonl", ("some text", [1]), "a label of type list"),
-    ("jsonl", ("some text", "\udcff"), "a label with invalid UTF-8 (byte 0xff at character 0)"),
+    ("jsonl", ("some text", "\udcff"), "a label with invalid characters (byte 0xff at character 0)"),
     ("jsonl", (None, 1), "no text (null)"),
     ("jsonl", (float("nan"), 1), "no text (null)"),
     ("jsonl", (7, 1), "a text of type int"),
-    ("jsonl", ("half \ud83d", 1), "invalid UTF-8 (U+D83D at character 5)"),
+    ("jsonl", ("half \ud83d", 1), "a text with invalid characters (U+D83D at character 5)"),
 ]  # fmt: skip
 
 
@@ -59,17 +59,9 @@ def test_a_bad_line_costs_its_row(tmp_path: Path, kind: str, line: str, got: str
 def test_invalid_utf8_costs_its_row(tmp_path: Path, kind: str, line: int):
     path = tmp_path / f"a.{kind}"
     path.write_bytes(encoded(kind, [("caf_ au lait", 1), *ROWS]).replace(b"caf_", b"caf\xe9"))
-    # In jsonl the line begins with {"text": ".
-    error = bad_row(path, 0, f"byte 0xe9 at character {13 if kind == 'jsonl' else 3}")
+    error = bad_row(path, 0, "byte 0xe9 at character 3")
     assert error.where.endswith(f"(line {line})")
     assert "corpus.encoding" in error.do
-
-
-def test_parquet_that_is_not_utf8_is_no_parquet(tmp_path: Path):
-    whole = write(tmp_path / "a.parquet", [("caf__ au lait", 1), *ROWS]).read_bytes()
-    for old, new in ((b"caf__", b"caf\xe9_"), (b"label", b"lab\xffl")):
-        (tmp_path / "a.parquet").write_bytes(whole.replace(old, new))
-        assert "no readable parquet" in refused(tmp_path / "a.parquet").got
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])
@@ -84,17 +76,6 @@ def test_a_missing_column_is_named_with_those_that_are_there(tmp_path: Path, kin
     assert "did you mean Text?" in error.do
     assert "--column text=NAME (text= in Python)" in error.do
     assert refused(path, text="Text").expected == "one column 'label'"
-
-
-def test_columns_that_are_called_alike_are_named(tmp_path: Path):
-    path = tmp_path / "a.csv"
-    path.write_text(
-        ",".join([*(f"column {number}" for number in range(20)), "BODY", "Bodies"]) + "\n"
-    )
-    assert "did you mean BODY or Bodies?" in refused(path, text="body").do
-    assert "did you mean" not in refused(path, text="words").do
-    path.write_text("text,label,text\na,0,b\n")
-    assert refused(path).got == "columns text, label, text"
 
 
 def test_damaged_gzip(tmp_path: Path):
@@ -119,23 +100,17 @@ def test_a_file_of_a_folder_may_have_any_name(tmp_path: Path):
     odd = os.fsencode(tmp_path / "imdb" / "train" / "pos") + b"/9\xff.txt"
     Path(os.fsdecode(odd)).write_bytes(b"a \xff film")
     corpus = read_corpus("imdb", data_dir=tmp_path, on_bad_row="skip")
-    assert "pos/9\\udcff.txt: invalid UTF-8 (byte 0xff at character 2)" in written(corpus)
+    assert "pos/9\\udcff.txt: a text with invalid characters (byte 0xff at character 2)" in written(
+        corpus
+    )
 
 
 def test_a_place_whose_name_is_not_utf8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     place = tmp_path / os.fsdecode(b"f\xffilms")
     path = write(place / "a.csv")
     monkeypatch.setenv("ATTNAUDIT_DATA", str(place))
-    for error in (refused(path), refused(place), refused("sst", data_dir=place), refused("sst")):
-        assert "a path with invalid UTF-8 (byte 0xff at character" in error.got
-
-
-def test_a_text_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(
-        "attnaudit.corpora.prepare.tokenise.normalise",
-        lambda word, *how: "" if word == "~" else word,
-    )
-    bad_row(write(tmp_path / "a.csv", [*ROWS, ("~ ~", 0)]), len(ROWS), "without a word")
+    for error in (refused(path), refused("sst", data_dir=place), refused("sst")):
+        assert "a path with invalid characters (byte 0xff at character" in error.got
 
 
 def test_open_quotation_mark(tmp_path: Path):
@@ -152,11 +127,11 @@ def test_classes_that_cannot_be_learned(tmp_path: Path):
     path = write(tmp_path / "b.csv", [(f"text {row}", f"score {row}") for row in range(50)])
     assert refused(path).got == "50 different labels in 50 rows"
     assert "--column label=" in refused(path).do
-    assert "too few of each class" in refused(write(tmp_path / "c.csv", ROWS[:4])).got
+    assert "for dev too" in refused(write(tmp_path / "c.csv", ROWS[:4])).expected
     rare = [(f"text {row}", row // 10) for row in range(12)]
     assert refused(write(tmp_path / "d.csv", rare)).got == "only 1 row of class 0 for dev"
     folder = write_folder(tmp_path / "f", {"train": ROWS[:2], "test": ROWS})
-    assert refused(folder).got.startswith("no dev file, and 2 rows")
+    assert refused(folder).got.startswith("no dev file: 15 % of train, drawn by class")
 
 
 def test_a_label_that_train_lacks(tmp_path: Path):
@@ -167,14 +142,13 @@ def test_a_label_that_train_lacks(tmp_path: Path):
     }
     folder = write_folder(tmp_path / "f", splits)
     error = refused(folder)
-    assert error.where == f"{folder / 'test.csv'}: row 4"
-    assert "label '2'" in error.got
-    assert error.expected == "one of 0, 1"
+    assert error.where.startswith(f"{folder / 'test.csv'}: row 4 ")
+    assert error.got == "label '2' where 0, 1 was expected"
     corpus = read_corpus(folder, on_bad_row="skip")
     assert len(corpus.splits["test"]) == 4
     assert [skipped.row for skipped in corpus.skipped] == [4, 5]
     write(folder / "test.csv", [("odd", 2)])
-    assert "test" in refused(folder, on_bad_row="skip").expected
+    assert refused(folder, on_bad_row="skip").where == str(folder / "test.csv")
 
 
 def test_a_class_that_dev_or_test_lacks(tmp_path: Path):
@@ -186,10 +160,9 @@ def test_a_class_that_dev_or_test_lacks(tmp_path: Path):
 
 def test_folders(tmp_path: Path):
     folder = write_folder(tmp_path / "f", {"dev": ROWS})
-    for split, there in (("train", "dev.csv"), ("test", "dev.csv, train.csv")):
-        error = refused(folder)
-        assert (error.where, error.got) == (str(folder), f"no {split} split among {there}")
-        write(folder / "train.csv")
+    assert refused(folder).got == "no train split among dev.csv"
+    write(folder / "train.csv")
+    assert refused(folder).got == "no test split among dev.csv, train.csv"
     write(folder / "train.jsonl.gz")
     assert refused(folder).got == "both train.csv and train.jsonl.gz"
 
@@ -214,26 +187,12 @@ def test_empty_file(tmp_path: Path, name: str):
         assert (refused(path).where, refused(path).got) == (str(path), "an empty file")
 
 
-def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    path = write(tmp_path / "a.csv")
-
-    def forbidden(*_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "open", forbidden)
-    assert (refused(path).where, refused(path).got) == (str(path), "Permission denied")
-
-
 @pytest.mark.parametrize(
     ("option", "value", "expected"),
     [
         ("on_bad_row", "skp", "one of error, skip"),
-        ("preset", "code", "one of paper, code2019, flan, han"),
-        ("sentences", "line", "one of rule, lines"),
-        ("max_tokens", 0, "1 or more"),
         ("min_df", 0, "1 or more"),
         ("test_kept", 0.0, "a number above 0, up to 1"),
-        ("test_kept", 1.5, "a number above 0, up to 1"),
         ("size", 60, "a corpus planted-<kind>"),
         ("question", "x", "a file or a folder of your own"),
     ],
@@ -254,16 +213,6 @@ def test_a_named_corpus_that_is_not_there(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.delenv("ATTNAUDIT_DATA")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert refused("sst").where == str(tmp_path / "attnaudit" / "corpora")
-
-
-def test_long_texts_are_named(tmp_path: Path):
-    folder = write_folder(
-        tmp_path / "f", {"train": [("so " * 200_000, 0), *ROWS], "dev": ROWS, "test": ROWS}
-    )
-    whole, cut = read_corpus(folder).notes, read_corpus(folder, max_tokens=100).notes
-    for notes, told in ((whole, "longer than 10000 tokens kept whole"), (cut, "cut to 100 tokens")):
-        assert any(f"1 row of train {told} (longest 200000, row 0)" in note for note in notes)
-    assert any("corpus.max_tokens" in note for note in whole)
 
 
 @pytest.mark.parametrize(

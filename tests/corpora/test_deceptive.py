@@ -37,7 +37,7 @@ def write_tables(folder: Path) -> Path:
     return folder
 
 
-def test_both_layouts_give_words_with_their_masks(tmp_path: Path) -> None:
+def test_both_layouts_give_words_with_their_masks(tmp_path: Path):
     write_plain(tmp_path / "plain" / "deceptive" / "pronoun")
     write_tables(tmp_path / "tables" / "deceptive_pronoun")
     plain, tables = (
@@ -68,24 +68,17 @@ def test_both_layouts_give_words_with_their_masks(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_mask_that_does_not_fit_names_its_row(tmp_path: Path, masks: list[str], got: str) -> None:
+def test_a_mask_that_does_not_fit_names_its_row(tmp_path: Path, masks: list[str], got: str):
     write_plain(tmp_path / "deceptive_pronoun", masks)
     with pytest.raises(InputError, match=got):
         read_corpus("deceptive_pronoun", data_dir=tmp_path)
-
-
-def test_without_training_texts_there_is_no_such_corpus(tmp_path: Path) -> None:
-    folder = write_plain(tmp_path / "deceptive_occupation")
-    (folder / "train.txt").unlink()
-    with pytest.raises(InputError, match="no train split among"):
-        read_corpus("deceptive_occupation", data_dir=tmp_path)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "folder"), [("deceptive_pronoun", "pronoun"), ("deceptive_sst_wiki", "sst-wiki")]
 )
-def test_the_published_files(real_data: Path, name: str, folder: str) -> None:
+def test_the_published_files(real_data: Path, name: str, folder: str):
     corpus = read_corpus(name, data_dir=real_data / "raw")
     assert not [note for note in corpus.notes if "published corpus has" in note]
     masks = (real_data / "raw" / "deceptive" / folder / "dev.txt.block").read_text().splitlines()
@@ -98,7 +91,7 @@ def test_the_published_files(real_data: Path, name: str, folder: str) -> None:
     assert tables.splits["test"].rationale == corpus.splits["test"].rationale
 
 
-def test_words_are_taken_out_of_texts(tmp_path: Path) -> None:
+def test_words_are_taken_out_of_texts(tmp_path: Path):
     write_plain(tmp_path / "deceptive_pronoun")
     corpus = read_corpus("deceptive_pronoun", data_dir=tmp_path)
     rationale, listed = (
@@ -120,22 +113,17 @@ def test_words_are_taken_out_of_texts(tmp_path: Path) -> None:
     assert "1 row of test excluded: all their words are removed" in less.notes
 
 
-def test_given_sentences_lose_the_words_that_are_removed(tmp_path: Path) -> None:
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    for split in ("train", "dev", "test"):
-        rows = "".join(
-            f'"good day {k}.\ngood\nso it was",{"yes" if k % 2 else "no"}\n' for k in range(8)
-        )
-        (folder / f"{split}.csv").write_text(f"text,label\n{rows}")
-    corpus = without_words(read_corpus(folder, sentences="lines"), ("good",))
-    test = corpus.splits["test"]
-    assert test.sentences is not None
-    assert [sum(row) for row in test.sentences] == [len(tokens) for tokens in test.tokens]
-    assert {len(row) for row in test.sentences} == {2}
+def test_given_sentences_lose_the_words_that_are_removed():
+    corpus = planted_corpus("decisive", size=40, length=(10, 10))
+    splits = {
+        name: replace(split, sentences=[[4, 6]] * len(split))
+        for name, split in corpus.splits.items()
+    }
+    test = without_words(replace(corpus, splits=splits), "rationale").splits["test"]
+    assert [sum(row) for row in test.sentences or ()] == [9] * len(test)
 
 
-def test_a_rationale_that_is_not_known_cannot_be_removed() -> None:
+def test_a_rationale_that_is_not_known_cannot_be_removed():
     corpus = planted_corpus("decisive", size=40, length=(10, 12))
     bare = replace(
         corpus,
@@ -143,19 +131,3 @@ def test_a_rationale_that_is_not_known_cannot_be_removed() -> None:
     )
     with pytest.raises(InputError, match="no rationale of instance 0 of train"):
         without_words(bare, "rationale")
-
-
-def test_a_part_of_train_is_drawn_by_class_and_told(tmp_path: Path) -> None:
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    for split, count in (("train", 60), ("dev", 10), ("test", 10)):
-        rows = "".join(f"word{k} here,{'yes' if k % 3 else 'no'}\n" for k in range(count))
-        (folder / f"{split}.csv").write_text(f"text,label\n{rows}")
-    part = read_corpus(folder, train_kept=0.5, seed=1)
-    assert [len(part.splits[name]) for name in ("train", "dev", "test")] == [30, 10, 10]
-    assert sorted(part.splits["train"].label.tolist()).count(0) == 10
-    assert any("50 % of train, drawn by class with seed 1" in note for note in part.notes)
-    assert part.fingerprint == read_corpus(folder, train_kept=0.5, seed=1).fingerprint
-    assert part.fingerprint != read_corpus(folder, train_kept=0.5, seed=2).fingerprint
-    with pytest.raises(InputError, match=r"train_kept: 1\.5; expected a number above 0, up to 1"):
-        read_corpus(folder, train_kept=1.5)

@@ -38,12 +38,12 @@ def output(path: Path, hash_seed: str) -> str:
 
 
 @pytest.mark.slow
-def test_two_hash_seeds(tmp_path: Path) -> None:
+def test_two_hash_seeds(tmp_path: Path):
     path = write(tmp_path / "a.csv", ROWS)
     assert output(path, "1") == output(path, "2") != ""
 
 
-def test_torch_and_the_slow_libraries_are_not_imported() -> None:
+def test_torch_and_the_slow_libraries_are_not_imported():
     script = "import sys, attnaudit.corpora; print([name for name in ('torch', 'spacy', 'gensim') if name in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True

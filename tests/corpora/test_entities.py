@@ -10,11 +10,11 @@ import pytest
 from attnaudit.corpora import read_corpus
 from attnaudit.corpora.prepare.tokenise import Tokeniser
 
-from .corpus_files import jsonl, put, write_cnn
+from .corpus_files import put, write_cnn
 from .writing import refused, sizes
 
 
-def test_entities_stay_one_word() -> None:
+def test_entities_stay_one_word():
     tokenise = Tokeniser(whole=r"@entity\d+|@placeholder")
     assert tokenise("( @entity12 )@entity3's friend-@entity4, @placeholder and 20 others at @home2") == [
         "(", "@entity12", ")", "@entity3", "'s", "friend-", "@entity4", ",", "@placeholder", "and", "qqq", "others", "at", "qqq",
@@ -22,7 +22,7 @@ def test_entities_stay_one_word() -> None:
     assert Tokeniser()("@entity12") == ["qqq"]
 
 
-def test_question_files(tmp_path: Path) -> None:
+def test_question_files(tmp_path: Path):
     write_cnn(tmp_path / "cnn" / "questions")
     corpus = read_corpus("cnn", data_dir=tmp_path)
     assert corpus.task == "question_answering"
@@ -46,7 +46,7 @@ def test_question_files(tmp_path: Path) -> None:
     assert test.candidates.sum(1).tolist() == [4] * 4
 
 
-def test_a_passage_without_its_answer(tmp_path: Path) -> None:
+def test_a_passage_without_its_answer(tmp_path: Path):
     write_cnn(tmp_path / "cnn")
     path = tmp_path / "cnn" / "training" / "0002.question"
     path.write_text(path.read_text().replace("\n\n@entity2\n\n", "\n\n@entity77\n\n"))
@@ -67,12 +67,12 @@ def test_a_passage_without_its_answer(tmp_path: Path) -> None:
         ("", "1 parts"),
         (
             "u\n\n@entity1 caf\udce9\n\nwhat\n\n@entity1\n\n",
-            "invalid UTF-8 (byte 0xe9 at character 12)",
+            "invalid characters (byte 0xe9 at character 12)",
         ),
         ("u\n\n@entity1 here\n\n \n\n@entity1\n\n", "an empty question"),
     ],
 )
-def test_bad_question_files(content: str, got: str, tmp_path: Path) -> None:
+def test_bad_question_files(content: str, got: str, tmp_path: Path):
     write_cnn(tmp_path / "cnn")
     path = put(
         tmp_path / "cnn" / "test" / "0001.question",
@@ -82,51 +82,3 @@ def test_bad_question_files(content: str, got: str, tmp_path: Path) -> None:
     assert error.where == f"{path}: row 1"
     assert got in error.got
     assert len(read_corpus("cnn", data_dir=tmp_path, on_bad_row="skip").skipped) == 1
-
-
-def test_a_missing_and_an_empty_split(tmp_path: Path) -> None:
-    write_cnn(tmp_path / "cnn")
-    for path in (tmp_path / "cnn" / "validation").iterdir():
-        path.unlink()
-    assert refused("cnn", data_dir=tmp_path).where == str(tmp_path / "cnn" / "validation")
-    (tmp_path / "cnn" / "validation").rmdir()
-    assert refused("cnn", data_dir=tmp_path).got == "no dev split among test, training"
-
-
-def sample(rows: int) -> list[tuple[str, str, str]]:
-    """Rows of which some answers occur once."""
-    return [
-        (f"@entity{row % 5}", f"@entity{row}", f"what did @placeholder say {'so ' * row}")
-        for row in range(rows)
-    ]
-
-
-def test_one_file_of_objects(tmp_path: Path) -> None:
-    found = [
-        {"document": f"{one} met {other} in town .", "question": question, "answer": one}
-        for one, other, question in sample(30)
-    ]
-    jsonl(tmp_path / "cnn_qa_sample" / "all.jsonl", found)
-    corpus = read_corpus("cnn", data_dir=tmp_path)
-    assert sizes(corpus) == [20, 5, 5]
-    known = {word for tokens in corpus.splits["train"].tokens for word in tokens if "@" in word}
-    assert known == set(corpus.class_names)
-    for split in corpus.splits.values():
-        assert split.candidates is not None
-        assert split.candidates[np.arange(len(split)), split.label].all()
-
-
-def test_classes_of_one_row_stay_in_train(tmp_path: Path) -> None:
-    rows = [
-        *sample(20),
-        *[(f"@entity{row}", f"@entity{row + 1}", "who is it") for row in range(100, 110)],
-    ]
-    found = [
-        {"document": f"{one} met {other} .", "question": question, "answer": one}
-        for one, other, question in rows
-    ]
-    jsonl(tmp_path / "cnn_qa_sample" / "all.jsonl", found)
-    corpus = read_corpus("cnn", data_dir=tmp_path)
-    train = {corpus.class_names[label] for label in corpus.splits["train"].label}
-    assert {f"@entity{row}" for row in range(100, 110)} <= train
-    assert sum(len(split) for split in corpus.splits.values()) == 30

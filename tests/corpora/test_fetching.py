@@ -8,8 +8,6 @@ import json
 import os
 import random
 import shutil
-import signal
-import socket
 import subprocess
 import sys
 import time
@@ -26,7 +24,7 @@ from attnaudit.core.papers import Paper
 from attnaudit.corpora import CORPORA
 from attnaudit.corpora.check import check_source
 from attnaudit.corpora.fetch import SOURCE, fetch_corpus
-from attnaudit.corpora.formats.layouts import Layout
+from attnaudit.corpora.formats.readers import Layout
 from attnaudit.corpora.registry import CorpusEntry, Download
 from tests.corpora.serving import Site, serving
 from tests.corpora.test_archives import tar_gz, zipped
@@ -49,6 +47,8 @@ TINY = CorpusEntry(
     homepage="https://example.org/tiny",
 )
 
+Offer = Callable[..., Site]
+
 
 @pytest.fixture
 def site() -> Iterator[Site]:
@@ -65,7 +65,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def offer(site: Site, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Site]:
+def offer(site: Site, monkeypatch: pytest.MonkeyPatch) -> Offer:
     """Make files of the site the downloads of the tiny corpus."""
 
     def files(known: bool = True, **files: bytes) -> Site:
@@ -101,15 +101,18 @@ def fails(place: Path, leaves: AbstractSet[str] = frozenset(), **arguments: Any)
     "files", [{"tiny_zip": ZIP}, {"tiny_tar.gz": TAR}, {"train_txt": LINES, "test_txt": LINES}]
 )
 def test_a_corpus_comes_whole_and_can_be_read(
-    offer: Callable[..., Site], files: dict[str, bytes], known: bool, tmp_path: Path
-) -> None:
+    offer: Offer, files: dict[str, bytes], known: bool, tmp_path: Path
+):
     site = offer(known, **files)
     steps: list[tuple[str, int, int]] = []
     fetched = fetch_corpus(
         "tiny", tmp_path, progress=lambda *step: steps.append(step), check=lambda place: None
     )
     assert (fetched.already, left(tmp_path)) == (False, {"tiny"})
-    assert check_source("tiny", data_dir=tmp_path).classes["rows"].sum() == 2 * len(ROWS) * 40
+    assert (
+        check_source("tiny", data_dir=tmp_path).tables["classes"]["rows"].sum()
+        == 2 * len(ROWS) * 40
+    )
     assert steps[-1][1:] == (len([*site.files.values()][-1]) // 1000,) * 2
     source = json.loads((tmp_path / "tiny" / SOURCE).read_text())
     sums = [hashlib.sha256(content).hexdigest() for content in files.values()]
@@ -119,9 +122,12 @@ def test_a_corpus_comes_whole_and_can_be_read(
         assert digest in note
 
 
-def test_fetched_twice_is_asked_for_once(offer: Callable[..., Site], tmp_path: Path) -> None:
+def test_fetched_twice_is_asked_for_once(offer: Offer, tmp_path: Path):
     site = offer(tiny_zip=ZIP)
+    (tmp_path / ".tiny.new" / "tiny").mkdir(parents=True)  # of a process that was killed
+    (tmp_path / ".tiny.new" / "tiny" / "half.txt").write_text("x")
     fetch_corpus("tiny", tmp_path)
+    assert not (tmp_path / "tiny" / "half.txt").exists()
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "tiny").rglob("*")}
     again = fetch_corpus("tiny", tmp_path)
     assert (again.already, again.notes) == (True, ())
@@ -130,8 +136,8 @@ def test_fetched_twice_is_asked_for_once(offer: Callable[..., Site], tmp_path: P
 
 
 def test_corpora_of_the_same_files_share_them(
-    offer: Callable[..., Site], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    offer: Offer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     site = offer(tiny_zip=ZIP)
     for name in ("tiny", "other"):
         entry = replace(CORPORA["tiny"], name=name, folders=(name, "both"))
@@ -142,13 +148,13 @@ def test_corpora_of_the_same_files_share_them(
     assert len(site.asked) == 1
 
 
-def test_files_of_the_users_own_are_left_alone(offer: Callable[..., Site], tmp_path: Path) -> None:
+def test_files_of_the_users_own_are_left_alone(offer: Offer, tmp_path: Path):
     site = offer(tiny_zip=ZIP)
     (tmp_path / "tiny").mkdir()
     for split in ("train", "test"):
         (tmp_path / "tiny" / f"{split}.txt").write_bytes(LINES)
     fetched = fetch_corpus("tiny", tmp_path)
-    assert (fetched.already, len(fetched.notes)) == (True, 1)
+    assert (fetched.already, fetched.notes) == (True, ())
     (tmp_path / "tiny" / "train.txt").rename(tmp_path / "tiny" / "thesis.txt")
     assert "move them away" in fails(tmp_path, {"tiny"}).do
     assert site.asked == []
@@ -158,8 +164,8 @@ def test_files_of_the_users_own_are_left_alone(offer: Callable[..., Site], tmp_p
 
 
 def test_a_connection_that_is_cut_is_tried_again(
-    offer: Callable[..., Site], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    offer: Offer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     site = offer(tiny_zip=ZIP)
     site.cut["/tiny.zip"] = [1000, 500, 7]
     assert fails(tmp_path).where == site.url("/tiny.zip")
@@ -169,7 +175,7 @@ def test_a_connection_that_is_cut_is_tried_again(
     assert len(site.asked) == 4
 
 
-def test_a_wrong_checksum_is_refused(offer: Callable[..., Site], tmp_path: Path) -> None:
+def test_a_wrong_checksum_is_refused(offer: Offer, tmp_path: Path):
     site = offer(tiny_zip=ZIP)
     site.files["/tiny.zip"] = zipped([("tiny/train.txt", LINES), ("tiny/test.txt", LINES + b"\n")])
     error = fails(tmp_path)
@@ -179,8 +185,8 @@ def test_a_wrong_checksum_is_refused(offer: Callable[..., Site], tmp_path: Path)
 
 @pytest.mark.parametrize("tells_size", [True, False])
 def test_what_is_much_larger_than_it_should_be_is_refused(
-    offer: Callable[..., Site], tells_size: bool, tmp_path: Path
-) -> None:
+    offer: Offer, tells_size: bool, tmp_path: Path
+):
     site = offer(tiny_zip=ZIP)
     site.files["/tiny.zip"], site.tells_size = bytes(5 << 20), tells_size
     assert fails(tmp_path).got.startswith("more than ")
@@ -195,9 +201,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("content", HOSTILE)
-def test_hostile_and_useless_files_leave_nothing(
-    offer: Callable[..., Site], content: bytes, tmp_path: Path
-) -> None:
+def test_hostile_and_useless_files_leave_nothing(offer: Offer, content: bytes, tmp_path: Path):
     site = offer(known=False, tiny_zip=content)
     error = fails(tmp_path, check=lambda place: void(check_source("tiny", data_dir=place)))
     assert error.where == site.url("/tiny.zip")
@@ -208,38 +212,27 @@ def void(_: object) -> None:
     """A check returns nothing."""
 
 
-def test_a_file_that_is_not_there(offer: Callable[..., Site], tmp_path: Path) -> None:
-    site = offer(tiny_zip=ZIP)
-    site.status["/tiny.zip"] = [404]
-    error = fails(tmp_path)
-    assert "404" in error.got
-    assert error.where == site.url("/tiny.zip")
-    assert "https://example.org/tiny" in error.do
-
-
-def test_no_connection_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        url = f"http://127.0.0.1:{free.getsockname()[1]}/tiny.zip"
-    for address in (url, "http://nowhere.invalid/tiny.zip"):
+def test_no_file_is_one_line(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for address in (site.url("/tiny.zip"), "http://nowhere.invalid/tiny.zip"):
         monkeypatch.setitem(CORPORA._entries, "tiny", replace(TINY, downloads=(Download(address),)))
         error = fails(tmp_path)
         assert error.where == address
         assert "--from" in error.do
+        assert "https://example.org/tiny" in error.do
 
 
-@pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://127.0.0.1/x", "gopher://x"])
-def test_only_http_is_followed(offer: Callable[..., Site], target: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://127.0.0.1/x"])
+def test_only_http_is_followed(offer: Offer, target: str, tmp_path: Path):
     site = offer(known=False, tiny_zip=b"")
     site.moved["/tiny.zip"] = target
     assert fails(tmp_path).where == site.url("/tiny.zip")
-    for address in (target, "/etc/passwd", "http://", "data:,x", "http://[::1", "\x1b[2J"):
+    for address in (target, "http://", "http://[::1", "\x1b[2J"):
         fails(tmp_path, address=address)
     site.files["/there.zip"], site.moved["/tiny.zip"] = ZIP, "/there.zip"
     fetch_corpus("tiny", tmp_path)
 
 
-def test_a_mirror_must_have_the_same_bytes(offer: Callable[..., Site], tmp_path: Path) -> None:
+def test_a_mirror_must_have_the_same_bytes(offer: Offer, tmp_path: Path):
     site = offer(tiny_zip=ZIP)
     site.files |= {"/mirror": ZIP, "/bad": TAR}
     assert "another checksum" in fails(tmp_path, address=site.url("/bad")).got
@@ -252,7 +245,7 @@ def test_a_mirror_must_have_the_same_bytes(offer: Callable[..., Site], tmp_path:
 
 def test_a_corpus_that_cannot_be_fetched_says_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     entry = replace(TINY, how_to_get="ask for it at the desk")
     monkeypatch.setitem(CORPORA._entries, "tiny", entry)
     assert "ask for it at the desk" in fails(tmp_path).do
@@ -263,8 +256,8 @@ def test_a_corpus_that_cannot_be_fetched_says_how_to_get_it(
 
 @pytest.mark.parametrize("broken", ["shutil.move", "zipfile.ZipFile.extractall"])
 def test_a_full_disk_is_one_line(
-    offer: Callable[..., Site], broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    offer: Offer, broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     offer(tiny_zip=ZIP)
 
     def full(*arguments: object) -> int:
@@ -291,7 +284,7 @@ sys.exit(main(["corpora", "fetch", "tiny", "--data-dir", sys.argv[2]]))
 
 
 @pytest.mark.slow
-def test_two_processes_at_once_fetch_once(offer: Callable[..., Site], tmp_path: Path) -> None:
+def test_two_processes_at_once_fetch_once(offer: Offer, tmp_path: Path):
     site = offer(known=False, tiny_zip=ZIP)
     command = [sys.executable, "-c", PROGRAM, site.url("/tiny.zip"), str(tmp_path)]
     started = [
@@ -305,45 +298,7 @@ def test_two_processes_at_once_fetch_once(offer: Callable[..., Site], tmp_path: 
     assert left(tmp_path) == {"tiny"}
 
 
-@pytest.mark.slow
-def test_ctrl_c_leaves_no_half_corpus(offer: Callable[..., Site], tmp_path: Path) -> None:
-    offer(tiny_zip=ZIP)
-    with socket.socket() as listener:  # a server that sends half of it and then nothing
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
-        listener.settimeout(60)
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}/tiny.zip"
-        with subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, url, str(tmp_path)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as process:
-            connection, _ = listener.accept()
-            connection.recv(10_000)
-            head = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
-            connection.sendall(head + bytes(70_000))
-            while not any(path.stat().st_size for path in tmp_path.glob(".tiny.new/parts/*")):
-                time.sleep(0.01)
-            process.send_signal(signal.SIGINT)
-            _, said = process.communicate(timeout=60)
-            connection.close()
-    assert process.returncode == 130, said
-    assert said.splitlines()[-1].startswith("attnaudit: interrupted")
-    assert left(tmp_path) == set()
-    fetch_corpus("tiny", tmp_path)
-
-
-def test_what_a_killed_process_left_is_cleared(offer: Callable[..., Site], tmp_path: Path) -> None:
-    offer(tiny_zip=ZIP)
-    (tmp_path / ".tiny.new" / "tiny").mkdir(parents=True)
-    (tmp_path / ".tiny.new" / "tiny" / "half.txt").write_text("x")
-    fetch_corpus("tiny", tmp_path)
-    assert left(tmp_path) == {"tiny"}
-    assert not (tmp_path / "tiny" / "half.txt").exists()
-
-
-def test_checksums_are_those_of_the_real_files(real_data: Path) -> None:
+def test_checksums_are_those_of_the_real_files(real_data: Path):
     """Two of the files upstream are here byte for byte."""
     downloads = (*CORPORA["movies_rationales"].downloads, *CORPORA["ag_news"].downloads)
     known = {file.url.rsplit("/", 1)[-1]: file for file in downloads}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -41,21 +39,21 @@ kinds = pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
 
 
 @kinds
-def test_a_table_is_read_as_a_file(make: Any, tmp_path: Path) -> None:
+def test_a_table_is_read_as_a_file(make: Any, tmp_path: Path):
     corpus = read_corpus(make(COLUMNS))
     assert corpus.fingerprint == read_corpus(write(tmp_path / "a.jsonl")).fingerprint
     assert corpus.name == "frame"
 
 
 @kinds
-def test_a_mapping_is_read_as_a_folder(make: Any, tmp_path: Path) -> None:
+def test_a_mapping_is_read_as_a_folder(make: Any, tmp_path: Path):
     write_folder(tmp_path, {"train": ROWS, "test": ROWS[:12]})
     read = read_corpus({"train": make(COLUMNS), "Test": make(HALF), "unlabelled": None})
     assert read.fingerprint == read_corpus(tmp_path).fingerprint
 
 
 @kinds
-def test_bad_rows_and_columns_are_named(make: Any) -> None:
+def test_bad_rows_and_columns_are_named(make: Any):
     texts = [*COLUMNS["text"][:3], None, "  ", *COLUMNS["text"][5:]]
     table = make({"text": texts, "label": COLUMNS["label"]})
     assert refused(table).where.endswith(": row 3")
@@ -70,7 +68,7 @@ def test_bad_rows_and_columns_are_named(make: Any) -> None:
     assert refused(table, encoding="latin-1").where == "setting corpus.encoding"
 
 
-def test_what_pandas_has_for_missing_values_is_null_and_categories_are_their_names() -> None:
+def test_what_pandas_has_for_missing_values_is_null_and_categories_are_their_names():
     pandas = pytest.importorskip("pandas")
     names = ["good" if label else "bad" for label in COLUMNS["label"]]
     gaps = pandas.array([None, *COLUMNS["label"][1:]])
@@ -84,7 +82,7 @@ def test_what_pandas_has_for_missing_values_is_null_and_categories_are_their_nam
     assert refused(twice).expected == "each column once"
 
 
-def test_labels_of_a_data_set_are_its_names() -> None:
+def test_labels_of_a_data_set_are_its_names():
     datasets = pytest.importorskip("datasets")
     features = datasets.Features(
         {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["neg", "pos"])}
@@ -102,31 +100,12 @@ def test_labels_of_a_data_set_are_its_names() -> None:
     assert "into a Dataset" in refused(train.to_iterable_dataset()).do
 
 
-def test_rationales_and_questions_are_columns_too() -> None:
-    spans = [[[0, 1]] for _ in ROWS]
-    frame = pl.DataFrame(COLUMNS | {"why": spans, "asked": ["what is it ?"] * len(ROWS)})
-    corpus = read_corpus(frame, rationale="why", question="asked")
-    assert corpus.task == "question_answering"
-    assert corpus.splits["test"].rationale is not None
-
-
 @pytest.mark.parametrize("source", [3, None, ["a text"], {"train": 1, "test": 2}, {}])
-def test_what_is_no_table_is_refused(source: Any) -> None:
+def test_what_is_no_table_is_refused(source: Any):
     assert refused(source).operation == "read corpus"
 
 
-@pytest.mark.slow
-def test_no_library_of_tables_is_imported_to_read_another() -> None:
-    code = """
-import sys, polars, attnaudit
-attnaudit.read_corpus(polars.DataFrame({"text": ["a", "b"] * 20, "label": [0, 1] * 20}), tokenizer="whitespace")
-print([name for name in ("pandas", "datasets") if name in sys.modules])
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
-
-
-def test_a_run_keeps_the_table_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_keeps_the_table_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     sources: list[Any] = []
     monkeypatch.setattr(
         "attnaudit.recipes.trained.run",

@@ -14,45 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from attnaudit.cli import main
-from attnaudit.core.errors import InputError
 from attnaudit.core.printable import printable
-from attnaudit.corpora.fetch import fetch_corpus
 from attnaudit.corpora.formats import lines
 
 from .writing import ROWS, encoded, refused
-
-TEXTS = [f"text number {'so ' * row}long" for row in range(20)]
-LABELS = ["x", "y"] * 10
-DAYS = [2**30] * 20
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pa.timestamp("ns"),
-        pa.timestamp("us"),
-        pa.date32(),
-        pa.duration("ns"),
-        pa.time64("ns"),
-        pa.list_(pa.timestamp("ns")),
-    ],
-    ids=str,
-)
-@pytest.mark.parametrize("column", ["text", "label"])
-def test_parquet_columns_that_are_no_texts(tmp_path: Path, kind: pa.DataType, column: str) -> None:
-    """Most of these values are beyond what Python's own types can hold."""
-    values = (
-        [[2**62]] * 20
-        if pa.types.is_list(kind)
-        else DAYS
-        if kind == pa.date32()
-        else [2**62 + row for row in range(20)]
-    )
-    path = tmp_path / "a.parquet"
-    pq.write_table(
-        pa.table({"text": TEXTS, "label": LABELS} | {column: pa.array(values, kind)}), path
-    )
-    assert refused(path).where == f"{path}: column '{column}'"
 
 
 def constant(value: str, rows: int) -> pa.Array:
@@ -70,7 +35,7 @@ def constant(value: str, rows: int) -> pa.Array:
 )
 def test_a_parquet_file_of_more_than_its_size_allows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: dict[str, Any]
-) -> None:
+):
     monkeypatch.setattr(lines, "FREE", 1 << 16)
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table(table), path, compression="zstd")
@@ -84,7 +49,7 @@ def test_a_parquet_file_of_more_than_its_size_allows(
 )
 def test_a_gzip_file_of_more_than_its_size_allows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
-) -> None:
+):
     monkeypatch.setattr(lines, "FREE", 1 << 16)
     for name in ("a.csv.gz", "a.jsonl.gz"):
         path = tmp_path / name
@@ -95,7 +60,7 @@ def test_a_gzip_file_of_more_than_its_size_allows(
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool) -> None:
+def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool):
     monkeypatch.setattr(lines, "LONGEST_LINE", 1 << 16)
     content = b"text,label\na," + bytes(range(32, 127)) * 1000
     path = tmp_path / "a.csv"
@@ -105,9 +70,7 @@ def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pac
 
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.parquet", "a.jsonl"])
 @pytest.mark.parametrize("kind", ["pipe", "device"])
-def test_a_pipe_and_a_device_are_refused_and_not_waited_for(
-    tmp_path: Path, name: str, kind: str
-) -> None:
+def test_a_pipe_and_a_device_are_refused_and_not_waited_for(tmp_path: Path, name: str, kind: str):
     path = tmp_path / name
     if kind == "pipe":
         os.mkfifo(path)
@@ -116,7 +79,7 @@ def test_a_pipe_and_a_device_are_refused_and_not_waited_for(
     assert (refused(path).where, refused(path).expected) == (str(path), "a file")
 
 
-def test_files_that_are_no_text(tmp_path: Path) -> None:
+def test_files_that_are_no_text(tmp_path: Path):
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w:gz") as archive:
         archive.add(__file__, "a.py")
@@ -130,7 +93,7 @@ def test_files_that_are_no_text(tmp_path: Path) -> None:
 
 def test_what_steers_a_terminal_is_shown_as_an_escape(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+):
     path = tmp_path / "a\x1b[2J.csv"
     path.write_bytes(b"t\x1b[31m\x07,label\na,b\n")
     assert r"a\x1b[2J.csv: columns t\x1b[31m\x07, label" in str(refused(path))
@@ -142,14 +105,6 @@ def test_what_steers_a_terminal_is_shown_as_an_escape(
         assert r"\u202e" in shown.out
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("address", ["https://example.org/\udcff", "\x1b[2J"])
-def test_addresses_are_shown_as_escapes(tmp_path: Path, address: str) -> None:
-    with pytest.raises(InputError, match=r"fetch") as caught:
-        fetch_corpus("imdb", tmp_path, address)
-    assert str(caught.value).isprintable()
-
-
-def test_printable() -> None:
+def test_printable():
     assert printable("plain – ünïcode 漢字 שלום") == "plain – ünïcode 漢字 שלום"
     assert printable("a\x1b\n\udce9\u202e\U000e0001") == r"a\x1b\x0a\udce9\u202e\U000e0001"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from attnaudit.corpora import Corpus, read_corpus
-from attnaudit.corpora.mimic import anemia, clean, diabetes, split_of_patient
+from attnaudit.corpora.mimic import anemia, diabetes, split_of_patient
 
 from .corpus_files import write_mimic
 from .writing import refused
@@ -18,7 +18,7 @@ def read(folder: Path, name: str = "diabetes", **options: object) -> Corpus:
     return read_corpus(name, data_dir=folder, **options)  # type: ignore[arg-type]
 
 
-def test_labels() -> None:
+def test_labels():
     assert diabetes(frozenset({"25000", "4019"})) == ("1", "")
     assert diabetes(frozenset({"25001"})) == ("0", "")
     assert anemia(frozenset({"2851"})) == ("0", "")
@@ -29,11 +29,7 @@ def test_labels() -> None:
         assert not label
 
 
-def test_cleaning() -> None:
-    assert clean("Seen by [**Name\n(un) 12**] on\t[**2101-1-2**], well") == "Seen by on , well"
-
-
-def test_patients_stay_together_and_nothing_is_lost(tmp_path: Path) -> None:
+def test_patients_stay_together_and_nothing_is_lost(tmp_path: Path):
     write_mimic(tmp_path / "mimic", 60)
     corpus = read(tmp_path)
     rows: dict[int, int] = {}
@@ -47,7 +43,7 @@ def test_patients_stay_together_and_nothing_is_lost(tmp_path: Path) -> None:
     assert sum("1 further summaries of an admission" in note for note in corpus.notes) == 1
 
 
-def test_shares_of_patients() -> None:
+def test_shares_of_patients():
     found = [split_of_patient(str(number)) for number in range(4000)]
     # The same on every machine.
     assert [number for number in range(1, 13) if found[number] == "test"] == [5, 9, 12]
@@ -55,7 +51,7 @@ def test_shares_of_patients() -> None:
     assert shares == pytest.approx([0.68, 0.12, 0.2], abs=0.03)
 
 
-def test_anemia_leaves_out_the_others(tmp_path: Path) -> None:
+def test_anemia_leaves_out_the_others(tmp_path: Path):
     write_mimic(tmp_path / "anemia", 60)
     corpus = read(tmp_path, "anemia")
     assert sum(len(split) for split in corpus.splits.values()) == 40
@@ -65,7 +61,7 @@ def test_anemia_leaves_out_the_others(tmp_path: Path) -> None:
     assert left_out == 20
 
 
-def test_bad_tables(tmp_path: Path) -> None:
+def test_bad_tables(tmp_path: Path):
     folder = tmp_path / "diabetes"
     write_mimic(folder, 60)
     notes, diagnoses = folder / "NOTEEVENTS.csv", folder / "DIAGNOSES_ICD.csv"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 
 import numpy as np
@@ -36,24 +35,6 @@ def test_pairs_and_alignments_come_back(tmp_path: Path):
     assert corpus.notes == ()
 
 
-def test_gzipped_files_are_the_same_corpus(tmp_path: Path):
-    plain = read(write_pairs(tmp_path / "plain"))
-    packed = tmp_path / "packed"
-    packed.mkdir()
-    for path in (tmp_path / "plain").iterdir():
-        (packed / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
-    assert read(packed).fingerprint == plain.fingerprint
-
-
-def test_fingerprint_follows_texts_and_alignments(tmp_path: Path):
-    folder = write_pairs(tmp_path)
-    before = read(folder).fingerprint
-    edit(folder / "train.align", 3, "")
-    after = read(folder).fingerprint
-    edit(folder / "dev.trg", 1, "b1")
-    assert len({before, after, read(folder).fingerprint}) == 3
-
-
 def test_other_endings_and_names(tmp_path: Path):
     folder = write_pairs(tmp_path, aligned=False)
     for path in list(folder.iterdir()):
@@ -81,8 +62,8 @@ def test_files_of_different_lengths_are_told_with_both(tmp_path: Path, ending: s
 @pytest.mark.parametrize(
     ("ending", "text", "got"),
     [
-        ("src", "   ", "a source with 0 words"),
-        ("trg", "", "a target with 0 words"),
+        ("src", "   ", "an empty source"),
+        ("trg", "", "an empty target"),
         ("src", "a1 " * 9, "a source with 9 words, where 1 to 8"),
     ],
 )
@@ -105,7 +86,7 @@ def test_a_bad_side_names_its_line_or_is_skipped(tmp_path: Path, ending: str, te
 
 def test_links_beyond_the_texts_are_left_out_counted_and_named(tmp_path: Path):
     folder = write_pairs(tmp_path)
-    edit(folder / "test.align", 2, "0-0 0-99")
+    edit(folder / "test.align", 2, f"0-0 0-99 {'9' * 23}-0 0-{'1' + '0' * 5000}")
     edit(folder / "test.align", 7, "50-0")
     corpus = read(folder)
     assert corpus.notes == (
@@ -115,32 +96,6 @@ def test_links_beyond_the_texts_are_left_out_counted_and_named(tmp_path: Path):
     assert links is not None
     assert links[:, links[0] == 1].T.tolist() == [[1, 0, 0]]
     assert not (links[0] == 6).any()
-
-
-@pytest.mark.parametrize("index", ["9" * 18, "9" * 23, "1" + "0" * 5000])
-def test_an_index_beyond_any_number_is_beyond_the_text(tmp_path: Path, index: str):
-    folder = write_pairs(tmp_path)
-    edit(folder / "test.align", 2, f"0-0 {index}-0 0-{index}")
-    edit(folder / "test.align", 3, "0" * 5000 + "-00")
-    corpus = read(folder)
-    assert corpus.notes == (
-        "test.align: 1 line with links to words beyond the text, which are excluded: line 2",
-    )
-    links = corpus.splits["test"].links
-    assert links is not None
-    assert links[:, (links[0] == 1) | (links[0] == 2)].T.tolist() == [[1, 0, 0], [2, 0, 0]]
-
-
-def test_lines_end_where_files_end_them(tmp_path: Path):
-    """At \\n or \\r\\n, and at nothing else that Python takes for the end of a line."""
-    folder = write_pairs(tmp_path)
-    edit(folder / "test.src", 2, "a1\u2028a2\u0085a3\x1ca4\x0ba5\ra6")
-    expected = read(folder)
-    assert expected.splits["test"].source[1] == "a1\u2028a2\u0085a3\x1ca4\x0ba5\ra6"
-    assert len(expected.splits["test"]) == 16
-    for path in folder.iterdir():
-        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
-    assert read(folder).fingerprint == expected.fingerprint
 
 
 def test_a_line_that_is_no_alignment(tmp_path: Path):
@@ -178,13 +133,6 @@ def test_taken_rows_keep_their_links():
         )
 
 
-def test_unknown_name(tmp_path: Path):
-    with pytest.raises(InputError, match="did you mean multi30k_en_de"):
-        read_parallel(ParallelSpec("multi30k_en_fr", str(tmp_path)))
-    with pytest.raises(InputError, match=r"no folder multi30k_en_de"):
-        read_parallel(ParallelSpec("multi30k_en_de", str(tmp_path)))
-
-
 def test_units_join_to_what_they_were_cut_from():
     texts = [
         "Zwei junge, weiße Männer sind im Freien.",
@@ -192,11 +140,6 @@ def test_units_join_to_what_they_were_cut_from():
     ] * 20
     for units in (Words(), learn_pieces(texts, 60)):
         assert [units.join(tokens) for tokens in units(texts)] == texts
-
-
-def test_too_few_pieces():
-    with pytest.raises(InputError, match="more pieces than characters"):
-        learn_pieces(["abc def", "ghi"], 5)
 
 
 @pytest.mark.parametrize(("name", "links"), [("multi30k_en_de", False), ("deceptive_en_de", True)])
@@ -211,7 +154,7 @@ def test_real_pairs_come_whole(name: str, links: bool, real_data: Path):
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le"])
-def test_pairs_in_another_encoding(tmp_path: Path, encoding: str) -> None:
+def test_pairs_in_another_encoding(tmp_path: Path, encoding: str):
     plain, other = (write_pairs(tmp_path / name) for name in ("plain", "other"))
     for folder, of in ((plain, "utf-8"), (other, encoding)):
         edit(folder / "train.trg", 3, "pour un café")
@@ -222,13 +165,6 @@ def test_pairs_in_another_encoding(tmp_path: Path, encoding: str) -> None:
     with pytest.raises(InputError, match=r"corpus\.encoding"):
         read(other)
     with pytest.raises(
-        InputError, match=r"line 3\): a target with invalid ASCII .* corpus.encoding"
+        InputError, match=r"line 3\): a target with invalid characters .* corpus.encoding"
     ):
         read(plain, encoding="ascii")
-    with pytest.raises(InputError, match=r"setting corpus\.encoding: 'utf8x'"):
-        read(plain, encoding="utf8x")
-
-
-def test_the_encoding_of_a_registered_corpus_is_its_own() -> None:
-    with pytest.raises(InputError, match=r"setting corpus\.encoding: .* multi30k_en_de"):
-        read_parallel(ParallelSpec("multi30k_en_de", encoding="latin-1"))

@@ -18,7 +18,6 @@ from attnaudit.corpora.planted import (
     KINDS,
     NEGATING,
     PEOPLE,
-    VOCABULARY,
     WARM_FIRST,
     WARM_SECOND,
 )
@@ -62,7 +61,7 @@ def told(kind: str, words: list[str]) -> int:
 
 @pytest.mark.parametrize("kind", ["decisive", "negation", "conjunction"])
 @pytest.mark.parametrize("length", [(10, 10), (10, 40), (150, 200)])
-def test_the_marked_words_decide(kind: str, length: tuple[int, int]) -> None:
+def test_the_marked_words_decide(kind: str, length: tuple[int, int]):
     for tokens, rationale, label in rows(planted_corpus(kind, size=400, length=length, seed=2)):
         assert told(kind, marked(tokens, rationale)) == label
         others = {word for word, mark in zip(tokens, rationale, strict=True) if not mark}
@@ -70,7 +69,7 @@ def test_the_marked_words_decide(kind: str, length: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("kind", ["negation", "conjunction"])
-def test_no_word_alone_tells_anything(kind: str) -> None:
+def test_no_word_alone_tells_anything(kind: str):
     labels: dict[str, list[int]] = defaultdict(list)
     for tokens, rationale, label in rows(planted_corpus(kind, size=8000, seed=2)):
         for word in marked(tokens, rationale):
@@ -79,7 +78,7 @@ def test_no_word_alone_tells_anything(kind: str) -> None:
         assert abs(np.mean(seen) - 0.5) < 4 * 0.5 / np.sqrt(len(seen))
 
 
-def test_cues_of_a_conjunction_are_far_apart_and_negation_is_beside_its_word() -> None:
+def test_cues_of_a_conjunction_are_far_apart_and_negation_is_beside_its_word():
     for tokens, rationale, _ in rows(
         planted_corpus("conjunction", size=200, length=(10, 60), seed=0)
     ):
@@ -91,7 +90,7 @@ def test_cues_of_a_conjunction_are_far_apart_and_negation_is_beside_its_word() -
 
 
 @pytest.mark.parametrize("length", [(10, 10), (10, 40)])
-def test_the_fact_asked_for_answers_the_question(length: tuple[int, int]) -> None:
+def test_the_fact_asked_for_answers_the_question(length: tuple[int, int]):
     corpus = planted_corpus("question", size=300, length=length, seed=3)
     assert corpus.task == "question_answering"
     for split in corpus.splits.values():
@@ -106,14 +105,14 @@ def test_the_fact_asked_for_answers_the_question(length: tuple[int, int]) -> Non
             assert sum(word in PEOPLE for word in tokens) == 3
 
 
-def test_prior_has_no_deciding_word() -> None:
+def test_prior_has_no_deciding_word():
     corpus = planted_corpus("prior", size=1000, seed=0)
     assert not any(any(rationale) for _, rationale, _ in rows(corpus))
     assert [int(split.label.sum()) for split in corpus.splits.values()] == [560, 70, 70]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_shape_of_every_kind(kind: str) -> None:
+def test_shape_of_every_kind(kind: str):
     corpus = planted_corpus(kind, size=400, length=(12, 15), seed=4)
     assert sizes(corpus) == [320, 40, 40]
     assert {len(tokens) for tokens, _, _ in rows(corpus)} == {12, 13, 14, 15}
@@ -132,10 +131,6 @@ def test_shape_of_every_kind(kind: str) -> None:
     assert corpus.splits["test"].tokens == again.splits["test"].tokens
 
 
-def test_distractors_hold_no_planted_word() -> None:
-    assert not VOCABULARY & PLANTED_WORDS
-
-
 @pytest.mark.parametrize(
     ("arguments", "got"),
     [
@@ -144,11 +139,10 @@ def test_distractors_hold_no_planted_word() -> None:
             "kind: 'negaton'; expected one of decisive, negation, conjunction, prior, question; did you mean negation?",
         ),
         ({"size": 39}, "size: 39; expected at least 40"),
-        ({"length": (9, 12)}, "length: 9 to 12; expected at least 10, the shorter first"),
         ({"length": (20, 12)}, "length: 20 to 12"),
     ],
 )
-def test_settings(arguments: dict, got: str) -> None:
+def test_settings(arguments: dict, got: str):
     with pytest.raises(InputError) as caught:
         planted_corpus(**arguments)
     assert str(caught.value).startswith(f"plant corpus: {got}")

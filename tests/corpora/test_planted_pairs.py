@@ -9,11 +9,9 @@ import pytest
 
 from attnaudit.core.errors import InputError
 from attnaudit.corpora.corpus import Pairs
-from attnaudit.corpora.parallel import read_parallel
 from attnaudit.corpora.planted import planted_pairs
 from attnaudit.corpora.planted.sequences import TARGETS
-from attnaudit.corpora.registry import CORPORA, is_parallel
-from attnaudit.corpora.spec import ParallelSpec
+from attnaudit.corpora.registry import is_parallel
 from tests.pairs import write_pairs
 
 
@@ -64,12 +62,6 @@ def test_sizes_lengths_and_symbols_are_those_asked_for():
     assert "2003 of 3 to 6 words out of 7, made with seed 0" in corpus.notes[0]
 
 
-def test_the_same_arguments_give_the_same_corpus():
-    made = [planted_pairs("reverse", seed, 60, (2, 5), 9) for seed in (0, 0, 1)]
-    assert made[0].fingerprint == made[1].fingerprint != made[2].fingerprint
-    assert made[0].splits["train"].source != made[2].splits["train"].source
-
-
 def test_a_row_depends_on_its_number_alone():
     few, many = (
         planted_pairs("reverse", 5, 40, (2, 5), 9),
@@ -96,7 +88,7 @@ def test_kinds_share_their_sources_and_splits_do_not():
     [
         (("bigramflip",), "did you mean bigram_flip?"), (("decisive",), "one of copy, reverse, bigram_flip"),
         (("copy", 0, 9), "size: 9"),
-        (("copy", 0, 40, (5, 4)), "length: 5 to 4"), (("copy", 0, 40, (0, 4)), "length: 0 to 4"),
+        (("copy", 0, 40, (5, 4)), "length: 5 to 4"),
         (("copy", 0, 40, (1, 4), 1), "symbols: 1"),
     ],
 )  # fmt: skip
@@ -108,15 +100,7 @@ def test_what_cannot_be_made_is_told(arguments: tuple, line: str):
 
 
 def test_what_is_parallel(tmp_path: Path):
-    named = [name for name, entry in CORPORA.items() if entry.task == "translation"]
-    assert {
-        "multi30k_en_de",
-        "deceptive_en_de",
-        "planted-copy",
-        "planted-reverse",
-        "planted-bigram_flip",
-    } == set(named)
-    assert all(map(is_parallel, named))
+    assert all(map(is_parallel, ("multi30k_en_de", "deceptive_en_de", "planted-copy")))
     folder = write_pairs(tmp_path / "pairs", aligned=False)
     assert is_parallel(str(folder))
     assert not any(
@@ -129,20 +113,3 @@ def test_what_is_parallel(tmp_path: Path):
     for name in ("planted-", "multi30k"):
         with pytest.raises(InputError, match="an unknown corpus"):
             is_parallel(name)
-
-
-def test_an_unknown_name_is_told_of_the_planted_ones(tmp_path: Path):
-    with pytest.raises(
-        InputError,
-        match=r"planted-bigram_flip, or a folder of pairs; did you mean planted-reverse\?",
-    ):
-        read_parallel(ParallelSpec("plantedreverse", str(tmp_path)))
-
-
-def test_a_file_is_no_folder_of_pairs(tmp_path: Path):
-    path = tmp_path / "pairs.csv"
-    path.write_text("a,b\n")
-    with pytest.raises(
-        InputError, match=r"pairs.csv: a file; expected one of .*, or a folder of pairs"
-    ):
-        read_parallel(ParallelSpec(str(path)))

@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -48,7 +47,7 @@ def changed(row: int, **cells: object) -> list[dict[str, Any]]:
     return [*ROWS[:row], ROWS[row] | cells, *ROWS[row + 1 :]]
 
 
-def test_every_format_holds_the_same_questions(tmp_path: Path) -> None:
+def test_every_format_holds_the_same_questions(tmp_path: Path):
     read = {
         kind: read_corpus(write(tmp_path / f"a.{kind}", ROWS), **COLUMNS)
         for kind in ("csv", "tsv", "jsonl", "parquet")
@@ -68,7 +67,7 @@ def test_every_format_holds_the_same_questions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
-def test_rationales(tmp_path: Path, kind: str) -> None:
+def test_rationales(tmp_path: Path, kind: str):
     corpus = read_corpus(write(tmp_path / f"a.{kind}", ROWS), **COLUMNS, rationale="why")
     for split in corpus.splits.values():
         assert split.rationale is not None
@@ -82,13 +81,13 @@ def test_rationales(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv"])
-def test_a_table_has_no_rationales(tmp_path: Path, kind: str) -> None:
+def test_a_table_has_no_rationales(tmp_path: Path, kind: str):
     path = write(tmp_path / f"a.{kind}", ROWS)
     error = refused(path, **COLUMNS, rationale="why")
     assert (error.where, error.got) == (str(path), "a table without lists")
 
 
-def test_one_column_has_one_use(tmp_path: Path) -> None:
+def test_one_column_has_one_use(tmp_path: Path):
     path = write(tmp_path / "a.csv", ROWS)
     for name in ("passage", "answer"):
         error = refused(path, text="passage", label="answer", question=name)
@@ -105,14 +104,12 @@ def test_one_column_has_one_use(tmp_path: Path) -> None:
         ({"ask": 7}, "a question of type int"),
         (
             {"ask": "half \ud83d"},
-            "a question with invalid UTF-8 (U+D83D at character 5)",
+            "a question with invalid characters (U+D83D at character 5)",
         ),
-        ({"why": [[0, 1000]]}, "a rationale from 0 to 1000 in a text of "),
-        ({"why": "all"}, "a rationale of type str where a list of [start, stop] was expected"),
-        ({"why": [["a", "b"]]}, "a rationale with \"['a', 'b']\" where [start, stop] was expected"),
+        ({"why": [[0, 1000]]}, "a rationale with '[0, 1000]' where [start, stop] in a text of "),
     ],
 )
-def test_bad_cells_are_bad_rows(tmp_path: Path, cells: dict, got: str) -> None:
+def test_bad_cells_are_bad_rows(tmp_path: Path, cells: dict, got: str):
     path = write(tmp_path / "a.jsonl", changed(2, **cells))
     error = refused(path, **COLUMNS, rationale="why")
     assert error.where == f"{path}: row 2 (line 3)"
@@ -130,16 +127,8 @@ def folder(path: Path, train: list, test: list, dev: list | None = None) -> Path
     return path
 
 
-def test_dev_may_have_one_class_where_epochs_are_chosen_by_accuracy(tmp_path: Path) -> None:
+def test_dev_may_have_one_class_where_epochs_are_chosen_by_accuracy(tmp_path: Path):
     place = folder(tmp_path / "f", ROWS, ROWS, ROWS[:1])
     assert sizes(read_corpus(place, **COLUMNS)) == [30, 1, 30]
     error = refused(place, text="passage", label="answer")
     assert error.got == "only 1 row of class town for dev"
-
-
-def test_equal_texts_with_other_questions_are_no_duplicates(tmp_path: Path) -> None:
-    rows = [row | {"passage": "Anna is in town ."} for row in ROWS]
-    corpus = read_corpus(write(tmp_path / "a.jsonl", rows), **COLUMNS)
-    train = corpus.splits["train"]
-    assert len(set(train.digests)) == len({tuple(question) for question in train.question or []})
-    assert np.unique(train.label).size == 3

@@ -15,7 +15,7 @@ SHARES = {"dev": 0.1, "test": 0.1}
 
 
 @given(LABELS, st.integers(-5, 5))
-def test_every_row_is_in_one_split(label: np.ndarray, seed: int) -> None:
+def test_every_row_is_in_one_split(label: np.ndarray, seed: int):
     parts = stratified_split(label, SHARES, seed)
     assert sorted(np.concatenate(list(parts.values())).tolist()) == list(range(len(label)))
     assert all((np.diff(rows) > 0).all() for rows in parts.values())
@@ -24,7 +24,7 @@ def test_every_row_is_in_one_split(label: np.ndarray, seed: int) -> None:
 
 
 @given(LABELS)
-def test_every_class_gives_its_share_within_one_row(label: np.ndarray) -> None:
+def test_every_class_gives_its_share_within_one_row(label: np.ndarray):
     parts = stratified_split(label, SHARES, 0)
     for number in np.unique(label):
         total = int((label == number).sum())
@@ -35,7 +35,7 @@ def test_every_class_gives_its_share_within_one_row(label: np.ndarray) -> None:
         assert (label[parts["train"]] == number).any()
 
 
-def test_seeds_differ_and_classes_do_not_disturb_each_other() -> None:
+def test_seeds_differ_and_classes_do_not_disturb_each_other():
     label = np.repeat([0, 1], 100)
     one, two = (stratified_split(label, SHARES, seed)["test"] for seed in (0, 1))
     assert one.tolist() != two.tolist()

@@ -39,7 +39,7 @@ def leaves(tree: tuple) -> list[str]:
 
 
 @given(TREES)
-def test_trees_are_read_back(tree: tuple) -> None:
+def test_trees_are_read_back(tree: tuple):
     text = " ".join(leaves(tree))
     assert read_tree(bracketed(tree) + "\n") == {"label": str(tree[0]), "text": text}
 
@@ -57,19 +57,19 @@ def test_trees_are_read_back(tree: tuple) -> None:
         "(3 film)(2 more)",
     ],
 )
-def test_bad_trees(line: str) -> None:
+def test_bad_trees(line: str):
     with pytest.raises(BadCell):
         read_tree(line)
 
 
 @given(TREES, st.data())
-def test_a_tree_that_is_cut_off_is_refused(tree: tuple, data: st.DataObject) -> None:
+def test_a_tree_that_is_cut_off_is_refused(tree: tuple, data: st.DataObject):
     line = bracketed(tree)
     with pytest.raises(BadCell):
         read_tree(line[: data.draw(st.integers(1, len(line) - 1))])
 
 
-def test_a_broken_file_names_file_and_line(tmp_path: Path) -> None:
+def test_a_broken_file_names_file_and_line(tmp_path: Path):
     folder = tmp_path / "sst"
     folder.mkdir()
     for split in ("train", "dev", "test"):
@@ -84,14 +84,14 @@ def test_a_broken_file_names_file_and_line(tmp_path: Path) -> None:
     assert "train has 1/1 rows per class where the published corpus has 3035/3321" in corpus.notes
 
 
-def test_cleaning() -> None:
+def test_cleaning():
     assert treebank(
         "The 21st Century 's `` Conan '' -LRB- co-writer\\/director -RRB- J.R.R. André_B ."
     ) == ("the 21st century s conan co writer director j r r andré b")
 
 
 @pytest.mark.slow
-def test_published_counts(sst: Corpus, real_data: Path) -> None:
+def test_published_counts(sst: Corpus, real_data: Path):
     assert counts(sst) == {"train": [3035, 3321], "dev": [397, 425], "test": [863, 863]}
     code = read_corpus("sst", data_dir=real_data / "raw", preset="code2019")
     assert counts(code) == {"train": [3034, 3321], "dev": [397, 424], "test": [863, 862]}
@@ -107,34 +107,7 @@ def test_published_counts(sst: Corpus, real_data: Path) -> None:
 
 
 @pytest.mark.slow
-def test_trees_and_table_hold_the_same_sentences(sst: Corpus, real_data: Path) -> None:
-    """But for three: the table has lost the words with a no-break space (``8 1/2``)."""
-    table = read_corpus("sst", data_dir=real_data)
-    different = []
-    for name, split in sst.splits.items():
-        assert split.label.tolist() == table.splits[name].label.tolist()
-        pairs = zip(split.tokens, table.splits[name].tokens, strict=True)
-        different += [(name, mine, other) for mine, other in pairs if mine != other]
-    assert len(different) == 3
-    for _, mine, other in different:
-        lost = next(row for row, word in enumerate(mine) if mine[: row + 1] != other[: row + 1])
-        assert mine[lost].isdecimal()
-        assert mine[:lost] + mine[lost + len(mine) - len(other) :] == other
-
-
-def test_instances_are_the_lines_of_the_files(sst: Corpus, real_data: Path) -> None:
-    lines = (real_data / "raw" / "sst" / "dev.txt").read_text(encoding="utf-8").splitlines()
-    split = sst.splits["dev"]
-    for row in (0, 100, len(split) - 1):
-        tree = read_tree(lines[int(split.instance[row])])
-        assert (split.tokens[row], int(split.label[row])) == (
-            treebank(tree["text"]).split(),
-            int(tree["label"] > "2"),
-        )
-
-
-@pytest.mark.slow
-def test_every_row_is_the_authors_row(real_data: Path) -> None:
+def test_every_row_is_the_authors_row(real_data: Path):
     """Of 9613 rows one differs: today's spaCy keeps ``28k`` whole."""
     with (real_data / "raw" / "sst" / "jain_wallace_sst_dataset.csv").open(
         encoding="utf-8", newline=""

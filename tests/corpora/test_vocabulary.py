@@ -17,14 +17,14 @@ TOKEN_LISTS = st.lists(
 )
 
 
-def test_order_and_min_df() -> None:
+def test_order_and_min_df():
     lists = [["b", "a", "a", "a"], ["b", "c"], ["c", "z"]]
     assert Vocabulary.build(lists, 1).words == (*SPECIAL, "b", "c", "a", "z")
     assert Vocabulary.build(lists, 2).words == (*SPECIAL, "b", "c")
 
 
 @given(TOKEN_LISTS, st.integers(1, 3))
-def test_words_come_back_or_are_unknown(lists: list[list[str]], min_df: int) -> None:
+def test_words_come_back_or_are_unknown(lists: list[list[str]], min_df: int):
     vocabulary = Vocabulary.build(lists, min_df)
     ids = vocabulary.ids(lists)
     assert ids.lengths.tolist() == [len(tokens) for tokens in lists]
@@ -37,12 +37,12 @@ def test_words_come_back_or_are_unknown(lists: list[list[str]], min_df: int) -> 
 
 
 @given(TOKEN_LISTS, st.randoms(use_true_random=False))
-def test_order_of_rows_changes_nothing(lists: list[list[str]], random: object) -> None:
+def test_order_of_rows_changes_nothing(lists: list[list[str]], random: object):
     assert Vocabulary.build(lists[::-1], 1) == Vocabulary.build(lists, 1)
 
 
 @given(TOKEN_LISTS)
-def test_json_round_trip(lists: list[list[str]]) -> None:
+def test_json_round_trip(lists: list[list[str]]):
     vocabulary = Vocabulary.build(lists, 1)
     assert Vocabulary.from_json(json.loads(json.dumps(vocabulary.to_json()))) == vocabulary
     assert len(vocabulary) == len(vocabulary.words)
@@ -51,6 +51,6 @@ def test_json_round_trip(lists: list[list[str]]) -> None:
 @pytest.mark.parametrize(
     "value", [[], {"words": [1]}, {"words": ["a"]}, {"words": [*SPECIAL, "a", "a"]}]
 )
-def test_a_damaged_vocabulary_is_refused(value: object) -> None:
+def test_a_damaged_vocabulary_is_refused(value: object):
     with pytest.raises(InputError, match=r"read vocabulary: vocab\.json: "):
         Vocabulary.from_json(value, "vocab.json")

@@ -236,7 +236,10 @@ def test_a_corpus_that_cannot_be_read(case: str, models: Path, tmp_path: Path, c
     [
         (b"\n\n  \n", "mine.txt: no row; expected at least one row"),
         (b"", "mine.txt: an empty file; expected a file with rows"),
-        (b"the caf\xe9\n", "row 0 (line 1): invalid UTF-8 (byte 0xe9 at character 7)"),
+        (
+            b"the caf\xe9\n",
+            "row 0 (line 1): a text with invalid characters (byte 0xe9 at character 7)",
+        ),
         ("the mill\n".encode("utf-16"), "mine.txt: NUL bytes, as in UTF-16 or an archive"),
     ],
 )

@@ -1,10 +1,8 @@
-"""A file of which some texts are audited is read as a stream: the same texts, labels and digest, in memory that does not grow with it."""
+"""Some texts of a file are audited: those of the whole file, with its labels and digest."""
 
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,7 @@ import polars as pl
 import pytest
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora.own import Draw
+from attnaudit.corpora.read import Draw
 from attnaudit.hf.texts import read_texts
 from attnaudit.recipes.transformer import TransformerCollect, TransformerSpec
 
@@ -111,29 +109,3 @@ def test_a_file_without_a_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "texts.jsonl").write_text('{"text": ""}\n')
     with pytest.raises(InputError, match="no usable row among 1"):
         read_texts(tmp_path / "texts.jsonl", draw=Draw(2, 0), on_bad_row="skip")
-
-
-GROWTH = """
-import sys
-from pathlib import Path
-from attnaudit.corpora.own import Draw, draw_own
-from attnaudit.corpora.spec import CorpusSpec
-held = []
-for path in sys.argv[1:]:
-    draw_own(CorpusSpec(path), Draw(500, 0), labelled=True)
-    (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
-    held.append(int(line.split()[1]) / 1024)  # ru_maxrss begins with that of the process that started this one
-print(held[1] - held[0])
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
-    """Ten times the rows take less than 12 MiB more: 12 bytes a row for id and label; a row held whole takes a thousand."""
-    (tmp_path / "few").mkdir()
-    few, many = written(tmp_path / "few", "jsonl", 4_000), written(tmp_path, "jsonl", 40_000)
-    grown = subprocess.run(
-        [sys.executable, "-c", GROWTH, few, many], capture_output=True, text=True, check=True
-    ).stdout
-    assert float(grown) < 12

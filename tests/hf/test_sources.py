@@ -76,8 +76,6 @@ def test_a_text_on_every_line_is_read_for_every_model(tmp_path: Path) -> None:
         read_texts(path, label="label")
     with pytest.raises(InputError, match="columns text; expected one column 'body'"):
         read_texts(path, "causal-lm", text="body")
-    with pytest.raises(InputError, match=r"corpus\.delimiter"):
-        read_texts(path, delimiter=";")
 
 
 @pytest.mark.parametrize("name", ["label", "question", "rationale"])
@@ -92,7 +90,7 @@ def test_a_column_that_a_language_model_does_not_use_is_refused(name: str, tmp_p
             read_texts(source, "causal-lm", **options)
 
 
-@pytest.mark.parametrize("name", ["text", "label", "question", "rationale", "delimiter"])
+@pytest.mark.parametrize("name", ["text", "label", "question", "rationale"])
 def test_an_option_of_tables_is_refused_for_pairs(name: str, tmp_path: Path) -> None:
     options: dict[str, Any] = {name: ";"}
     with pytest.raises(

@@ -93,7 +93,7 @@ def pool(name: str | None, address: str | None) -> Iterator[Pool]:
 def require_files(corpus: str, vectors: str | None = None) -> None:
     """Refuse a corpus or a file of word vectors that does not exist before slow imports."""
     if corpus not in CORPORA and not Path(corpus).expanduser().exists():
-        raise missing_corpus(corpus, CORPORA)
+        raise missing_corpus(corpus)
     if vectors not in (None, "corpus", "random") and not Path(vectors).expanduser().exists():
         expected = "corpus, random or a file of word vectors"
         raise InputError("read vectors", vectors, "no such file", expected, near_file(vectors))

@@ -272,11 +272,12 @@ def show_check(check: CorpusCheck, as_json: bool) -> None:
     if as_json:
         show_json(check.to_json())
         return
-    words = f"vocabulary: words in {check.min_df} or more train rows"
-    title = f"{check.name}: {check.task}, {words}; fingerprint {check.fingerprint[:16]}"
+    corpus = check.corpus
+    words = f"vocabulary: words in {corpus.min_df} or more train rows"
+    title = f"{corpus.name}: {corpus.task}, {words}; fingerprint {corpus.fingerprint[:16]}"
     say(title)
     _show_tables(check, *_TABLES)
-    show_lines("note", check.notes)
+    show_lines("note", corpus.notes)
     show_lines("differs", check.differs)
 
 
@@ -325,7 +326,7 @@ def show_fetched(fetched: Fetched, check: CorpusCheck | None, as_json: bool) -> 
         return
     if check is not None:
         _show_tables(check, "classes", "published", "damage")
-        show_lines("note", check.notes)
+        show_lines("note", check.corpus.notes)
     show_lines("note", fetched.notes)
     state = "already present" if fetched.already else "fetched"
     say(f"{fetched.name}: {state}: {fetched.folder}")
@@ -360,9 +361,9 @@ def _show_tables(check: CorpusCheck, *names: str) -> None:
     for name in names:
         title, columns = _TABLES[name]
         if name == "classes":
-            print_rows(title, *_class_table(check.classes))
+            print_rows(title, *_class_table(check.tables["classes"]))
         else:
-            print_rows(title, columns, getattr(check, name).rows())
+            print_rows(title, columns, check.tables[name].rows())
 
 
 def _class_table(classes: pl.DataFrame) -> tuple[Sequence[str], list[tuple[Any, ...]]]:

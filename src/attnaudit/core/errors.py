@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from attnaudit.core.printable import printable
 
@@ -56,6 +56,13 @@ class LostError(RunError):
 def describe_error(error: Exception) -> str:
     """Describe another library's error in a form that fits into a message."""
     return f"{type(error).__name__} {error}".strip().rstrip(".")
+
+
+def require_known(operation: str, where: str, value: str, known: Collection[str]) -> None:
+    """Raise InputError unless a value is one of those that are known."""
+    if value not in known:
+        expected, do = f"one of {', '.join(known)}", did_you_mean(value, known)
+        raise InputError(operation, where, repr(value), expected, do)
 
 
 def did_you_mean(name: str, known: Iterable[str], before: str = "") -> str:

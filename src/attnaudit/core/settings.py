@@ -74,7 +74,12 @@ def check_settings(section: Any, name: str) -> None:
 
 
 def refuse_unused(
-    section: Any, name: str, kinds: Iterable[str], got: str, users: Mapping[str, str]
+    section: Any,
+    name: str,
+    kinds: Iterable[str],
+    got: str,
+    users: Mapping[str, str],
+    options: Mapping[str, str] = types.MappingProxyType({}),
 ) -> None:
     """Refuse settings that would have no effect.
 
@@ -86,6 +91,7 @@ def refuse_unused(
         kinds: Kinds that the section belongs to.
         got: Description of the section, for the error.
         users: Description of the sections of each kind, for the error.
+        options: Names in the error of the fields that have an option of their own.
 
     Raises:
         InputError: For the first such setting.
@@ -93,8 +99,8 @@ def refuse_unused(
     for declared in fields(section):
         missing = [kind for kind in declared.metadata["only"].split() if kind not in kinds]
         if missing and getattr(section, declared.name) != declared.default:
-            where, do = f"setting {name}.{declared.name}", "leave it out"
-            raise InputError("read settings", where, got, users[missing[0]], do)
+            where = options.get(declared.name, f"setting {name}.{declared.name}")
+            raise InputError("read settings", where, got, users[missing[0]], "leave it out")
 
 
 def _within(value: Any, facts: Mapping[str, Any]) -> bool:

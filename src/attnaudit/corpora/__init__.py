@@ -6,13 +6,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from attnaudit.corpora import mimic as mimic  # registers its corpora
+from attnaudit.corpora.registry import CORPORA, CorpusEntry, Download, register_corpus
 
 if TYPE_CHECKING:
     from attnaudit.corpora.corpus import Corpus, SkippedRow, Split, Task
     from attnaudit.corpora.planted import planted_corpus
     from attnaudit.corpora.prepare.vocabulary import Vocabulary, WordVectors, word_vectors
     from attnaudit.corpora.read import read_corpus
-    from attnaudit.corpora.registry import CORPORA, CorpusEntry, Download, register_corpus
 
 # Imported when first used: the registry is needed by every command, numpy is not.
 _HOME = {
@@ -20,7 +20,6 @@ _HOME = {
     "planted": ("planted_corpus",),
     "prepare.vocabulary": ("Vocabulary", "WordVectors", "word_vectors"),
     "read": ("read_corpus",),
-    "registry": ("CORPORA", "CorpusEntry", "Download", "register_corpus"),
 }
 __all__ = [
     "CORPORA",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html.entities import html5
 from itertools import chain
@@ -15,17 +15,18 @@ import numpy as np
 import polars as pl
 
 from attnaudit.core.progress import Progress, silent
-from attnaudit.corpora.corpus import SPLITS, Corpus, SkippedRow, Split
+from attnaudit.corpora.corpus import SPLITS, Corpus, Split
 from attnaudit.corpora.parallel import read_parallel
 from attnaudit.corpora.prepare.vocabulary import Vocabulary
-from attnaudit.corpora.read import counts_compared, read_corpus, repeated_rows
+from attnaudit.corpora.read import read_corpus
 from attnaudit.corpora.registry import CORPORA, is_parallel
+from attnaudit.corpora.remarks import counts_compared, repeated_rows
 from attnaudit.corpora.spec import ParallelSpec, spec_of
 
 # Words are lower case here, and may be split at a sign: Ã© may appear as «ã» «©». The second byte
 # of a UTF-8 character in latin-1 or cp1252, without quotation marks and dashes:
 _HIGH = "\u0080-\u00bf€ƒ†‡ˆ‰œžÿ™š"
-_ENTITIES = {name.rstrip(";").lower() for name in html5}
+_ENTITIES = "|".join(sorted({name.rstrip(";").lower() for name in html5}))
 _DAMAGE = {
     "replacement character": "\ufffd",
     "UTF-8 read as latin-1": rf"[âã] ?[{_HIGH}]|ð ?[\u009fÿ]|ï ?» ?¿",
@@ -33,54 +34,38 @@ _DAMAGE = {
     "HTML tag": r"< ?/? ?(?:br|p|b|i|u|em|strong|a|div|span|font|table|tr|td|ul|ol|li|h[1-6]|img|hr"
     r"|html|body|head|script)(?: [^<>]{0,200}=[^<>]{0,200})? ?/? ?>",
     # The number of an entity, and what is glued to it, may be masked.
-    "HTML entity": r"& ?(?:# ?\w|([a-z]{2,8}) ?;)",
+    "HTML entity": rf"& ?(?:# ?\w|(?:{_ENTITIES}) ?;)",
 }
 _AROUND = 12  # characters shown on each side of damage
+_SAID = ("name", "task", "min_df", "fingerprint", "notes")  # of a corpus, in JSON
 Row = dict[str, Any]
-Expected = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
 class CorpusCheck:
-    """Tables of a corpus, a row for each split, or more.
+    """A corpus and its tables, with a row for each split, or more.
 
     Attributes:
-        name: Name of the corpus.
-        task: Its task.
-        min_df: Train rows that a word must occur in.
-        fingerprint: Its fingerprint.
-        classes: Rows of each class.
-        published: Published rows per class compared with those that were read.
-        lengths: Words of texts and questions.
-        words: Words, different words, and the shares of them not in the vocabulary.
-        repeated: Rows whose words stood before in their split, in an earlier one, and anywhere with
-            another label.
-        damage: Rows with each kind of damage, and the first place.
-        rationale: Rows with a rationale, and the share of words that it marks.
-        skipped: Rows that were skipped by reason.
-        notes: Remarks for the user.
-        differs: Ways in which the corpus is known to be not as in its paper.
+        corpus: The corpus.
+        differs: Ways in which it is known to be not as in its paper.
+        tables: Tables by name. ``classes``: rows of each class. ``published``: published rows per
+            class compared with those that were read. ``lengths``: words of texts and questions.
+            ``words``: words, different words, and the shares of them not in the vocabulary.
+            ``repeated``: rows whose words stood before in their split, in an earlier one, and
+            anywhere with another label. ``damage``: rows with each kind of damage, and the first
+            place. ``rationale``: rows with a rationale, and the share of words that it marks.
+            ``skipped``: rows that were skipped by reason.
     """
 
-    name: str
-    task: str
-    min_df: int
-    fingerprint: str
-    classes: pl.DataFrame
-    published: pl.DataFrame
-    lengths: pl.DataFrame
-    words: pl.DataFrame
-    repeated: pl.DataFrame
-    damage: pl.DataFrame
-    rationale: pl.DataFrame
-    skipped: pl.DataFrame
-    notes: tuple[str, ...]
+    corpus: Corpus
     differs: tuple[str, ...]
+    tables: dict[str, pl.DataFrame]
 
     def to_json(self) -> dict[str, Any]:
         """Return tables as lists of rows."""
-        tables = ((name, getattr(value, "to_dicts", None)) for name, value in vars(self).items())
-        return {**vars(self), **{name: to_dicts() for name, to_dicts in tables if to_dicts}}
+        said = {name: getattr(self.corpus, name) for name in _SAID}
+        tables = {name: table.to_dicts() for name, table in self.tables.items()}
+        return {**said, "differs": self.differs, **tables}
 
 
 def check_source(source: str | Path, *, progress: Progress = silent, **options: Any) -> CorpusCheck:
@@ -115,7 +100,9 @@ def _of_pairs(source: str | Path, progress: Progress, **options: Any) -> Corpus:
 
 
 def check_corpus(
-    corpus: Corpus, expected: Expected | None = None, differs: Sequence[str] = ()
+    corpus: Corpus,
+    expected: Mapping[str, tuple[int, ...]] | None = None,
+    differs: Sequence[str] = (),
 ) -> CorpusCheck:
     """Look through a corpus.
 
@@ -126,99 +113,80 @@ def check_corpus(
     """
     splits = {name: corpus.splits[name] for name in SPLITS if name in corpus.splits}
     # Texts are looked at with their questions.
-    words = {name: split.tokens for name, split in splits.items()}
-    for name, split in splits.items():
-        if split.question:
-            both = zip(split.tokens, split.question, strict=True)
-            words[name] = [[*text, *asked] for text, asked in both]
-    vocabulary = Vocabulary.build(words["train"], corpus.min_df)
-    tables: dict[str, list[Row]] = {
-        "repeated": repeated_rows(splits),
-        "skipped": _skipped(corpus.skipped),
+    words = {
+        name: [[*text, *asked] for text, asked in zip(split.tokens, split.question, strict=True)]
+        if split.question
+        else split.tokens
+        for name, split in splits.items()
     }
-    tables["published"] = [
-        dict(zip(("split", "published", "here", "same"), row, strict=True))
-        for row in counts_compared(expected or {}, splits)
-    ]
+    vocabulary = Vocabulary.build(words["train"], corpus.min_df)
+    skipped: dict[str, Row] = {}
+    for row in corpus.skipped:
+        first = {"reason": row.reason, "rows": 0, "file": row.file, "first_row": row.row}
+        skipped.setdefault(row.reason, first)["rows"] += 1
+    tables: dict[str, list[Row]] = {
+        "published": counts_compared(expected or {}, splits),
+        "repeated": repeated_rows(splits),
+        "skipped": [skipped[reason] for reason in sorted(skipped)],
+    }
     for name, split in splits.items():
-        for table, rows in {
-            "classes": _classes(corpus.class_names, split),
-            "lengths": _lengths(corpus.task, split),
-            "words": _words(vocabulary, words[name]),
-            "damage": _damage(split, words[name]),
-            "rationale": _rationale(split),
-        }.items():
+        for table, rows in _tables(corpus, split, words[name], vocabulary).items():
             tables.setdefault(table, []).extend({"split": name, **row} for row in rows)
-    return CorpusCheck(
-        corpus.name,
-        corpus.task,
-        corpus.min_df,
-        corpus.fingerprint,
-        notes=corpus.notes,
-        differs=tuple(differs),
-        **{name: pl.DataFrame(rows, infer_schema_length=None) for name, rows in tables.items()},
-    )
+    frames = {name: pl.DataFrame(rows, infer_schema_length=None) for name, rows in tables.items()}
+    return CorpusCheck(corpus, tuple(differs), frames)
 
 
-def _skipped(skipped: Sequence[SkippedRow]) -> list[Row]:
-    first = {row.reason: row for row in reversed(skipped)}
-    return [
-        {"reason": reason, "rows": rows, "file": first[reason].file, "first_row": first[reason].row}
-        for reason, rows in sorted(Counter(row.reason for row in skipped).items())
-    ]
-
-
-def _classes(names: Sequence[str], split: Split) -> Iterator[Row]:
-    for name, rows in zip(names, np.bincount(split.label, minlength=len(names)), strict=True):
-        yield {"class": name, "rows": int(rows)}
-
-
-def _lengths(task: str, split: Split) -> Iterator[Row]:
-    parts = ("source", "target") if task == "translation" else ("text", "question")
-    for part, texts in zip(parts, (split.tokens, split.question), strict=True):
-        if texts:
-            lengths = list(map(len, texts))
-            median, most = np.quantile(lengths, (0.5, 0.95)).tolist()
-            ends = {"min": min(lengths), "median": median, "p95": most, "max": max(lengths)}
-            yield {"part": part, **ends}
-
-
-def _words(vocabulary: Vocabulary, texts: Iterable[list[str]]) -> Iterator[Row]:
+def _tables(
+    corpus: Corpus, split: Split, texts: list[list[str]], vocabulary: Vocabulary
+) -> dict[str, list[Row]]:
+    """Describe a split; ``texts`` are its words with those of its questions."""
+    classes = np.bincount(split.label, minlength=len(corpus.class_names)).tolist()
+    lengths: list[Row] = []
+    parts = ("source", "target") if corpus.task == "translation" else ("text", "question")
+    for part, column in zip(parts, (split.tokens, split.question), strict=True):
+        if column:
+            sizes = list(map(len, column))
+            median, most = np.quantile(sizes, (0.5, 0.95)).tolist()
+            ends = {"min": min(sizes), "median": median, "p95": most, "max": max(sizes)}
+            lengths.append({"part": part, **ends})
     counts = Counter(chain.from_iterable(texts))
     unknown = [number for word, number in counts.items() if word not in vocabulary]
-    yield {
-        "words": counts.total(),
-        "different": len(counts),
-        "unknown": sum(unknown) / counts.total() if counts else None,
-        "unknown_different": len(unknown) / len(counts) if counts else None,
-    }
-
-
-def _damage(split: Split, texts: Iterable[list[str]]) -> Iterator[Row]:
-    found: dict[str, list[tuple[int, str]]] = {kind: [] for kind in _DAMAGE}
+    damage: dict[str, Row] = {}
     for instance, words in zip(split.instance.tolist(), texts, strict=True):
         for kind, example in damage_in(words).items():
-            found[kind].append((instance, example))
-    for kind, places in found.items():
-        if places:
-            instance, example = places[0]
-            yield {"kind": kind, "rows": len(places), "instance": instance, "example": example}
+            first = {"kind": kind, "rows": 0, "instance": instance, "example": example}
+            damage.setdefault(kind, first)["rows"] += 1
+    tables: dict[str, list[Row]] = {
+        "classes": [
+            {"class": name, "rows": rows}
+            for name, rows in zip(corpus.class_names, classes, strict=True)
+        ],
+        "lengths": lengths,
+        "words": [
+            {
+                "words": counts.total(),
+                "different": len(counts),
+                "unknown": sum(unknown) / counts.total() if counts else None,
+                "unknown_different": len(unknown) / len(counts) if counts else None,
+            }
+        ],
+        "damage": [damage[kind] for kind in _DAMAGE if kind in damage],
+        "rationale": [],
+    }
+    if split.rationale is not None:
+        marks = list(chain.from_iterable(split.rationale))
+        share = sum(marks) / len(marks) if marks else None
+        row = {"rows": len(split), "with_rationale": sum(map(any, split.rationale))}
+        tables["rationale"].append({**row, "marked": share})
+    return tables
 
 
 def damage_in(words: Sequence[str]) -> dict[str, str]:
     """Find the kinds of damage in a text, each with the first place where it shows."""
-    text, found = " ".join(words), {}
-    for kind, pattern in _DAMAGE.items():
-        for match in re.finditer(pattern, text):
-            if kind != "HTML entity" or match[1] is None or match[1] in _ENTITIES:
-                found[kind] = text[max(0, match.start() - _AROUND) : match.end() + _AROUND]
-                break
-    return found
-
-
-def _rationale(split: Split) -> Iterator[Row]:
-    if split.rationale is not None:
-        known = list(chain.from_iterable(split.rationale))
-        share = sum(known) / len(known) if known else None
-        with_rationale = sum(map(any, split.rationale))
-        yield {"rows": len(split), "with_rationale": with_rationale, "marked": share}
+    text = " ".join(words)
+    found = ((kind, re.search(pattern, text)) for kind, pattern in _DAMAGE.items())
+    return {
+        kind: text[max(0, place.start() - _AROUND) : place.end() + _AROUND]
+        for kind, place in found
+        if place
+    }

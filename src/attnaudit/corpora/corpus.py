@@ -39,7 +39,7 @@ class Split:
             not known; a row without entries is not known of that row.
         question: Words of the question, or hypothesis, that goes with each text.
         candidates: Classes that are allowed as answers; None for all.
-        sentences: Number of words of every sentence; None if the corpus does not give sentences.
+        sentences: Number of words of every sentence; None if a rule is to find them.
         attention: Weights of another model, which sum to 1 in each row (`taught_by`).
         prediction: Probabilities of another model.
         raw: Texts before they are tokenised; None if not kept.

@@ -57,22 +57,35 @@ def fetch_corpus(
     require("train", "corpora fetch")
     from filelock import FileLock
 
-    entry = _entry(name, address)
+    entry = CORPORA.find(name, "fetch")
+    if entry.generate is not None:
+        expected = "a corpus that has files"
+        raise _failed(entry, name, "a generated corpus", expected, f"attnaudit run {name}")
+    if address is not None:
+        if len(entry.downloads) != 1 or not address.lower().startswith(("http://", "https://")):
+            got = f"{address!r}, and {len(entry.downloads)} downloads"
+            raise _failed(entry, "--from", got, "one http(s) address", "or get the files manually")
+        entry = replace(entry, downloads=(replace(entry.downloads[0], url=address),))
     place = data_folder(data_dir)[0].expanduser().absolute()
     # Corpora of the same files share the first folder where all of them look.
     sharing = [set(one.places) for one in CORPORA.values() if one.downloads == entry.downloads]
     shared = [one for one in entry.places if all(one in places for places in sharing)]
     target = place / (shared or entry.places)[0].split("/")[0]
+
+    def present() -> Fetched | None:
+        folder = corpus_folder(entry, place)
+        return folder and Fetched(name, folder, True)
+
     try:
-        if there := _already(entry, target):
-            return there
+        if already := present():
+            return already
         if not entry.downloads:
             how = entry.how_to_get or f"see {entry.homepage or entry.citation}"
             got, expected = "no address that a program may fetch it from", f"a copy in {target}"
             raise _failed(entry, entry.title, got, expected, how)
         place.mkdir(parents=True, exist_ok=True)
         with FileLock(target.with_name(f".{target.name}.lock")):
-            return _already(entry, target) or _fetched(entry, target, progress, check)
+            return present() or _fetched(entry, target, progress, check)
     except OSError as error:
         got, do = error.strerror or str(error), "free some space, or choose another --data-dir"
         expected = "a place that can be written"
@@ -84,34 +97,12 @@ def _failed(entry: CorpusEntry, where: object, got: str, expected: str, do: str)
     return InputError(f"fetch {entry.name}", str(where), got, expected, f"{do}{page}")
 
 
-def _entry(name: str, address: str | None) -> CorpusEntry:
-    """Return a corpus that has files, with another address if given. Raises InputError."""
-    entry = CORPORA.find(name, "fetch")
-    if entry.generate is not None:
-        expected = "a corpus that has files"
-        raise _failed(entry, name, "a generated corpus", expected, f"attnaudit run {name}")
-    if address is None:
-        return entry
-    if len(entry.downloads) != 1 or not address.lower().startswith(("http://", "https://")):
-        got, expected = f"{address!r}, and {len(entry.downloads)} downloads", "one http(s) address"
-        raise _failed(entry, "--from", got, expected, "or get the files manually")
-    return replace(entry, downloads=(replace(entry.downloads[0], url=address),))
-
-
-def _already(entry: CorpusEntry, target: Path) -> Fetched | None:
-    """Return the corpus where it lies. Raises InputError for a folder with other files."""
-    here = corpus_folder(entry, target.parent)
-    if here is None and (target.is_file() or any(target.glob("*"))):
-        got, do = "other files than those of this corpus", "move them away, then fetch again"
-        raise _failed(entry, target, got, f"the files of {entry.title}", do)
-    note = "these files were put there manually; they are left as they are"
-    is_fetched = here and any((folder / SOURCE).is_file() for folder in (here, *here.parents))
-    return Fetched(entry.name, here, True, () if is_fetched else (note,)) if here else None
-
-
 def _fetched(
     entry: CorpusEntry, target: Path, progress: Progress, check: Callable[[Path], None] | None
 ) -> Fetched:
+    if target.is_file() or any(target.glob("*")):
+        got, do = "other files than those of this corpus", "move them away, then fetch again"
+        raise _failed(entry, target, got, f"the files of {entry.title}", do)
     notes, downloads = [], []
     # Beside its place, so that the whole corpus gets it in one step.
     staging = target.with_name(f".{target.name}.new")
@@ -122,17 +113,17 @@ def _fetched(
         for download in entry.downloads:
             file = _download(entry, download, staging / "parts", progress)
             place = folder / (download.path or file.name)
-            if archive_kind(file):
-                unpack(file, folder / download.path)
-            else:
-                place.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(file, place)
             known = {"url": download.url, "sha256": sha256(file), "bytes": file.stat().st_size}
             downloads.append({**known, "sha256_known_before": bool(download.sha256)})
             if not download.sha256:
                 told = f"the download has sha256 {known['sha256']}, recorded in {SOURCE}"
                 notes.append(f"no checksum of {download.url} is known; {told}")
-            file.unlink()
+            if archive_kind(file):
+                unpack(file, folder / download.path)
+                file.unlink()
+            else:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                shutil.move(file, place)
         about = {"corpus": entry.name, "title": entry.title, "licence": entry.licence}
         about |= {"citation": entry.citation, "homepage": entry.homepage}
         text = json.dumps({**about, "downloads": downloads}, indent=1, ensure_ascii=False)
@@ -150,8 +141,7 @@ def _fetched(
         raise _failed(entry, where, got, expected, do) from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-    here = corpus_folder(entry, target.parent) or target
-    return Fetched(entry.name, here, False, tuple(notes))
+    return Fetched(entry.name, corpus_folder(entry, target.parent) or target, False, tuple(notes))
 
 
 def _download(entry: CorpusEntry, download: Download, folder: Path, progress: Progress) -> Path:

@@ -10,55 +10,53 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
 from attnaudit.core.papers import Paper
-from attnaudit.corpora.formats.layouts import MissingFiles, Sources
 from attnaudit.corpora.formats.lines import bad_file, first_names
-from attnaudit.corpora.formats.rows import SPLITS, Record, Row, SplitSource
-from attnaudit.corpora.formats.tables import first_that_fits, listed, records
+from attnaudit.corpora.formats.readers import MissingFiles, Sources
+from attnaudit.corpora.formats.rows import SPLITS, Row, SplitSource
+from attnaudit.corpora.formats.tables import first_that_fits, listed, table_rows
 from attnaudit.corpora.registry import Bounds, CorpusEntry, register_corpus
 
 _NOTES, _DIAGNOSES = "NOTEEVENTS.csv", "DIAGNOSES_ICD.csv"
 _SHARES = {"test": 0.2, "dev": 0.32, "train": 1.0}  # of patients, added up: dev is 15 % of the rest
 _BY_PATIENT = "split 68/12/20 by a hash of SUBJECT_ID"
 Class = tuple[str, str]  # the label of an admission, or the reason why it is excluded
-Classes = Callable[[], Mapping[str, Class]]  # by admission; reads the table when first called
+Classify = Callable[[frozenset[str]], Class]  # from the ICD-9 codes of an admission, without points
 
 
-@dataclass(frozen=True)
-class Admissions:
-    """The layout of a task, with splits by patient.
+def admissions(classify: Classify, folder: Path) -> Sources:
+    """Return the splits of a folder, by patient: the layout of a task.
 
-    Attributes:
-        classify: Function from the ICD-9 codes of an admission, without points, to its class.
+    Raises:
+        MissingFiles: For one table without the other.
     """
+    notes, diagnoses = (first_that_fits(folder, [name]) for name in (_NOTES, _DIAGNOSES))
+    if not notes and not diagnoses:
+        return {}
+    if not notes or not diagnoses:
+        got = f"no {_DIAGNOSES if notes else _NOTES} among {listed(folder)}"
+        raise MissingFiles("read corpus", str(folder), got, "both tables of MIMIC-III")
+    # Read once for all splits, and only when rows are asked for.
+    codes = cache(partial(_codes, diagnoses))
+    return {
+        split: SplitSource(notes, partial(_rows, notes, split, codes, classify), _BY_PATIENT)
+        for split in SPLITS
+    }
 
-    classify: Callable[[frozenset[str]], Class]
 
-    def __call__(self, folder: Path) -> Sources:
-        """Return the sources of a folder. Raises MissingFiles for one table without the other."""
-        notes, diagnoses = (first_that_fits(folder, [name]) for name in (_NOTES, _DIAGNOSES))
-        if not notes and not diagnoses:
-            return {}
-        if not notes or not diagnoses:
-            got = f"no {_DIAGNOSES if notes else _NOTES} among {listed(folder)}"
-            raise MissingFiles("read corpus", str(folder), got, "both tables of MIMIC-III")
-        # Read once for all splits, and only when rows are asked for.
-        read = partial(_rows, notes, cache(partial(self._classes, diagnoses)))
-        return {split: SplitSource(notes, partial(read, split), _BY_PATIENT) for split in SPLITS}
-
-    def _classes(self, path: Path) -> dict[str, Class]:
-        codes: dict[str, set[str]] = defaultdict(set)
-        for record in _table(path, "HADM_ID", "ICD9_CODE"):
-            if record.problem:
-                where = Row(record.row, record.line).where(path)
-                raise bad_file(where, record.problem, "a whole table of diagnoses")
-            admission, code = record.cells["HADM_ID"], record.cells["ICD9_CODE"]
-            codes[_number(admission)].add(code.strip().replace(".", ""))
-        return {admission: self.classify(frozenset(own)) for admission, own in codes.items()}
+def _codes(path: Path) -> dict[str, frozenset[str]]:
+    """Read the codes of each admission. Raises InputError."""
+    codes: dict[str, set[str]] = defaultdict(set)
+    for row in _table(path, "HADM_ID", "ICD9_CODE"):
+        if row.problem:
+            raise bad_file(row.where(path), row.problem, "a whole table of diagnoses")
+        admission, code = row.cells.values()
+        codes[_number(admission)].add(code.strip().replace(".", ""))
+    return {admission: frozenset(own) for admission, own in codes.items()}
 
 
 def split_of_patient(subject: str) -> str:
@@ -68,36 +66,42 @@ def split_of_patient(subject: str) -> str:
     return next(split for split, end in _SHARES.items() if share < end)
 
 
-def _rows(path: Path, classes: Classes, split: str) -> Iterator[Row]:
+def _rows(
+    path: Path,
+    split: str,
+    codes: Callable[[], Mapping[str, frozenset[str]]],
+    classify: Classify,
+) -> Iterator[Row]:
     """Read the first discharge summary of each admission of the split's patients."""
     seen = set[str]()
-    for record in _table(path, "SUBJECT_ID", "HADM_ID", "CATEGORY", "DESCRIPTION", "TEXT"):
-        if record.problem:
+    for row in _table(path, "SUBJECT_ID", "HADM_ID", "CATEGORY", "DESCRIPTION", "TEXT"):
+        if row.problem:
             if split == "train":  # a bad row is of no split, and reported once
-                yield Row(record.row, record.line, problem=record.problem)
+                yield row
             continue
-        subject, admission, category, description, text = record.cells.values()
+        subject, admission, category, description, text = row.cells.values()
         admission = _number(admission)
         is_summary = admission and category.strip().lower() == "discharge summary"
         if not is_summary or split_of_patient(_number(subject)) != split:
             continue
-        label, reason = classes().get(admission, ("", "admissions without a diagnosis"))
+        label, reason = "", "admissions without a diagnosis"
+        if admission in codes():
+            label, reason = classify(codes()[admission])
         if admission in seen or description.strip().lower() == "addendum":
             reason = "further summaries of an admission"
         else:
             seen.add(admission)
-        yield Row(record.row, record.line, text, label, left_out=reason)
+        yield Row(row.row, row.line, text, label, left_out=reason)
 
 
-def _table(path: Path, *names: str) -> Iterator[Record]:
+def _table(path: Path, *names: str) -> Iterator[Row]:
     """Read these columns of a table, in capitals or not. Raises InputError."""
-    for record in records(path):
-        cells = {name.upper(): cell for name, cell in record.cells.items()}
-        for name in names if not record.problem else ():
-            if name not in cells:
-                got = f"columns {first_names(record.cells)}"
-                raise bad_file(path, got, f"one column {name} in its header")
-        yield record._replace(cells={name: cells.get(name, "") for name in names})
+    for row in table_rows(path):
+        cells = {name.upper(): cell for name, cell in row.cells.items()}
+        if missing := [name for name in names if name not in cells and not row.problem]:
+            got = f"columns {first_names(row.cells)}"
+            raise bad_file(path, got, f"one column {missing[0]} in its header")
+        yield replace(row, cells={name: cells.get(name, "") for name in names})
 
 
 def _number(cell: str) -> str:
@@ -143,7 +147,7 @@ DIABETES = register_corpus(
             kind="article",
             volume="3",
         ),
-        layouts=(Admissions(diabetes),),
+        layouts=(partial(admissions, diabetes),),
         within=("1.4",),
         needs="NOTEEVENTS.csv and DIAGNOSES_ICD.csv of MIMIC-III, perhaps with .gz",
         homepage="https://physionet.org/content/mimiciii/1.4/",
@@ -162,7 +166,7 @@ ANEMIA = register_corpus(
         name="anemia",
         title="MIMIC-III, anemia",
         class_names=("acute", "chronic"),
-        layouts=(Admissions(anemia),),
+        layouts=(partial(admissions, anemia),),
         folders=("anemia", *DIABETES.folders[1:]),
         bounds={"paper": Bounds(less_than=4000)},
         differs=(

@@ -1,30 +1,33 @@
-"""Reading a corpus: a registered one, one file, a folder of split files, or a table in memory."""
+"""Reading texts: a registered corpus, one file, a folder of split files, or a table in memory."""
 
 from __future__ import annotations
 
 import sys
-from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from jaxtyping import Int64
 
-from attnaudit.core.numbers import count
 from attnaudit.core.printable import printable
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import coerce
-from attnaudit.corpora.corpus import SPLITS, Corpus, Split, Task, fingerprint
-from attnaudit.corpora.formats.frames import frame_name, frame_sources
-from attnaudit.corpora.formats.lines import Dialect, bad_file, require_utf8
+from attnaudit.corpora.corpus import SPLITS, Corpus, fingerprint
+from attnaudit.corpora.formats.lines import bad_file, require_utf8
+from attnaudit.corpora.formats.readers import Sources
 from attnaudit.corpora.formats.rows import Columns, SplitSource, require_splits
 from attnaudit.corpora.formats.tables import (
+    READERS,
     TABLES,
-    file_source,
+    frame_name,
+    frame_sources,
     listed,
     split_tables,
     stem_and_format,
+    table_rows,
 )
 from attnaudit.corpora.prepare.gathering import (
     Gathered,
@@ -33,6 +36,7 @@ from attnaudit.corpora.prepare.gathering import (
     divided,
     gather,
     learnt_classes,
+    require_classes,
 )
 from attnaudit.corpora.prepare.tokenise import Tokeniser
 from attnaudit.corpora.registry import (
@@ -44,6 +48,12 @@ from attnaudit.corpora.registry import (
     missing_corpus,
     task_of,
 )
+from attnaudit.corpora.remarks import (
+    class_remarks,
+    count_remarks,
+    gathering_remarks,
+    repetition_remarks,
+)
 from attnaudit.corpora.spec import (
     CorpusSpec,
     Preset,
@@ -52,11 +62,12 @@ from attnaudit.corpora.spec import (
     spec_of,
 )
 
+WHOLE = "all"  # the split of a file that is read whole
 _IN_MEMORY = "(a table in memory)"  # the source in the specification of such a corpus
-_UNTELLING = {"all", "data"}  # names of files that say nothing about the corpus
+_UNLEARNT = "with an answer that train does not have"  # of a registered corpus
+_UNTELLING = {WHOLE, "data"}  # names of files that say nothing about the corpus
 # Train rows, and the min_df from there on; about as the paper chose for its corpora.
 _MIN_DF = ((20_000, 10), (10_000, 5), (0, 1))
-_LONG = 10_000  # tokens; far above the longest review or article of the literature
 
 
 def read_corpus(
@@ -92,50 +103,46 @@ def read_corpus(
     Raises:
         InputError: With file and row, or for an option.
     """
-    in_memory = not isinstance(source, CorpusSpec | str | Path)
-    spec = source
+    spec, table = source, None
     if not isinstance(spec, CorpusSpec):
         # A path is never a registered name.
-        is_path = isinstance(source, Path) and str(source) in CORPORA
-        given = _IN_MEMORY if in_memory else f"./{source}" if is_path else str(source)
-        spec = spec_of(CorpusSpec, given, options)
+        given = f"./{source}" if isinstance(source, Path) and str(source) in CORPORA else source
+        table = None if isinstance(source, str | Path) else source
+        spec = spec_of(CorpusSpec, given if table is None else _IN_MEMORY, options)
     coerce(preset, Preset, "preset")
     seed = seed if spec.seed is None else spec.seed
-    entry, notes = CORPORA.get(spec.source), ()
+    entry = CORPORA.get(spec.source)
     if entry and entry.task == "translation":
         expected, do = "a corpus of single texts", f"attnaudit run {entry.name}"
         raise bad_file(entry.name, "a corpus of pairs", expected, do)
     if entry and entry.generate:
         return cast(Corpus, entry.generate(seed=seed, **generated(spec)))
-    kinds = ["files", "shares", *([] if raw else ["words"])]
-    columns = Columns(spec.text, spec.label, spec.question, spec.rationale)
-    if entry:
-        require_used(spec, *kinds)
-        name = entry.name
-        _, sources, notes = corpus_sources(entry, spec.data_dir)
-    elif in_memory:
-        require_used(spec, "own", *kinds)
-        name, sources = frame_name(source), frame_sources(source, columns)
-    else:
-        name, files = _own(spec.source)
-        sources = own_sources(spec, files, columns, *kinds)
+    name, sources = _sources(spec, entry, table, raw)
     how, parting = _gathering(spec, preset, progress, raw), entry.parting if entry else Parting()
-    in_order = [split for split in ("all", *SPLITS) if split in sources]
-    gathered = {split: gather(sources[split], split, how) for split in in_order}
-    kept = spec.train_kept or parting.train_kept, spec.test_kept or parting.test_kept
-    parted = replace(parting, train_kept=kept[0], test_kept=kept[1])
+    gathered: dict[str, Gathered] = {}
+    rules = how
+    for split in [one for one in (WHOLE, *SPLITS) if one in sources]:
+        gathered[split] = gather(sources[split], split, rules)
+        if split == "train" and how.classes is None and not parting.pooled:
+            require_classes(gathered[split], None, entry is not None)
+            known = learnt_classes(gathered[split].examples)
+            rules = replace(how, classes=known, unknown=_UNLEARNT if entry else "")
+    kept = {"train_kept": spec.train_kept, "test_kept": spec.test_kept}
+    parted = replace(parting, **{key: share for key, share in kept.items() if share})
     examples, drawn = divided(gathered, how, entry is not None, parted, seed)
     classes = (entry.class_names if entry else ()) or learnt_classes(examples["train"])
     splits = {split: as_split(examples[split], how.classes or classes) for split in SPLITS}
     usual = next(df for rows, df in _MIN_DF if len(splits["train"]) >= rows)
     min_df = spec.min_df or (entry.min_df if entry else usual)
     remarks = [
-        *dict.fromkeys([*notes, *drawn]),
+        *dict.fromkeys(source.note for source in sources.values() if source.note),
+        *drawn,
         *gathering_remarks(gathered, sys.maxsize if raw else spec.max_tokens),
-        *_class_remarks(name, classes, splits, task_of(spec)),
-        *(_count_remarks(entry, preset, splits) if entry and parted == parting else ()),
-        *_duplicate_remarks(splits),
+        *class_remarks(name, classes, splits, task_of(spec)),
     ]
+    if entry and parted == parting:
+        remarks += count_remarks(entry.of_preset(entry.expected, preset, {}), splits)
+    remarks += repetition_remarks(splits)
     if not (spec.min_df or entry or raw) and min_df > 1:
         rows = f"fewer than {min_df} of the {len(splits['train'])} train rows"
         remarks.append(f"words in {rows} are unknown words; min_df=1 keeps them all")
@@ -151,180 +158,144 @@ def read_corpus(
     )
 
 
+def _sources(
+    spec: CorpusSpec, entry: CorpusEntry | None, table: Any, raw: bool
+) -> tuple[str, Sources]:
+    """Return the name of a corpus, and its splits. Raises InputError."""
+    kinds = ["files", "shares", *([] if raw else ["words"])]
+    if entry:
+        require_used(spec, *kinds)
+        return entry.name, corpus_sources(entry, spec.data_dir)[1]
+    columns = Columns(spec.text, spec.label, spec.question, spec.rationale)
+    if table is not None:
+        require_used(spec, "own", *kinds)
+        return frame_name(table), frame_sources(table, columns)
+    files, path = _own_files(spec.source, TABLES), Path(spec.source).expanduser().resolve()
+    name = path.name
+    if path.is_dir():
+        do = "to split one file 80/10/10, name the file itself"
+        require_splits(files, path, listed(path), do)
+    elif (name := stem_and_format(path)[0]) in _UNTELLING:
+        name = path.parent.name
+    return name, _own_sources(spec, files, columns, *kinds)
+
+
 def _gathering(spec: CorpusSpec, preset: str, progress: Progress, raw: bool) -> Gathering:
+    entry = CORPORA.get(spec.source)
     how = Gathering(
-        str.split,
+        str.split if raw and not entry else word_rules(spec),
         spec.on_bad_row == "skip",
         spec.max_tokens,
         has_question=task_of(spec) != "classification",
         progress=progress,
-        lines=spec.sentences == "lines",
+        own=entry is None,
         raw=raw,
     )
-    if entry := CORPORA.get(spec.source):
-        words = Tokeniser(entry.mask_digits, entry.whole_words)
-        return replace(
-            how,
-            tokenise=lambda text: words(entry.clean(text)),
-            bounds=entry.of_preset(entry.bounds, preset, Bounds()),
-            classes=tuple(map(str, range(len(entry.class_names)))) or None,
-            answers=entry.answers,
-        )
-    if not raw:
-        language = "en" if spec.tokenizer is None else spec.tokenizer
-        words = Tokeniser(spec.digits == "mask", "", language, spec.lowercase is not False)
-        how = replace(how, tokenise=words)
-    return replace(how, encoding=dialect_of(spec).encoding)
+    if entry is None:
+        return how
+    classes = tuple(map(str, range(len(entry.class_names)))) or None
+    bounds = entry.of_preset(entry.bounds, preset, Bounds())
+    return replace(how, bounds=bounds, classes=classes, answers=entry.answers)
 
 
-def word_rules(spec: CorpusSpec, preset: str) -> Callable[[str], list[str]]:
+def word_rules(spec: CorpusSpec) -> Callable[[str], list[str]]:
     """Return the function by which this corpus finds the words of a text. Raises InputError."""
     entry = CORPORA.get(spec.source)
-    is_generated = entry is not None and entry.generate is not None
-    return str.split if is_generated else _gathering(spec, preset, silent, raw=False).tokenise
+    if entry is None:
+        language = "en" if spec.tokenizer is None else spec.tokenizer
+        return Tokeniser(spec.digits == "mask", "", language, spec.lowercase is not False)
+    if entry.generate:
+        return str.split
+    words = Tokeniser(entry.mask_digits, entry.whole_words)
+    return lambda text: words(entry.clean(text))
 
 
-def dialect_of(spec: CorpusSpec) -> Dialect:
-    """Return the encoding and delimiter of a user's own files. Raises InputError."""
-    delimiter = {"tab": "\t", "": '"', None: ""}.get(spec.delimiter, spec.delimiter)
-    return Dialect("utf-8" if spec.encoding is None else spec.encoding, delimiter or "")
-
-
-def own_files(source: str, formats: Collection[str]) -> dict[str, Path]:
+def _own_files(source: str, formats: Collection[str]) -> dict[str, Path]:
     """Find a user's file, as split ``all``, or the files of a folder. Raises InputError."""
     path = require_utf8(Path(source).expanduser())
     try:
         if not path.exists():
             raise missing_corpus(source)
-        return split_tables(path, formats) if path.is_dir() else {"all": path}
+        return split_tables(path, formats) if path.is_dir() else {WHOLE: path}
     except OSError as error:
         got = error.strerror or str(error)
         raise bad_file(path, got, "a place that can be read") from error
 
 
-def own_sources(
+def _own_sources(
     spec: CorpusSpec, files: Mapping[str, Path], columns: Columns, *kinds: str
-) -> dict[str, SplitSource]:
+) -> Sources:
     """Return the sources of a user's files. Raises InputError for a setting without effect."""
     formats = {stem_and_format(path)[1] for path in files.values()}
-    # A parquet file states its encoding; only csv and tsv have a delimiter.
+    # A parquet file states its encoding.
     encoded = ["encoded"] if formats - {".parquet"} else []
-    delimited = ["delimited"] if formats & {".csv", ".tsv"} else []
-    require_used(spec, "own", *kinds, *encoded, *delimited)
-    dialect = dialect_of(spec)
-    return {split: file_source(path, columns, dialect) for split, path in files.items()}
+    require_used(spec, "own", *kinds, *encoded)
+    read = partial(table_rows, columns=columns, encoding=spec.encoding or "utf-8")
+    return {split: SplitSource(path, partial(read, path)) for split, path in files.items()}
 
 
-def _own(source: str) -> tuple[str, dict[str, Path]]:
-    """Return the name and the files of a table, or of a folder with splits. Raises InputError."""
-    files, path = own_files(source, TABLES), Path(source).expanduser().resolve()
-    if path.is_dir():
-        require_splits(
-            files, path, listed(path), "to split one file 80/10/10, name the file itself"
-        )
-        return path.name, files
-    name = stem_and_format(path)[0]
-    return path.parent.name if name in _UNTELLING else name, files
+def read_own(
+    spec: CorpusSpec,
+    split: str | None = None,
+    *,
+    labelled: bool = False,
+    label_needed: bool = False,
+    progress: Progress = silent,
+) -> tuple[str, Gathered]:
+    """Read the texts of a file, or of one file of a folder, as they are: nothing is drawn.
 
-
-def gathering_remarks(gathered: Mapping[str, Gathered], max_tokens: int | None) -> Iterator[str]:
-    """Describe the rows that were excluded, skipped, cut, or are very long."""
-    for name, rows in gathered.items():
-        of = "" if name == "all" else f" of {name}"
-        left_out = [f"{number} {reason}" for reason, number in rows.left_out.items() if number]
-        if left_out:
-            yield f"rows{of} excluded by the corpus's definition: {', '.join(left_out)}"
-        if rows.skipped:
-            # Without what differs from row to row.
-            reasons = Counter(row.reason.split(" (")[0] for row in rows.skipped)
-            listed = ", ".join(f"{number} {reason}" for reason, number in sorted(reasons.items()))
-            yield f"{count(len(rows.skipped), 'bad row')}{of} skipped: {listed}"
-        limit = _LONG if max_tokens is None else max_tokens
-        longer = [example for example in rows.examples if example.length > limit]
-        if longer:
-            longest = max(longer, key=lambda example: example.length)
-            done, do = f"cut to {limit} tokens", ""
-            if max_tokens is None:
-                done, do = f"longer than {limit} tokens kept whole", "; corpus.max_tokens cuts them"
-            where = f"longest {longest.length}, row {longest.instance}"
-            yield f"{count(len(longer), 'row')}{of} {done} ({where}){do}"
-
-
-def _class_remarks(
-    name: str, classes: tuple[str, ...], splits: Mapping[str, Split], task: Task
-) -> Iterator[str]:
-    """Name the classes that dev or test lack; answers are many, and no split needs all of them.
-
-    Raises:
-        InputError: If dev has one class, since the ROC-AUC of an epoch needs two.
-    """
-    for split in SPLITS[1:] if task != "question_answering" else ():
-        present = set(splits[split].label.tolist())
-        missing = [one for number, one in enumerate(classes) if number not in present]
-        if split == "dev" and len(present) < 2 and task == "classification":
-            got = (
-                f"only {count(len(splits[split]), 'row')} of class {classes[min(present)]} for dev"
-            )
-            expected, do = "rows of two classes, to choose an epoch by", "add rows, or have no dev"
-            raise bad_file(name, got, expected, f"{do} file to take 15 % of train")
-        if missing:
-            yield f"{split} has no row of class {', '.join(missing[:8])}"
-
-
-def _count_remarks(entry: CorpusEntry, preset: str, splits: Mapping[str, Split]) -> Iterator[str]:
-    expected = entry.of_preset(entry.expected, preset, {})
-    for name, counts, got, agree in counts_compared(expected, splits):
-        if not agree:
-            per_class = " per class" if "/" in counts else ""
-            yield f"{name} has {got} rows{per_class} where the published corpus has {counts}"
-
-
-def counts_compared(
-    expected: Mapping[str, tuple[int, ...]], splits: Mapping[str, Split]
-) -> Iterator[tuple[str, str, str, bool]]:
-    """Compare published numbers of rows, per class or in all, with those of the splits.
-
-    Yields:
-        The split, or splits joined by a plus; published rows; rows here; whether they agree.
-    """
-    for name, counts in expected.items():
-        label = np.concatenate([splits[split].label for split in name.split("+")])
-        label = np.zeros_like(label) if len(counts) == 1 else label
-        got = np.bincount(label, minlength=len(counts)).tolist()
-        yield name, "/".join(map(str, counts)), "/".join(map(str, got)), got == list(counts)
-
-
-def repeated_rows(splits: Mapping[str, Split]) -> list[dict[str, Any]]:
-    """Count the rows of each split whose words stand elsewhere.
+    Args:
+        spec: The texts: a table, or a text on every line (``.txt``).
+        split: File of a folder; by default test, else dev, else train. No other is opened.
+        labelled: Rows may have labels, empty ones if they are not known.
+        label_needed: The column of labels must be there.
+        progress: Called now and then.
 
     Returns:
-        For each split the rows whose words stood before ``within`` it and in earlier splits
-        (``in_train``, ``in_dev``), and anywhere with another label (``conflicts``).
+        The split, ``all`` for a file, and its rows.
+
+    Raises:
+        InputError: With file and row.
     """
-    labels: dict[bytes, set[int]] = defaultdict(set)
-    for split in splits.values():
-        for digest, label in zip(split.digests, split.label.tolist(), strict=True):
-            labels[digest].add(label)
-    found: list[dict[str, Any]] = []
-    for name, split in splits.items():
-        own = split.digests
-        row: dict[str, Any] = {"split": name, "rows": len(own), "within": len(own) - len(set(own))}
-        row |= {"in_train": None, "in_dev": None}
-        for before in found:
-            known = set(splits[before["split"]].digests)
-            row[f"in_{before['split']}"] = sum(digest in known for digest in own)
-        found.append({**row, "conflicts": sum(len(labels[digest]) > 1 for digest in own)})
-    return found
+    label = spec.label if labelled else None
+    columns = Columns(spec.text, label, spec.question, spec.rationale, label_needed)
+    files, folder = _own_files(spec.source, READERS), Path(spec.source).expanduser()
+    known = [one for one in (WHOLE, *SPLITS[::-1]) if one in files]
+    name = split or (known[0] if known else "test")
+    if name not in files:
+        got, expected = "a file without splits", WHOLE
+        if folder.is_dir():
+            got = f"{', '.join(known) or 'no split'} among {listed(folder)}"
+            expected = f"a file {name} with one of {', '.join(READERS)}"
+        raise bad_file(f"--split {split}" if split else folder, got, expected)
+    source = _own_sources(spec, {name: files[name]}, columns, "files")[name]
+    return name, gather_own(source, name, spec, progress)
 
 
-def _duplicate_remarks(splits: Mapping[str, Split]) -> Iterator[str]:
-    found, conflicts = [], 0
-    for row in repeated_rows(splits):
-        name, conflicts = row["split"], conflicts + row["conflicts"]
-        found += [f"{row['within']} within {name}"] if row["within"] else []
-        for other in SPLITS:
-            if shared := row.get(f"in_{other}"):
-                found.append(f"{shared} of {name} also in {other}")
-    if found:
-        told = f" ({count(conflicts, 'row')} with another label)" if conflicts else ""
-        yield f"rows with the same words: {', '.join(found)}{told}"
+def gather_own(
+    source: SplitSource, split: str, spec: CorpusSpec, progress: Progress = silent
+) -> Gathered:
+    """Check the rows of a source one by one. Raises InputError."""
+    how = Gathering(
+        lambda text: [text],  # the model has a tokenizer of its own
+        spec.on_bad_row == "skip",
+        has_question=spec.question is not None,
+        progress=progress,
+        own=True,
+        raw=True,
+        label_needed=False,
+    )
+    return gather(source, split, how)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """At most ``size`` of the texts of a file, drawn by ``seed`` and in their order."""
+
+    size: int
+    seed: int
+
+    def of(self, n: int) -> Int64[np.ndarray, " m"]:
+        """Choose from ``n`` texts."""
+        order = np.random.default_rng([self.seed, n]).permutation(n)
+        return np.sort(order[: self.size])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import product
@@ -16,8 +16,8 @@ from attnaudit.core.files import user_cache
 from attnaudit.core.papers import DEYOUNG2020, PRUTHI2020, Paper
 from attnaudit.core.registry import Registry
 from attnaudit.corpora.cleaning import CLEANERS
-from attnaudit.corpora.formats.layouts import Layout, MissingFiles, Sources
 from attnaudit.corpora.formats.lines import require_utf8
+from attnaudit.corpora.formats.readers import Layout, MissingFiles, Sources
 from attnaudit.corpora.formats.rows import Task
 from attnaudit.corpora.formats.tables import first_that_fits, listed
 
@@ -245,13 +245,13 @@ def is_parallel(source: str) -> bool:
     return first_that_fits(path, ["train.src"]) is not None
 
 
-def missing_corpus(source: str, known: Iterable[str] = CORPORA) -> InputError:
+def missing_corpus(source: str) -> InputError:
     """Make the error for what is neither registered nor a file or folder."""
     path, got, do = Path(source).expanduser(), "no such file or folder", near_file(source)
     expected = "a file, a folder or the name of a corpus"
     if _may_be_name(path, source):
-        got, do = "an unknown corpus", did_you_mean(source, known)
-        expected = f"one of {', '.join(known)}, a file or a folder"
+        got, do = "an unknown corpus", did_you_mean(source, CORPORA)
+        expected = f"one of {', '.join(CORPORA)}, a file or a folder"
     return InputError("read corpus", str(path), got, expected, do)
 
 
@@ -283,13 +283,8 @@ def corpus_folder(entry: CorpusEntry, data_dir: str | Path | None) -> Path | Non
         return None
 
 
-def corpus_sources(
-    entry: CorpusEntry, data_dir: str | Path | None
-) -> tuple[Path, Sources, tuple[str, ...]]:
-    """Find the folder of a corpus of texts and its splits.
-
-    Returns:
-        The folder, the sources by split, and a remark for each folder that lacks some.
+def corpus_sources(entry: CorpusEntry, data_dir: str | Path | None) -> tuple[Path, Sources]:
+    """Find the first folder of a corpus that has its files, and the splits there.
 
     Raises:
         InputError: If no folder has its files.
@@ -298,27 +293,20 @@ def corpus_sources(
     folders = [folder for name in entry.places if (folder := place / name).is_dir()]
     errors: list[MissingFiles] = []
     for folder, name, layout in product(folders, ("", *entry.within), entry.layouts):
-        inside = folder / name
         try:
-            found = layout(inside) if inside.is_dir() else {}
+            if (folder / name).is_dir() and (sources := layout(folder / name)):
+                return folder, sources
         except MissingFiles as error:
             errors.append(error)
-            continue
-        if found:
-            elsewhere = (error for error in errors if error.where != str(inside))
-            remarks = (f"{e.where}: {e.got}; read from {inside} instead" for e in elsewhere)
-            return folder, found, tuple(remarks)
-    where, expected, do = str(place), f"the files of {entry.title}", entry.how_to_get
+    operation, do = f"read corpus {entry.name}", entry.how_to_get
     if errors:
-        where, got, expected = errors[0].where, errors[0].got, errors[0].expected
-    elif folders:
-        where, got = str(folders[0]), f"none of its files among {listed(folders[0])}"
-        expected = entry.needs
-    else:
-        got = f"no folder {', '.join(entry.places)} ({chosen_by})"
-        fetch = f"get them with attnaudit corpora fetch {entry.name}" if entry.downloads else do
-        do = "; ".join(filter(None, [fetch, "or name their folder with --data-dir"]))
-    raise MissingFiles(f"read corpus {entry.name}", where, got, expected, do)
+        raise MissingFiles(operation, errors[0].where, errors[0].got, errors[0].expected, do)
+    where, got = place, f"no folder {', '.join(entry.places)} ({chosen_by})"
+    if folders:
+        where, got = folders[0], f"none of its files among {listed(folders[0])}"
+    get = f"get them with attnaudit corpora fetch {entry.name}" if entry.downloads else do
+    do = "; ".join(filter(None, [get, "or name their folder with --data-dir"]))
+    raise MissingFiles(operation, str(where), got, entry.needs, do)
 
 
 def listed_corpora(data_dir: str | Path | None = None) -> list[dict[str, Any]]:
@@ -327,21 +315,24 @@ def listed_corpora(data_dir: str | Path | None = None) -> list[dict[str, Any]]:
     ``folder`` is empty if its files are not here, ``get`` says how to get them, and ``bytes`` is
     None if that is not known.
     """
-    return [_listed(entry, data_dir) for entry in CORPORA.values()]
-
-
-def _listed(entry: CorpusEntry, data_dir: str | Path | None) -> dict[str, Any]:
-    sizes = [download.size for download in entry.downloads]
-    get = f"attnaudit corpora fetch {entry.name}" if sizes else entry.how_to_get or "your own copy"
-    folder = None if entry.generate else corpus_folder(entry, data_dir)
-    return {
-        "name": entry.name,
-        "title": entry.title,
-        "task": entry.task,
-        "classes": entry.class_names,
-        "licence": entry.licence,
-        "citation": entry.citation,
-        "folder": str(folder or ""),
-        "get": "generated from a seed" if entry.generate else get,
-        "bytes": sum(filter(None, sizes)) if sizes and None not in sizes else None,
-    }
+    rows = []
+    for entry in CORPORA.values():
+        sizes = [download.size for download in entry.downloads]
+        get = entry.how_to_get or "your own copy"
+        if entry.generate:
+            get = "generated from a seed"
+        elif sizes:
+            get = f"attnaudit corpora fetch {entry.name}"
+        row = {
+            "name": entry.name,
+            "title": entry.title,
+            "task": entry.task,
+            "classes": entry.class_names,
+            "licence": entry.licence,
+            "citation": entry.citation,
+            "folder": str((entry.layouts and corpus_folder(entry, data_dir)) or ""),
+            "get": get,
+            "bytes": sum(filter(None, sizes)) if sizes and None not in sizes else None,
+        }
+        rows.append(row)
+    return rows

@@ -8,7 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+from attnaudit.core.errors import InputError
 from attnaudit.core.settings import check_settings, from_plain, refuse_unused, setting
+from attnaudit.corpora.formats.rows import ROLES, column_option
 from attnaudit.corpora.registry import CORPORA, UnitName
 
 Preset = Literal["paper", "code2019", "flan", "han"]
@@ -19,7 +21,6 @@ _KINDS = {
     "shares": "a corpus of train, dev and test",
     "own": "a file or a folder of your own",
     "encoded": "text files, which Parquet is not",
-    "delimited": "a csv or tsv file",
     "words": "texts for a model that reads words",
     "planted": "a corpus planted-<kind>",
 }
@@ -57,6 +58,11 @@ class _Spec:
 
     def __post_init__(self) -> None:
         check_settings(self, "corpus")
+        try:
+            "\n".encode("utf-8" if self.encoding is None else self.encoding)
+        except (LookupError, ValueError) as error:
+            where, expected = "setting corpus.encoding", "a name such as utf-8, latin-1 or cp1252"
+            raise InputError("read settings", where, repr(self.encoding), expected) from error
 
 
 @dataclass(frozen=True)
@@ -86,11 +92,6 @@ class CorpusSpec(_Spec):
         least=1,
         only="files words",
     )
-    sentences: Literal["rule", "lines"] = setting(
-        "How texts are split into sentences, for hierarchical models: by a rule, or at line ends.",
-        "rule",
-        only="files words",
-    )
     digits: Literal["keep", "mask"] | None = _own(
         "Words with a digit in your own texts: keep them, or mask (read each as qqq, as in Jain & "
         "Wallace 2019); default: keep.",
@@ -103,10 +104,6 @@ class CorpusSpec(_Spec):
         "Tokenizer: the code of a spaCy language (en, de, fr, …; xx for any), or whitespace; "
         "default: en.",
         only="files own words",
-    )
-    delimiter: str | None = _own(
-        "Separator of a csv or tsv file: one character, or tab; default: by the file's ending.",
-        only="files own delimited",
     )
     removed: Literal["rationale"] | tuple[str, ...] | None = setting(
         "What to remove from every text: its rationale, or these words.", None, only="words"
@@ -165,12 +162,16 @@ Spec = TypeVar("Spec", bound=_Spec)
 def spec_of(kind: type[Spec], source: object, options: Mapping[str, Any]) -> Spec:
     """Make a spec of the options of a call, of which paths may be some. Raises InputError."""
     plain = {name: str(one) if isinstance(one, Path) else one for name, one in options.items()}
+    if kind is ParallelSpec and (roles := [role for role in ROLES if role in plain]):
+        where, got = column_option(roles[0]), f"{source}, a corpus of pairs"
+        raise InputError("read settings", where, got, "texts with columns", "leave it out")
     return from_plain(kind, {"source": str(source), **plain}, "corpus")
 
 
 def require_used(spec: _Spec, *kinds: str) -> None:
     """Raise InputError for a setting without effect on a corpus of these kinds."""
-    refuse_unused(spec, "corpus", kinds, f"corpus {spec.source}", _KINDS)
+    options = {role: column_option(role) for role in ROLES}
+    refuse_unused(spec, "corpus", kinds, f"corpus {spec.source}", _KINDS, options)
 
 
 def generated(spec: _Spec) -> dict[str, Any]:

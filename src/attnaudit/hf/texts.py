@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,14 +21,13 @@ from attnaudit.core.progress import Progress, silent
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import from_plain
 from attnaudit.corpora.corpus import SPLITS, Corpus, ParallelCorpus, RawText, SkippedRow, Split
-from attnaudit.corpora.formats.frames import frame_source, is_table
 from attnaudit.corpora.formats.rows import Columns, column_option, ordered_classes
-from attnaudit.corpora.formats.tables import stem_and_format
-from attnaudit.corpora.own import WHOLE, Draw, Read, draw_own, gather_own, read_own
+from attnaudit.corpora.formats.tables import frame_source, is_table, stem_and_format
 from attnaudit.corpora.parallel import read_pairs
 from attnaudit.corpora.prepare.gathering import Gathered
-from attnaudit.corpora.read import gathering_remarks, read_corpus
+from attnaudit.corpora.read import WHOLE, Draw, gather_own, read_corpus, read_own
 from attnaudit.corpora.registry import CORPORA
+from attnaudit.corpora.remarks import gathering_remarks
 from attnaudit.corpora.spec import CorpusSpec, ParallelSpec
 from attnaudit.hf.model import ModelTask
 
@@ -38,7 +36,7 @@ SOURCES = (
     "a path, the name of a corpus, a Corpus, a list of texts or of (text, second text), "
     "a DataFrame of pandas or polars, or what attnaudit.hf.read_texts gives"
 )
-OF_TABLES = ("text", "label", "question", "rationale", "delimiter")  # options unknown to pairs
+OF_TABLES = ("text", "label", "question", "rationale")  # options unknown to pairs
 UNCUT = 2**62  # tokens
 Span = tuple[int, int]
 
@@ -141,8 +139,7 @@ def read_texts(
         seed: Seed that divides a table, or generates a corpus.
         preset: Preset of a registered corpus.
         progress: Receives the number of rows read.
-        draw: Keeps only some texts of a file that is read whole, which is then read twice and never
-            held. Other sources are not drawn from.
+        draw: Keeps only some texts of a file that is read whole. Other sources are not drawn from.
         **options: Fields of `CorpusSpec`, or of `ParallelSpec` for pairs, such as ``text="body"``.
 
     Raises:
@@ -165,11 +162,12 @@ def read_texts(
         return _for_task(texts_of(corpus).of_split(split or "test"), kind)
     else:
         spec = from_plain(CorpusSpec, {"source": str(source), **given}, "corpus")
-        reads = {**_labels_read(spec, kind, given), "progress": progress}
-        read: Any = draw_own(spec, draw, split, **reads) if draw else read_own(spec, split, **reads)
+        rows = read_own(spec, split, **_labels_read(spec, kind, given), progress=progress)
         path = Path(spec.source).expanduser().resolve()
         called = path.name if path.is_dir() else stem_and_format(path)[0]
-        texts = _texts_of_rows(printable(called), kind, spec, *read)
+        texts = _texts_of_rows(printable(called), kind, spec, *rows)
+        if draw:
+            texts = replace(texts.take(draw.of(len(texts))), drawn_from=len(texts))
     if split is not None or texts.split[0] in (WHOLE, "test"):
         return texts
     note = f"no file of test: these are the texts of {texts.split[0]}"
@@ -252,7 +250,7 @@ def _of_table(table: Any, kind: ModelTask, options: Mapping[str, Any]) -> Texts:
     reads = _labels_read(spec, kind, options)
     label = spec.label if reads["labelled"] else None
     columns = Columns(spec.text, label, spec.question, spec.rationale, reads["label_needed"])
-    rows = gather_own(frame_source(table, columns), WHOLE, spec, reads["labelled"])
+    rows = gather_own(frame_source(table, columns), WHOLE, spec)
     return _texts_of_rows("texts", kind, spec, WHOLE, rows)
 
 
@@ -330,21 +328,19 @@ def _texts_of_rows(
     spec: CorpusSpec,
     split: str,
     rows: Gathered,
-    read: Read | None = None,
 ) -> Texts:
-    """Return the rows of one split; ``read`` describes all rows if these were drawn."""
+    """Return the rows of one split."""
     raw = [example.raw for example in rows.examples if example.raw]
     labels = [example.label for example in rows.examples]
     instance = [example.instance for example in rows.examples]
     spans = [text.spans for text in raw]
-    if read is None:
-        content = b"".join(example.content for example in rows.examples)
-        digest = hashlib.sha256(content).hexdigest()
-        read = Read(0, Counter(labels), any(row is not None for row in spans), digest)
-    classes = ordered_classes(filter(None, read.labels))
+    digest = hashlib.sha256()
+    for example in rows.examples:
+        digest.update(example.content)
+    classes = ordered_classes(filter(None, labels))
     number = {"": -1, **{label: k for k, label in enumerate(classes)}}
     notes = [*gathering_remarks({split: rows}, UNCUT)]
-    missing, every = read.labels.get("", 0), sum(read.labels.values())
+    missing, every = labels.count(""), len(labels)
     if kind == "classification" and missing == every:
         unmeasured = "so how well the model predicts is not measured"
         advice = "--column label=NAME names another column"
@@ -358,12 +354,11 @@ def _texts_of_rows(
         [text.text for text in raw],
         np.array(instance, dtype=np.int64),
         [split] * len(raw),
-        read.fingerprint,
+        digest.hexdigest(),
         second=None if spec.question is None else [text.question or "" for text in raw],
         label=np.array([number[one] for one in labels], dtype=np.int32) if classes else None,
         class_names=classes,
-        spans=spans if read.has_spans else None,
+        spans=spans if any(row is not None for row in spans) else None,
         notes=tuple(map(printable, notes)),
         skipped=tuple(rows.skipped),
-        drawn_from=read.texts,
     )

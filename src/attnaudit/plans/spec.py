@@ -12,7 +12,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.files import read_with_digest
 from attnaudit.core.settings import check_settings, coerce, from_plain, override, setting
 from attnaudit.corpora.registry import CORPORA, task_of
-from attnaudit.corpora.spec import CorpusSpec, ParallelSpec, Preset
+from attnaudit.corpora.spec import CorpusSpec, ParallelSpec, Preset, spec_of
 from attnaudit.experiments import make_experiment, settings_for_task, with_settings
 from attnaudit.models.presets import ModelSettings, PairSettings, check_attention, model_preset
 from attnaudit.trace import ASKING
@@ -233,7 +233,7 @@ class TranslationSpec:
             select="loss",
         )
         sections = {
-            "corpus": from_plain(ParallelSpec, {"source": str(source), **options}, "corpus"),
+            "corpus": spec_of(ParallelSpec, source, options),
             "model": model,
             "training": training,
             "collect": PairCollectSettings(),

@@ -16,7 +16,7 @@ from attnaudit.core.extras import require
 from attnaudit.core.files import check_model_folder, content_key
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import check_settings, coerce, override, setting
-from attnaudit.corpora.own import Draw
+from attnaudit.corpora.read import Draw
 from attnaudit.plans.spec import SCHEMA, take_section
 from attnaudit.recipes.audit import Audit, Battery, audit_page, choose, report_step
 from attnaudit.steps import SERIAL, Folder, Pool, Recipe, Step, check_place, execute

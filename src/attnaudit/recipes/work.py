@@ -12,8 +12,8 @@ import polars as pl
 from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import from_plain
-from attnaudit.corpora.formats.frames import keep_table
 from attnaudit.corpora.formats.rows import Columns
+from attnaudit.corpora.formats.tables import keep_table
 from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.papers.comparison import compare_runs as compare_with_paper
 from attnaudit.plans.spec import RunSpec, TranslationSpec

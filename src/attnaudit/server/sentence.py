@@ -72,7 +72,7 @@ class Reader:
         corpus = {name: value for name, value in spec["corpus"].items() if name in known}
         task = "question_answering" if model.has_question else "classification"
         epsilon = epsilon_of(About.of(spec, {}), task)
-        reader = cls(model, word_rules(CorpusSpec(**corpus), spec["preset"]), epsilon)
+        reader = cls(model, word_rules(CorpusSpec(**corpus)), epsilon)
         reader.read(WARMING, WARMING if model.has_question else None)
         return reader
 

@@ -9,6 +9,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterable
+from itertools import accumulate
 from pathlib import Path
 
 from attnaudit.core.errors import InputError
@@ -46,14 +47,22 @@ def unpack(archive: Path, into: Path) -> None:
         InputError: For a damaged archive, one with a name, link or device that leads out of the
             folder, and one that holds more than `most_inflated` allows.
     """
+    most = most_inflated(archive.stat().st_size)
+
+    def require_bounded(sizes: Iterable[int]) -> None:
+        # Added up one by one: a hostile archive may have endless members.
+        if any(total > most for total in accumulate(size + _MEMBER for size in sizes)):
+            do = "do not trust this archive; nothing of it was kept"
+            raise InputError("unpack", str(archive), "more bytes", f"at most {most}", do)
+
     try:
         if archive_kind(archive) == "zip":
             with zipfile.ZipFile(archive) as packed:
-                _require_bounded(archive, (info.file_size for info in packed.infolist()))
+                require_bounded(info.file_size for info in packed.infolist())
                 packed.extractall(into)
         else:
             with tarfile.open(archive) as packed:
-                _require_bounded(archive, (member.size for member in packed))
+                require_bounded(member.size for member in packed)
                 packed.extractall(into, filter="data")
     except (*_DAMAGE, OSError) as error:
         # An error of the system is the disk's fault, but for a place before the file's beginning.
@@ -61,12 +70,3 @@ def unpack(archive: Path, into: Path) -> None:
             raise
         got, do = f"a damaged or unsafe archive ({error})", "copy or download it again"
         raise InputError("unpack", str(archive), got, "a whole zip or tar", do) from error
-
-
-def _require_bounded(archive: Path, sizes: Iterable[int]) -> None:
-    total, most = 0, most_inflated(archive.stat().st_size)
-    for size in sizes:
-        total += size + _MEMBER
-        if total > most:
-            do = "do not trust this archive; nothing of it was kept"
-            raise InputError("unpack", str(archive), "more bytes", f"at most {most}", do)

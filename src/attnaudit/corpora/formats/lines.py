@@ -7,7 +7,6 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,31 +34,6 @@ def first_names(names: Iterable[str], most: int = 8) -> str:
 def most_inflated(packed: int) -> int:
     """Return the most bytes that a file of ``packed`` bytes may hold."""
     return max(FREE, RATIO * packed)
-
-
-@dataclass(frozen=True)
-class Dialect:
-    """Encoding and delimiter of a file of texts; an empty delimiter is the one of its ending.
-
-    Raises:
-        InputError: For an unknown encoding, or a delimiter that is no single character.
-    """
-
-    encoding: str = "utf-8"
-    delimiter: str = ""
-
-    def __post_init__(self) -> None:
-        if len(self.delimiter) > 1 or self.delimiter in ('"', "\r", "\n"):
-            raise _bad_setting("delimiter", self.delimiter, "one character, or tab")
-        try:
-            "\n".encode(self.encoding)
-        except (LookupError, ValueError) as error:
-            expected = "a name such as utf-8, latin-1 or cp1252"
-            raise _bad_setting("encoding", self.encoding, expected) from error
-
-
-def _bad_setting(name: str, value: str, expected: str) -> InputError:
-    return InputError("read settings", f"setting corpus.{name}", repr(value), expected)
 
 
 @contextlib.contextmanager
@@ -108,7 +82,7 @@ def numbered_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, s
     """Read lines with their ends, numbered from 1.
 
     A byte order mark is removed. Bytes that are not of ``encoding`` become surrogates, which
-    `invalid_utf8` finds.
+    `invalid_characters` finds.
 
     Raises:
         InputError: For a file that is missing, empty, damaged, no text or too large once unpacked,
@@ -147,19 +121,19 @@ def filled_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, int
     return ((row, number, line) for row, (number, line) in enumerate(filled))
 
 
-def invalid_utf8(text: str, encoding: str = "utf-8") -> str:
-    """Describe the first byte of a text that was not of ``encoding``; empty if there is none."""
+def invalid_characters(text: str) -> str:
+    """Describe the first byte of a text that was not of its encoding; empty if there is none."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         code = ord(text[error.start])
         byte = f"byte 0x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"U+{code:04X}"
-        return f"invalid {encoding.upper()} ({byte} at character {error.start})"
+        return f"invalid characters ({byte} at character {error.start})"
     return ""
 
 
 def require_utf8(path: Path) -> Path:
     """Return a path that can be written into a run and its reports. Raises InputError."""
-    if wrong := invalid_utf8(str(path)):
+    if wrong := invalid_characters(str(path)):
         raise bad_file(path, f"a path with {wrong}", "a name in UTF-8", "rename it")
     return path

@@ -1,27 +1,49 @@
-"""The formats in which registered corpora are published; rows have labels as written."""
+"""The files of registered corpora: where each split lies, and the formats that they have.
+
+Rows have labels as written; a `Layout` may turn them into classes.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import chain
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
+from attnaudit.core.errors import InputError
 from attnaudit.core.numbers import count
 from attnaudit.corpora.formats.lines import (
     bad_file,
     filled_lines,
-    invalid_utf8,
+    first_names,
     numbered_lines,
     whole_text,
 )
-from attnaudit.corpora.formats.rows import BadCell, Columns, Row, Span, word_spans
-from attnaudit.corpora.formats.tables import csv_fields, first_that_fits, listed, records
+from attnaudit.corpora.formats.rows import (
+    BadCell,
+    Columns,
+    Row,
+    Span,
+    SplitSource,
+    usable_text,
+    word_spans,
+)
+from attnaudit.corpora.formats.tables import (
+    TABLES,
+    csv_fields,
+    first_that_fits,
+    listed,
+    split_tables,
+    stem_and_format,
+    table_rows,
+)
 
 Rows = Iterator[Row]
 Fields = Mapping[str, Any]
+Sources = dict[str, SplitSource]
 
 
 def _row(
@@ -44,16 +66,16 @@ def table(path: Path, part: str = "", part_column: str = "", kind: str = "", **n
         kind: Format, if the ending of the file does not tell it.
         **names: Columns by option (`Columns`).
     """
-    columns = Columns(**names)
-    every = records(path, columns, kind=kind)
+    every = table_rows(path, Columns(**names), kind=kind)
     if part_column:
-        every = (one for one in every if one.problem or one.cells[part_column] == part)
-    for row, record in enumerate(every):
-        yield _supported(columns.row(record._replace(row=row)), record.cells)
+        every = (row for row in every if row.problem or row.cells[part_column] == part)
+    for number, row in enumerate(every):
+        yield _supported(replace(row, row=number))
 
 
-def _supported(row: Row, cells: Fields) -> Row:
-    sentences, numbers, support = map(cells.get, ("sentences", "sentence_ids", "supporting_ids"))
+def _supported(row: Row) -> Row:
+    names = ("sentences", "sentence_ids", "supporting_ids")
+    sentences, numbers, support = map(row.cells.get, names)
     if sentences is None or numbers is None or support is None:
         return row
     try:
@@ -106,7 +128,7 @@ def by_class(
     """
     row, folder = 0, path if path.is_dir() else path.parent
     for label, names in enumerate(classes):
-        place = next((one for name in names if (one := folder / name).exists()), folder / names[0])
+        place = first_that_fits(folder, names) or folder / names[0]
         if place.is_dir():
             files = sorted(place.glob(pattern), key=_number)
             texts = ((None, whole_text(file, encoding), file) for file in files)
@@ -116,7 +138,7 @@ def by_class(
             texts = ((line, text.strip(), place) for _, line, text in filled_lines(place, encoding))
         for line, text, file in texts:
             own = file.stem.partition("_")[2] if named else str(label)
-            yield Row(row, line, text, own, file=str(file.relative_to(folder)))
+            yield Row(row, line, text, own, file=str(file))
             row += 1
 
 
@@ -141,13 +163,16 @@ def pairs(path: Path, target: str, encoding: str = "utf-8", max_words: int = 100
         got = f"{len(sides[0])} and {len(sides[1])} lines"
         raise bad_file(f"{path} and {other.name}", got, "as many of one as of the other")
     for row, texts in enumerate(zip(*sides, strict=True)):
-        problem = ""
-        for side, text in zip(("source", "target"), texts, strict=True):
-            wrong, words = invalid_utf8(text, encoding), len(text.split())
-            if not 0 < words <= max_words:
-                wrong = f"{words} words, where 1 to {max_words} (corpus.max_words) were expected"
-            problem = problem or (f"a {side} with {wrong}" if wrong else "")
-        yield Row(row, row + 1, texts[0].strip(), question=texts[1].strip(), problem=problem)
+        yield _row(row, row + 1, "", _pair, texts, max_words)
+
+
+def _pair(texts: tuple[str, str], max_words: int) -> Fields:
+    for side, text in zip(("source", "target"), texts, strict=True):
+        words = len(usable_text(text, side).split())
+        if words > max_words:
+            expected = f"1 to {max_words} (corpus.max_words) were expected"
+            raise BadCell(f"a {side} with {words} words, where {expected}")
+    return {"text": texts[0].strip(), "question": texts[1].strip()}
 
 
 def class_csv(path: Path, fields: int, text: Sequence[int]) -> Rows:
@@ -229,13 +254,13 @@ def question_files(path: Path) -> Rows:
         expected = "address, passage, question, answer and entities with empty lines between"
         problem = f"{len(parts)} parts, not {expected}" if len(parts) < 4 else ""
         _, passage, question, answer = (parts + [""] * 4)[:4]
-        yield Row(row, None, passage, answer, problem, question=question, file=file.name)
+        yield Row(row, None, passage, answer, problem, question=question, file=str(file))
 
 
 def documents(path: Path) -> Rows:
     """Read annotated documents as ERASER publishes them: in the file, or in the folder ``docs``."""
-    for row, line, cells, problem in records(path):
-        yield _row(row, line, problem, _annotated, cells, path.parent / "docs")
+    for row in table_rows(path):
+        yield _row(row.row, row.line, row.problem, _annotated, row.cells, path.parent / "docs")
 
 
 def _annotated(cells: Fields, docs: Path) -> Fields:
@@ -264,3 +289,105 @@ READERS: dict[str, Callable[..., Rows]] = {
     "documents": documents,
     "pairs": pairs,
 }
+
+
+class MissingFiles(InputError):
+    """A folder lacks files of a corpus; another folder may have them."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Files of a corpus, and how to read them; called with a folder it gives the sources there.
+
+    Attributes:
+        read: Name of a reader in `READERS`, or a function from a path to rows.
+        files: Patterns of the file, plain or gzipped, or folder of each split, or of ``all``; the
+            first that fits is read. By default tables named as splits, or the only table.
+        needed: Splits that must be there if any is.
+        options: Further arguments of the reader.
+        parts: Part of its file that each split is, passed to the reader as ``part``.
+        begins: Pattern that the first line of each file must match.
+        labels: Class of each label in the files; the number of a class or, for a corpus without
+            class names, its name.
+        left_out: Labels whose rows are excluded, with the reason.
+        masks: Pattern of the file with a 0 or 1 for every word of a split, ``{}`` for the split.
+        note: Remark for the user.
+    """
+
+    read: str | Callable[..., Iterator[Row]]
+    files: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    needed: Sequence[str] = ("train", "test")
+    options: Mapping[str, Any] = field(default_factory=dict)
+    parts: Mapping[str, str] = field(default_factory=dict)
+    begins: str = ""
+    labels: Mapping[str, Any] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    masks: str = ""
+    note: str = ""
+
+    def __call__(self, folder: Path) -> Sources:
+        """Return the sources of a folder, none if it has no file of this layout.
+
+        Raises:
+            MissingFiles: If a needed split is missing.
+        """
+        files = self._files(folder)
+        firsts = (next(filled_lines(path))[2] for path in files.values() if self.begins)
+        if not all(re.match(self.begins, first) for first in firsts):
+            return {}
+        for split in self.needed if files else ():
+            if split not in files and "all" not in files:
+                expected = self.files.get(split, (f"{split}.csv",))[0]
+                expected = f"{expected} next to {', '.join(path.name for path in files.values())}"
+                got = f"no {split} split among {listed(folder)}"
+                raise MissingFiles("read corpus", str(folder), got, expected)
+        return {
+            split: SplitSource(path, partial(self._rows, split, path), self.note)
+            for split, path in files.items()
+        }
+
+    def _files(self, folder: Path) -> dict[str, Path]:
+        if self.files:
+            fits = {split: first_that_fits(folder, names) for split, names in self.files.items()}
+            return {split: path for split, path in fits.items() if path}
+        if found := split_tables(folder):
+            return found
+        tables = [path for path in sorted(folder.iterdir()) if stem_and_format(path)[1] in TABLES]
+        return {"all": tables[0]} if len(tables) == 1 else {}
+
+    def _rows(self, split: str, path: Path) -> Iterator[Row]:
+        read = READERS[self.read] if isinstance(self.read, str) else self.read
+        part = {"part": self.parts[split]} if self.parts else {}
+        rows = read(path, **part, **self.options)
+        rows = map(self._classified, rows) if self.labels else rows
+        if not self.masks:
+            return rows
+        name = self.masks.format(split)
+        return _masked(rows, first_that_fits(path.parent, [name]) or path.parent / name)
+
+    def _classified(self, row: Row) -> Row:
+        label = str(row.label).strip()
+        if row.problem or row.left_out or row.label is None:
+            return row
+        if label in self.left_out:
+            return replace(row, left_out=self.left_out[label])
+        if label in self.labels:
+            return replace(row, label=str(self.labels[label]))
+        expected = first_names(self.labels, 10)
+        return replace(row, problem=f"label '{label[:40]}' where one of {expected} was expected")
+
+
+def _masked(rows: Iterator[Row], path: Path) -> Iterator[Row]:
+    """Mark the words of each row by the same line of a file of masks."""
+    masks = (line.split() for _, _, line in filled_lines(path))
+    for row, mask in zip(rows, chain(masks, repeat([])), strict=False):
+        words, problem, spans = len(str(row.text).split()), row.problem, None
+        if len(mask) != words or set(mask) - {"0", "1"}:
+            problem = problem or (
+                f"a mask of {len(mask)} entries in {path.name} for {words} words, where a 0 or 1 "
+                "for each was expected"
+            )
+        else:
+            marked = [(k, k + 1) for k, bit in enumerate(mask) if bit == "1"]
+            spans = word_spans(str(row.text), marked)
+        yield replace(row, problem=problem, rationale=spans)

@@ -6,17 +6,18 @@ import difflib
 import math
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
-from itertools import chain, pairwise
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from attnaudit.corpora.formats.lines import bad_file, first_names, invalid_utf8
+from attnaudit.corpora.formats.lines import bad_file, first_names, invalid_characters
 
 SPLITS = ("train", "dev", "test")
 SPLIT_NAMES = {name: name for name in SPLITS} | dict.fromkeys(("valid", "val", "validation"), "dev")
 Task = Literal["classification", "question_answering", "inference", "translation"]
+ROLES = ("text", "label", "question", "rationale")  # of columns
 Span = tuple[int, int]  # characters from the first to before the second
 _WHOLE_NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d{0,17})(?:\.0*)?", re.ASCII)
 _MISSING = {"", "nan", "null"}
@@ -35,7 +36,8 @@ class Row:
         left_out: Reason why the corpus by its own definition does not use the row.
         question: Question or hypothesis, if the task has one.
         rationale: Characters that are known to decide the label; None if not known.
-        file: File of the row within the folder of the source, if the source is none.
+        file: File of the row, if its source is a folder.
+        cells: Cells of a table by column.
     """
 
     row: int
@@ -47,29 +49,15 @@ class Row:
     question: object = None
     rationale: object = None
     file: str = ""
+    cells: dict[str, Any] = field(default_factory=dict)
 
     def where(self, source: Path) -> str:
         """Name the row in an error."""
         line = "" if self.line is None else f" (line {self.line})"
-        return f"{self.within(source)}: row {self.row}{line}"
-
-    def within(self, source: Path) -> str:
-        """Name the file of the row."""
-        folder = source if source.is_dir() else source.parent
-        return str(folder / self.file if self.file else source)
+        return f"{self.file or source}: row {self.row}{line}"
 
 
-class Record(NamedTuple):
-    """A row of a table: its cells by column name, or the ``problem`` that it has none."""
-
-    row: int
-    line: int | None
-    cells: dict[str, Any]
-    problem: str = ""
-
-
-@dataclass(frozen=True)
-class SplitSource:
+class SplitSource(NamedTuple):
     """The rows of one split: ``rows()`` reads ``path`` from its start; ``note`` is for the user."""
 
     path: Path
@@ -98,37 +86,36 @@ class Columns:
             raise bad_file(where, got, "a column of its own for each", "name another")
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        """Iterate over the options that name a column, with its name."""
-        for option in ("text", "label", "question", "rationale"):
-            if (name := getattr(self, option)) is not None:
-                yield option, name
+        """Iterate over the roles that have a column, with its name."""
+        for role in ROLES:
+            if (name := getattr(self, role)) is not None:
+                yield role, name
 
-    def row(self, record: Record) -> Row:
-        """Choose the fields of a row from the cells of a record."""
-        named: dict[str, Any] = {}
-        if not record.problem:
-            named = {option: record.cells.get(name) for option, name in self}
-        return Row(record.row, record.line, problem=record.problem, **named)
+    def among(self, present: Sequence[str]) -> list[str]:
+        """Return the names that are present."""
+        return [name for _, name in self if name in present]
+
+    def named(self, row: Row) -> Row:
+        """Give a row the fields that its cells hold."""
+        return replace(row, **{role: row.cells.get(name) for role, name in self})
 
 
-def column_option(name: str) -> str:
+def column_option(role: str) -> str:
     """Name the option that names a column."""
-    return f"--column {name}=NAME ({name}= in Python)"
+    return f"--column {role}=NAME ({role}= in Python)"
 
 
-def require_columns(path: Path, present: list[str], columns: Columns) -> None:
+def require_columns(path: Path, present: Sequence[str], columns: Columns | None) -> None:
     """Raise InputError unless each column is there once."""
-    for option, name in columns:
-        is_optional = option == "label" and not columns.label_needed and name not in present
-        if present.count(name) == 1 or is_optional:
+    for role, name in columns or ():
+        is_optional = columns and role == "label" and not columns.label_needed
+        if present.count(name) == 1 or (is_optional and name not in present):
             continue
         listed = first_names((known[:40] for known in present), 12)
         lower = {known.lower(): known for known in present}
         near = difflib.get_close_matches(name.lower(), lower)
         do = f"did you mean {' or '.join(lower[one] for one in near)}? " if near else ""
-        # A header of one field with such a mark has another delimiter.
-        do += "set corpus.delimiter, or " if re.fullmatch(r".*[;\t|].*", listed) else ""
-        do += f"name it with {column_option(option)}"
+        do += f"name it with {column_option(role)}"
         raise bad_file(path, f"columns {listed}", f"one column '{name}'", do)
 
 
@@ -143,20 +130,19 @@ class BadCell(ValueError):
     """A text, label or rationale that cannot be used; the message says what was found."""
 
 
-def usable_text(value: object, called: str = "text", encoding: str = "utf-8") -> str:
+def usable_text(value: object, called: str = "text") -> str:
     """Return the text, or the question, of a row. Raises BadCell."""
     if _is_null(value):
         raise BadCell(f"no {called} (null)")
     if not isinstance(value, str):
         raise BadCell(f"a {called} of type {type(value).__name__}")
-    if wrong := invalid_utf8(value, encoding):
-        raise BadCell(wrong if called == "text" else f"a {called} with {wrong}")
+    _require_valid(value, called)
     if not value.strip():
         raise BadCell(f"an empty {called}")
     return value
 
 
-def usable_label(value: object, encoding: str = "utf-8", needed: bool = True) -> str:
+def usable_label(value: object, needed: bool = True) -> str:
     """Return the name of a row's class; ``1.0`` and ``+1`` are ``1``.
 
     A label that is not known is empty, or raises BadCell if it is needed.
@@ -168,9 +154,13 @@ def usable_label(value: object, encoding: str = "utf-8", needed: bool = True) ->
         return ""
     if not isinstance(value, bool | int | float | str):
         raise BadCell(f"a label of type {type(value).__name__}")
-    if wrong := invalid_utf8(name, encoding):
-        raise BadCell(f"a label with {wrong}")
+    _require_valid(name, "label")
     return sys.intern(str(int(name.split(".")[0])) if _WHOLE_NUMBER.fullmatch(name) else name)
+
+
+def _require_valid(text: str, called: str) -> None:
+    if wrong := invalid_characters(text):
+        raise BadCell(f"a {called} with {wrong}")
 
 
 def _is_null(value: object) -> bool:
@@ -186,7 +176,7 @@ def ordered_classes(names: Iterable[str]) -> tuple[str, ...]:
         return tuple(distinct)
 
 
-def usable_spans(value: object, length: int) -> list[Span]:
+def usable_spans(value: Any, length: int) -> list[Span]:
     """Sort the spans of a rationale and join those that overlap.
 
     Args:
@@ -196,16 +186,12 @@ def usable_spans(value: object, length: int) -> list[Span]:
     Raises:
         BadCell: For anything else, or a span beyond the text.
     """
-    expected = "[start, stop] was expected"
-    if not isinstance(value, list | tuple):
-        raise BadCell(f"a rationale of type {type(value).__name__} where a list of {expected}")
-    for span in value:
+    for span in value if isinstance(value, list | tuple) else [value]:
         is_pair = isinstance(span, list | tuple) and len(span) == 2
-        if not is_pair or not all(type(end) is int for end in span):
+        whole = is_pair and all(type(end) is int for end in span)
+        if not whole or not 0 <= span[0] < span[1] <= length:
+            expected = f"[start, stop] in a text of {length} characters was expected"
             raise BadCell(f"a rationale with {str(span)[:40]!r} where {expected}")
-        if not 0 <= span[0] < span[1] <= length:
-            ends = f"from {span[0]} to {span[1]}"
-            raise BadCell(f"a rationale {ends} in a text of {length} characters")
     spans: list[Span] = []
     for start, stop in sorted(map(tuple, value)):
         if spans and start < spans[-1][1]:
@@ -223,12 +209,13 @@ def marked_words(
     white space that gives the words of the whole text; elsewhere it cuts a word in two.
     """
     # Spans with only white space between them are one: the tokeniser may join words across it.
-    joined: list[Span] = []
+    ends = [0]
     for start, stop in spans:
-        if joined and text[joined[-1][1] : start].isspace():
-            start, _ = joined.pop()
-        joined.append((start, stop))
-    ends = [0, *chain.from_iterable(joined), len(text)]
+        if len(ends) > 1 and text[ends[-1] : start].isspace():
+            ends[-1] = stop
+        else:
+            ends += [start, stop]
+    ends.append(len(text))
     words: list[str] = []
     marks: list[bool] = []
     for piece, (start, stop) in enumerate(pairwise(ends)):
@@ -249,7 +236,10 @@ def word_spans(text: str, stretches: Iterable[Span]) -> list[Span]:
         BadCell: For a stretch beyond the text.
     """
     words = [found.span() for found in re.finditer(r"\S+", text)]
-    for first, end in (stretches := list(stretches)):
+    spans = []
+    for first, end in stretches:
         if not 0 <= first <= end <= len(words):
             raise BadCell(f"evidence from word {first} to {end} in a text of {len(words)} words")
-    return [(words[first][0], words[end - 1][1]) for first, end in stretches if first < end]
+        if first < end:
+            spans.append((words[first][0], words[end - 1][1]))
+    return spans

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64
 
-from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.errors import InputError, require_known
 from attnaudit.corpora.corpus import (
     SPLITS,
     Corpus,
@@ -214,7 +214,9 @@ def planted_corpus(
         InputError: For an unknown kind or a size out of range.
     """
     operation, fewest, most = "plant corpus", *length
-    _check(operation, kind, KINDS, size, _SMALLEST)
+    require_known(operation, "kind", kind, KINDS)
+    if size < _SMALLEST:
+        raise InputError(operation, "size", str(size), f"at least {_SMALLEST}")
     if not _SHORTEST <= fewest <= most:
         expected = f"at least {_SHORTEST}, the shorter first"
         raise InputError(operation, "length", f"{fewest} to {most}", expected)
@@ -263,7 +265,9 @@ def planted_pairs(
         InputError: For an unknown kind or a size out of range.
     """
     operation, fewest, most = "plant pairs", *length
-    _check(operation, kind, TARGETS, size, _FEWEST_PAIRS)
+    require_known(operation, "kind", kind, TARGETS)
+    if size < _FEWEST_PAIRS:
+        raise InputError(operation, "size", str(size), f"at least {_FEWEST_PAIRS}")
     if not 1 <= fewest <= most:
         got = f"{fewest} to {most}"
         raise InputError(operation, "length", got, "1 or more, the shorter first")
@@ -291,11 +295,3 @@ def planted_pairs(
 
 def _texts(side: str, rows: list[Int64[np.ndarray, " words"]]) -> tuple[str, ...]:
     return tuple(" ".join(f"{side}{symbol}" for symbol in row.tolist()) for row in rows)
-
-
-def _check(operation: str, kind: str, kinds: Iterable[str], size: int, smallest: int) -> None:
-    if kind not in kinds:
-        expected, do = f"one of {', '.join(kinds)}", did_you_mean(kind, kinds)
-        raise InputError(operation, "kind", repr(kind), expected, do)
-    if size < smallest:
-        raise InputError(operation, "size", str(size), f"at least {smallest}")

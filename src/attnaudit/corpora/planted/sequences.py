@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int64
 
-from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.errors import InputError, require_known
 from attnaudit.core.random import below, stream_keys
 
 Symbols = Int64[np.ndarray, "rows length"]
@@ -44,9 +44,7 @@ class Sequences:
 
     def __post_init__(self) -> None:
         operation, length, symbols = "make sequences", self.length, self.symbols
-        if self.kind not in SYMBOLS:
-            expected, do = f"one of {', '.join(SYMBOLS)}", did_you_mean(self.kind, SYMBOLS)
-            raise InputError(operation, "kind", repr(self.kind), expected, do)
+        require_known(operation, "kind", self.kind, SYMBOLS)
         for expected, is_wrong in {
             "1 or more of both": min(length, symbols) < 1,
             "as many symbols as positions": self.kind == "permutations" and symbols != length,

@@ -8,12 +8,13 @@ from typing import Literal
 
 import numpy as np
 
-from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.errors import InputError, require_known
 from attnaudit.core.numbers import count
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import Corpus, Split, fingerprint
 from attnaudit.trace import Trace
 
+_OPERATION = "take weights from a trace"
 Removed = Literal["rationale"] | tuple[str, ...]
 
 
@@ -27,9 +28,20 @@ def without_words(corpus: Corpus, removed: Removed) -> Corpus:
     """
     splits, notes = {}, []
     for name, split in corpus.splits.items():
-        kept = [[not marked for marked in row] for row in marks(split, removed, name)]
-        rows = np.flatnonzero([any(words) for words in kept])
-        splits[name] = _compressed(split.take(rows), [kept[row] for row in rows])
+        every = [[not marked for marked in row] for row in marks(split, removed, name)]
+        rows = np.flatnonzero([any(keep) for keep in every])
+        kept, part = [every[row] for row in rows], split.take(rows)
+        tokens, rationale = (
+            column and [list(compress(row, keep)) for row, keep in zip(column, kept, strict=True)]
+            for column in (part.tokens, part.rationale)
+        )
+        sentences = part.sentences and [
+            [int(words.sum()) for words in np.split(keep, np.cumsum(lengths)[:-1]) if words.any()]
+            for lengths, keep in zip(part.sentences, map(np.array, kept), strict=True)
+        ]
+        splits[name] = replace(
+            part, tokens=tokens or [], rationale=rationale, sentences=sentences, raw=None
+        )
         if excluded := len(split) - len(rows):
             told = f"{count(excluded, 'row')} of {name} excluded"
             notes.append(f"{told}: all their words are removed")
@@ -37,18 +49,6 @@ def without_words(corpus: Corpus, removed: Removed) -> Corpus:
     notes = (*corpus.notes, *notes, f"removed from every text: {words}")
     whole = fingerprint(corpus.class_names, corpus.min_df, splits)
     return replace(corpus, splits=splits, fingerprint=whole, notes=notes)
-
-
-def _compressed(split: Split, kept: list[list[bool]]) -> Split:
-    def column(rows: list | None) -> list | None:
-        return rows and [list(compress(row, keep)) for row, keep in zip(rows, kept, strict=True)]
-
-    sentences = split.sentences and [
-        [int(part.sum()) for part in np.split(keep, np.cumsum(lengths)[:-1]) if part.any()]
-        for lengths, keep in zip(split.sentences, map(np.array, kept), strict=True)
-    ]
-    tokens, rationale = column(split.tokens) or [], column(split.rationale)
-    return replace(split, tokens=tokens, rationale=rationale, sentences=sentences, raw=None)
 
 
 def marks(split: Split, chosen: Removed, name: str = "the split") -> list[list[bool]]:
@@ -87,45 +87,30 @@ def taught_by(corpus: Corpus, trace: Trace, column: str, origin: str) -> Corpus:
         for name in trace.table.columns
         if name in ("alpha", "gradient", "loo", "rationale") or name.startswith("importance_")
     ]
-    if column not in known:
-        do = did_you_mean(column, known)
-        raise _wrong(origin, f"no column {column!r}", f"one of {', '.join(known)}", do)
-    splits, notes, again = {}, list(corpus.notes), "collect the trace from this corpus, all of it"
+    require_known(_OPERATION, f"{origin}: column", column, known)
+    texts, every = (trace.table[name].to_list() for name in ("tokens", column))
     of = trace.table["split"].to_list() if trace.has("split") else [""] * len(trace)
-    keys = zip(of, trace.instance.tolist(), strict=True)
-    place = {key: row for row, key in enumerate(keys)}
+    place = {key: row for row, key in enumerate(zip(of, trace.instance.tolist(), strict=True))}
     if len(place) < len(trace):
         got, do = "several rows of one instance", "choose a layer and a head"
-        raise _wrong(origin, got, "one attention a text", do)
+        raise InputError(_OPERATION, origin, got, "one attention a text", do)
+    splits, notes = {}, list(corpus.notes)
     for name, split in corpus.splits.items():
         rows = [place.get((name, instance), -1) for instance in split.instance.tolist()]
-        if missing := rows.count(-1):
-            more = f" and {missing - 1} more" if missing > 1 else ""
-            got = f"no instance {split.instance[rows.index(-1)]} of {name}{more}"
-            raise _wrong(origin, got, "a row for every row of the corpus", again)
-        found = trace.take(np.array(rows))
-        for row, tokens in enumerate(split.tokens):
-            if found.tokens(row) != tokens:
-                got = f"instance {found.instance[row]} of {name} has other tokens"
-                raise _wrong(origin, got, "a trace of the same corpus", again)
-        weights = found.table[column].to_list()
-        if None in weights:
-            got = f"instance {found.instance[weights.index(None)]} of {name} has none"
-            where, do = f"column {column} of {origin}", "choose another column"
-            raise _wrong(where, got, "known for every row", do)
-        size = Ragged.from_rows(weights, np.float64)
-        size = size.with_values(np.abs(size.values))
-        total = size.sum()
-        even = total == 0
-        values = np.where(size.spread(even), 1.0, size.values)
-        values /= size.spread(np.where(even, size.lengths, total))
-        attention = size.with_values(values.astype(np.float32))
-        splits[name] = replace(split, attention=attention, prediction=found.prediction)
+        for row, instance, tokens in zip(rows, split.instance, split.tokens, strict=True):
+            if row < 0 or texts[row] != tokens or every[row] is None:
+                got = "other tokens" if row >= 0 and texts[row] != tokens else f"no {column}"
+                where, do = f"{origin}: instance {instance} of {name}", "collect all of this corpus"
+                raise InputError(_OPERATION, where, got, "the corpus's text and its weights", do)
+        weights = Ragged.from_rows([every[row] for row in rows], np.float64)
+        weights = weights.with_values(np.abs(weights.values))
+        even = weights.sum() == 0
+        values = np.where(weights.spread(even), 1.0, weights.values)
+        values /= weights.spread(np.where(even, weights.lengths, weights.sum()))
+        attention = weights.with_values(values.astype(np.float32))
+        prediction = trace.prediction[rows]
+        splits[name] = replace(split, attention=attention, prediction=prediction)
         if even.any():
             told = f"{count(int(even.sum()), 'row')} of {name} without any weight by {column}"
             notes.append(f"{told}: uniform weights there")
     return replace(corpus, splits=splits, notes=tuple(notes))
-
-
-def _wrong(where: str, got: str, expected: str, do: str) -> InputError:
-    return InputError("take weights from a trace", where, got, expected, do)

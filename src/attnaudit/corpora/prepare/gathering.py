@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
-from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int, Int64
 
-from attnaudit.core.numbers import count
 from attnaudit.core.printable import printable
 from attnaudit.core.progress import Progress, silent
 from attnaudit.corpora.corpus import SPLITS, RawText, SkippedRow, Split, keyed
@@ -46,7 +44,6 @@ class Example:
     question: list[str] | None = None
     rationale: list[bool] | None = None
     answers: tuple[str, ...] | None = None
-    sentences: list[int] | None = None
     raw: RawText | None = None
 
     @property
@@ -65,7 +62,10 @@ class Gathered:
     left_out: Counter[str] = field(default_factory=Counter)
     skipped: list[SkippedRow] = field(default_factory=list)
     rows: int = 0
-    note: str = ""
+
+
+class Excluded(Exception):
+    """A row that the corpus by its own definition does not use; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -78,13 +78,13 @@ class Gathering:
         max_tokens: Words of a text that are kept.
         bounds: Lengths of texts that are kept.
         classes: Allowed labels; None for any.
+        unknown: Reason for which rows with other labels are excluded; without one they are bad.
         answers: Pattern of the words of a text that may be its answer.
         has_question: Every row has a question.
         progress: Called with the number of rows now and then.
-        lines: Every line is a sentence.
-        encoding: Encoding of a user's own file; None for others.
+        own: A user may name the encoding of the file.
         raw: Keep the texts as they are in the file, too.
-        labels: Every row has a label, or some have, or none is read.
+        label_needed: Every row has a label.
     """
 
     tokenise: Callable[[str], list[str]]
@@ -92,23 +92,25 @@ class Gathering:
     max_tokens: int | None = None
     bounds: Bounds = field(default_factory=Bounds)
     classes: tuple[str, ...] | None = None
+    unknown: str = ""
     answers: str = ""
     has_question: bool = False
     progress: Progress = silent
-    lines: bool = False
-    encoding: str | None = None
+    own: bool = False
     raw: bool = False
-    labels: Literal["all", "some", "none"] = "all"
+    label_needed: bool = True
 
     def example(self, row: Row) -> Example:
-        """Make an example of a row. Raises BadCell."""
+        """Make an example of a row. Raises BadCell, or Excluded."""
+        if row.left_out:
+            raise Excluded(row.left_out)
         if row.problem:
             raise BadCell(row.problem)
-        encoding = self.encoding or "utf-8"
-        text, question, answers = usable_text(row.text, encoding=encoding), None, None
-        label = row.label if self.labels != "none" else ""
-        label = usable_label(label, encoding, self.labels == "all")
+        text, question, answers = usable_text(row.text), None, None
+        label = usable_label(row.label, self.label_needed)
         if self.classes is not None and label not in self.classes:
+            if self.unknown:
+                raise Excluded(self.unknown)
             raise BadCell(f"label '{label}' where {first_names(self.classes)} was expected")
         marks = spans = None
         if row.rationale is None:
@@ -118,37 +120,39 @@ class Gathering:
             tokens, marks = marked_words(text, spans, self.tokenise)
             marks = marks[: self.max_tokens]
         if self.has_question:
-            question = self.tokenise(usable_text(row.question, "question", encoding))
+            question = self.tokenise(usable_text(row.question, "question"))
         if (not tokens and self.bounds.more_than == 0) or question == []:
             raise BadCell("a text or a question without a word")
         if self.answers:
             answers = tuple(dict.fromkeys(re.findall(self.answers, text)))
             if label not in answers:
                 raise BadCell(f"a passage without its answer entity ({label[:40]})")
-        sentences = self._sentences(text, tokens) if self.lines else None
         asked = row.question if isinstance(row.question, str) else None
         raw = RawText(text, asked, None if spans is None else tuple(spans)) if self.raw else None
         cut = tokens[: self.max_tokens]
-        return Example(row.row, cut, len(tokens), label, question, marks, answers, sentences, raw)
-
-    def _sentences(self, text: str, tokens: list[str]) -> list[int]:
-        """Count the words of each line. Raises BadCell if a line or span cuts a word in two."""
-        lines = [self.tokenise(line) for line in text.splitlines()]
-        if list(chain.from_iterable(lines)) != tokens:
-            raise BadCell("lines or a rationale that cut a word in two")
-        most = len(tokens) if self.max_tokens is None else self.max_tokens
-        ends = np.minimum(np.cumsum([0, *map(len, lines)]), most)
-        return [length for length in np.diff(ends).tolist() if length]
+        return Example(row.row, cut, len(tokens), label, question, marks, answers, raw)
 
 
 def gather(source: SplitSource, split: str, how: Gathering) -> Gathered:
     """Read one file to its end. Raises InputError for it, and for a bad row unless skipped."""
-    out, bounds = Gathered(source.path, note=source.note), how.bounds
-    found = list(usable_examples(source, split, how, out))
+    out, bounds, examples = Gathered(source.path), how.bounds, []
+    for out.rows, row in enumerate(source.rows(), start=1):
+        if out.rows % _PROGRESS_EVERY == 0:
+            how.progress(f"read {split}", out.rows, 0)
+        try:
+            examples.append(how.example(row))
+        except Excluded as reason:
+            out.left_out[str(reason)] += 1
+        except BadCell as error:
+            if not how.skip_bad:
+                raise _bad_row(row.where(source.path), str(error), how) from error
+            file, reason = printable(row.file or str(source.path)), printable(str(error))
+            out.skipped.append(SkippedRow(file, row.row, reason))
+    how.progress(f"read {split}", out.rows, 0)
     below = np.inf if bounds.less_than is None else bounds.less_than
     if bounds.below_longest:
-        below = min(below, max((example.length for example in found), default=0))
-    for example in found:
+        below = min(below, max((example.length for example in examples), default=0))
+    for example in examples:
         if example.length <= bounds.more_than:
             out.left_out[f"at most {bounds.more_than} words"] += 1
         elif example.length >= below:
@@ -156,57 +160,18 @@ def gather(source: SplitSource, split: str, how: Gathering) -> Gathered:
         else:
             out.examples.append(example)
     if not out.examples:
-        raise no_rows(out)
+        got = f"no usable row among {out.rows}" if out.rows else "no row"
+        raise bad_file(out.path, got, "at least one row")
     return out
 
 
-def no_rows(out: Gathered) -> Exception:
-    """Make the error for a file without an example."""
-    got = f"no usable row among {out.rows}" if out.rows else "no row"
-    return bad_file(out.path, got, "at least one row")
-
-
-def usable_examples(
-    source: SplitSource, split: str, how: Gathering, out: Gathered
-) -> Iterator[Example]:
-    """Read the examples of one file in order; ``out`` counts what is not used.
-
-    Raises:
-        InputError: For the file, and for a bad row unless bad rows are skipped.
-    """
-    for out.rows, row in enumerate(source.rows(), start=1):
-        if row.left_out:
-            out.left_out[row.left_out] += 1
-        else:
-            try:
-                yield how.example(row)
-            except BadCell as error:
-                if not how.skip_bad:
-                    raise _bad_row(out, row, how, str(error)) from error
-                where = printable(row.within(out.path))
-                out.skipped.append(SkippedRow(where, row.row, printable(str(error))))
-        if out.rows % _PROGRESS_EVERY == 0:
-            how.progress(f"read {split}", out.rows, 0)
-    how.progress(f"read {split}", out.rows, 0)
-
-
-def _bad_row(out: Gathered, row: Row, how: Gathering, got: str) -> Exception:
+def _bad_row(where: str, got: str, how: Gathering) -> Exception:
     do = "correct the row, or skip such rows: --set corpus.on_bad_row=skip"
-    if how.encoding and "(byte" in got:  # or every row with an accent would be skipped
+    if how.own and "(byte" in got:  # or every row with an accent would be skipped
         do = "name the encoding in which it was saved, such as --set corpus.encoding=cp1252"
-    parts = {"a text": True, "a question": how.has_question, "a label": how.labels == "all"}
+    parts = {"a text": True, "a question": how.has_question, "a label": how.label_needed}
     expected = " and ".join(part for part, is_needed in parts.items() if is_needed)
-    return bad_file(row.where(out.path), got, expected, do)
-
-
-def examples_of(source: SplitSource, rows: Collection[int], how: Gathering) -> Iterator[Example]:
-    """Read the examples of these usable rows of a file, and no row after the last of them."""
-    last = max(rows, default=-1)
-    for row in source.rows():
-        if row.row in rows:
-            yield how.example(row)
-        if row.row >= last:
-            return
+    return bad_file(where, got, expected, do)
 
 
 def as_split(examples: Sequence[Example], classes: Sequence[str]) -> Split:
@@ -230,7 +195,6 @@ def as_split(examples: Sequence[Example], classes: Sequence[str]) -> Split:
         column("rationale"),
         column("question"),
         candidates,
-        column("sentences"),
         raw=column("raw"),
     )
 
@@ -270,67 +234,56 @@ def divided(
 ) -> tuple[Examples, list[str]]:
     """Divide examples into train, dev and test.
 
-    Labels that train lacks cannot be learned: their rows are excluded from a registered corpus, and
-    are bad rows of a user's own.
-
     Returns:
         The examples of each split, and remarks.
 
     Raises:
         InputError: If a split would be empty, or train lacks classes.
     """
-    called, found = "one file", dict(gathered)
-    if "all" not in found and (parting.pooled or "train" not in found):
-        called = f"{' and '.join(found)} taken together"
-        found = {"all": _pooled([*found.values()])}
-    train = found.get("all") or found["train"]
-    labels = [example.label for example in train.examples]
-    known = how.classes or learnt_classes(train.examples)
-    _check_classes(train.path, labels, how.classes, registered)
-    for split in SPLITS[1:]:
-        if split in found:
-            _drop_unknown(found[split], known, registered, how.skip_bad)
+    origin, files = "one file", dict(gathered)
+    if "all" not in files and (parting.pooled or "train" not in files):
+        origin, files = f"{' and '.join(files)} taken together", {"all": _pooled([*files.values()])}
+    train = files.get("all") or files["train"]
+    require_classes(train, how.classes, registered)
+    labels = ordered_classes(example.label for example in train.examples)
     # Answers that are no label come after the labels, whose draws do not depend on them.
-    names = dict.fromkeys([*(how.classes or ordered_classes(labels)), *known])
-    number = {name: index for index, name in enumerate(names)}
-    drawn = {split: rows.examples for split, rows in found.items()}
-    remarks = [rows.note for rows in found.values() if rows.note]
-    got = f"{len(labels)} rows, too few of each class"
+    known = dict.fromkeys([*(how.classes or labels), *learnt_classes(train.examples)])
 
-    def draw(split: str, shares: Mapping[str, float], rest: str, told: str) -> Examples:
-        examples = drawn.pop(split)
-        classes = np.array([number[example.label] for example in examples])
-        rows = stratified_split(classes, shares, seed, rest)
-        made = {name: [examples[row] for row in rows[name]] for name in SPLITS if name in rows}
-        sizes = ", ".join(f"{name} {len(part)}" for name, part in made.items())
-        remarks.append(f"{told} by class with seed {seed}: {sizes} of {len(examples)}")
-        return made
-
-    if "all" in found:
+    # Each draw is from a split: the shares of others, the split of the rest, and a remark.
+    draws: list[tuple[str, dict[str, float], str, str]] = []
+    if "all" in files:
         dev, test = parting.pool_shares
         shares = "/".join(f"{100 * share:.0f}" for share in (1 - dev - test, dev, test))
-        told = f"{called}, split {shares}"
-        drawn = draw("all", {"dev": dev, "test": test}, "train", told)
-    elif "dev" not in found:
+        draws.append(("all", {"dev": dev, "test": test}, "train", f"{origin}, split {shares}"))
+    elif "dev" not in files:
         told = f"no dev file: {100 * parting.dev_share:.0f} % of train, drawn"
-        drawn |= draw("train", {"dev": parting.dev_share}, "train", told)
-        got = f"no dev file, and {got}"
+        draws.append(("train", {"dev": parting.dev_share}, "train", told))
     for split, share in (("train", parting.train_kept), ("test", parting.test_kept)):
         if share < 1:
-            got = f"{split}_kept={share} of {count(len(drawn[split]), 'row')}, too few of a class"
-            drawn |= draw(split, {split: share}, "", f"{100 * share:.3g} % of {split}, drawn")
-    if empty := [split for split in SPLITS if not drawn[split]]:
-        raise bad_file(train.path, got, f"more rows, for {empty[0]} too")
-    return {split: drawn[split] for split in SPLITS}, remarks
+            draws.append((split, {split: share}, "", f"{100 * share:.3g} % of {split}, drawn"))
+    number = {name: index for index, name in enumerate(known)}
+    parts = {split: file.examples for split, file in files.items()}
+    remarks: list[str] = []
+    for split, shares, rest, told in draws:
+        examples = parts.pop(split)
+        classes = np.array([number[example.label] for example in examples])
+        drawn = stratified_split(classes, shares, seed, rest)
+        made = {name: [examples[row] for row in drawn[name]] for name in SPLITS if name in drawn}
+        sizes = ", ".join(f"{name} {len(part)}" for name, part in made.items())
+        remarks.append(f"{told} by class with seed {seed}: {sizes} of {len(examples)}")
+        if empty := [name for name, part in made.items() if not part]:
+            raise bad_file(train.path, remarks[-1], f"more rows of a class, for {empty[0]} too")
+        parts |= made
+    return {split: parts[split] for split in SPLITS}, remarks
 
 
-def _pooled(parts: Sequence[Gathered]) -> Gathered:
-    """Join parts; the instances of later ones follow the rows of those before."""
-    whole = Gathered(parts[0].path.parent, note=parts[0].note)
-    for part in parts:
-        for example in part.examples:
+def _pooled(files: Sequence[Gathered]) -> Gathered:
+    """Join files; the instances of later ones follow the rows of those before."""
+    whole = Gathered(files[0].path.parent)
+    for file in files:
+        for example in file.examples:
             whole.examples.append(replace(example, instance=example.instance + whole.rows))
-        whole.rows += part.rows
+        whole.rows += file.rows
     return whole
 
 
@@ -339,31 +292,13 @@ def learnt_classes(train: Sequence[Example]) -> tuple[str, ...]:
     return ordered_classes(name for one in train for name in (one.label, *(one.answers or ())))
 
 
-def _check_classes(
-    path: Path, labels: list[str], classes: tuple[str, ...] | None, registered: bool
-) -> None:
+def require_classes(train: Gathered, classes: Sequence[str] | None, registered: bool) -> None:
     """Raise InputError if train lacks classes, or nearly every row has a label of its own."""
-    present = set(labels)
-    if not registered and len(present) > max(20, len(labels) // 2):
-        got = f"{len(present)} different labels in {len(labels)} rows"
+    present, rows = {example.label for example in train.examples}, len(train.examples)
+    if not registered and len(present) > max(20, rows // 2):
+        got = f"{len(present)} different labels in {rows} rows"
         do = f"name the right column with {column_option('label')}"
-        raise bad_file(path, got, "classes that many rows share", do)
+        raise bad_file(train.path, got, "classes that many rows share", do)
     if len(present) == 1 or present < set(classes or ()):
         got, number = f"only rows of class {', '.join(sorted(present))}", len(classes or ())
-        raise bad_file(path, got, f"{number or 'at least two'} classes to train on")
-
-
-def _drop_unknown(rows: Gathered, known: Sequence[str], registered: bool, skip_bad: bool) -> None:
-    classes = set(known)
-    for one in rows.examples:
-        got, where = f"label '{one.label}' is not in train", f"{rows.path}: row {one.instance}"
-        if one.label in classes:
-            continue
-        if registered:
-            rows.left_out["with an answer that train does not have"] += 1
-        elif skip_bad:
-            rows.skipped.append(SkippedRow(str(rows.path), one.instance, got))
-        else:
-            do = "add rows of that class to train, or skip such rows: --set corpus.on_bad_row=skip"
-            raise bad_file(where, got, f"one of {first_names(known)}", do)
-    rows.examples = [example for example in rows.examples if example.label in classes]
+        raise bad_file(train.path, got, f"{number or 'at least two'} classes to train on")

@@ -12,7 +12,7 @@ from typing import get_args
 
 import numpy as np
 
-from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.errors import InputError
 from attnaudit.corpora.corpus import Corpus, Split, fingerprint, keyed
 from attnaudit.corpora.planted import BAD, COLD_FIRST, GOOD, WARM_FIRST
 from attnaudit.corpora.spec import PlantedRule
@@ -31,7 +31,7 @@ _LEAST = 4  # words of a text before planting
 _MIN_DF = 5
 
 
-def with_planted(corpus: Corpus, rule: str, seed: int) -> Corpus:
+def with_planted(corpus: Corpus, rule: PlantedRule, seed: int) -> Corpus:
     """Plant words into texts, relabelled at random; the deciding words are the rationale.
 
     What is planted follows from the seed, the split and the row only, and words and positions are
@@ -47,11 +47,8 @@ def with_planted(corpus: Corpus, rule: str, seed: int) -> Corpus:
         seed: Seed of labels and words.
 
     Raises:
-        InputError: For an unknown rule, or texts with questions.
+        InputError: For texts with questions.
     """
-    if rule not in RULES:
-        expected, do = f"one of {', '.join(RULES)}", did_you_mean(rule, RULES)
-        raise InputError("plant words", "setting corpus.planted", repr(rule), expected, do)
     if corpus.task != "classification":
         got = f"a corpus of the task {corpus.task}"
         raise InputError("plant words", corpus.name, got, "texts without a question")
@@ -100,9 +97,7 @@ def masked(split: Split) -> list[list[str]]:
 
 
 def _marked(split: Split, row: int) -> list[tuple[str, bool]]:
-    if split.rationale is None:
-        got, expected = "no deciding words are marked", "a planted corpus"
-        raise InputError("plant words", "rationale", got, expected)
+    assert split.rationale is not None
     return list(zip(split.tokens[row], split.rationale[row], strict=True))
 
 

@@ -21,13 +21,6 @@ MARK = "▁"  # begins a piece after white space
 _ENDLESS = re.compile(r"\S{200}")
 
 
-def normalise(word: str, mask_digits: bool, lowercase: bool = True) -> str:
-    """Lower the case of a word; one with a digit is ``qqq`` if digits are masked."""
-    if mask_digits and any(map(str.isdigit, word)):
-        return DIGITS
-    return word.lower() if lowercase else word
-
-
 class Tokeniser:
     """Function from a text to its normalised words.
 
@@ -52,28 +45,27 @@ class Tokeniser:
         lowercase: bool = True,
     ) -> None:
         require("train", "read corpus")
-        from spacy.attrs import ORTH  # takes two seconds
-
-        self._tokenizer, self._orth = _rules(language), ORTH
+        self._tokenizer = _rules(language)  # importing spaCy takes two seconds
         self._mask_digits, self._lowercase = mask_digits, lowercase
         self._whole = re.compile(whole) if whole else None
-        self._word_of: dict[int, str] = {}
+        self._word_of: dict[str, str] = {}
 
     def __call__(self, text: str) -> list[str]:
         """Cut a text into words."""
         text = _ENDLESS.sub(r"\g<0> ", text)
         if self._whole:
             text = self._whole.sub(r" \g<0> ", text)
-        words = map(self._word, self._tokenizer(text).to_array(self._orth).tolist())
+        words = (self._word(token.text) for token in self._tokenizer(text))
         return [word for word in words if word]
 
-    def _word(self, orth: int) -> str:
-        if orth not in self._word_of:
-            form = self._tokenizer.vocab.strings[orth]
+    def _word(self, form: str) -> str:
+        if form not in self._word_of:
+            word = form
             if not (self._whole and self._whole.fullmatch(form)):
-                form = normalise(form, self._mask_digits, self._lowercase)
-            self._word_of[orth] = "" if form.isspace() else sys.intern(form)
-        return self._word_of[orth]
+                word = form.lower() if self._lowercase else form
+                word = DIGITS if self._mask_digits and any(map(str.isdigit, form)) else word
+            self._word_of[form] = "" if form.isspace() else sys.intern(word)
+        return self._word_of[form]
 
 
 @lru_cache(1)  # making it takes as long as a thousand texts

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -16,7 +17,6 @@ from jaxtyping import Float32
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import content_key
-from attnaudit.core.numbers import count
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import key_number, keyed
 from attnaudit.corpora.formats.lines import numbered_lines
@@ -109,7 +109,7 @@ def word_vectors(
     *,
     dimension: int = 300,
     seed: int = 0,
-    missing: Missing | str = "zero",
+    missing: Missing = "zero",
 ) -> WordVectors:
     """Find a vector for every word of a vocabulary; the same arguments give the same bits.
 
@@ -127,39 +127,25 @@ def word_vectors(
     Raises:
         InputError: For a file that cannot be used, with the line.
     """
-    if missing not in ("normal", "zero"):
-        raise InputError("read vectors", "missing", f"'{missing}'", "normal or zero")
-    words, found, name = len(vocabulary) - 1, {}, str(source)
+    name = str(source)
     if name == "corpus":
         found = _trained(vocabulary, train_tokens, dimension, seed)
-    elif name != "random":
-        found = _from_file(Path(source).expanduser(), vocabulary)
-        dimension = len(next(iter(found.values())))
+    else:
+        found = {} if name == "random" else _from_file(Path(source).expanduser(), vocabulary)
+    dimension = len(next(iter(found.values()))) if found else dimension
     matrix = np.zeros((len(vocabulary), dimension), dtype=np.float32)
     if name == "random" or missing == "normal":
         matrix = keyed(seed, "vectors").standard_normal(matrix.shape, dtype=np.float32)
         matrix[PAD] = 0
-    if name == "random":
-        return WordVectors(matrix, 0, name, f"random vectors of {dimension} numbers")
-    matrix[list(found)] = np.stack(list(found.values()))
-    origin = "word2vec trained on the train split" if name == "corpus" else Path(source).name
-    others = "zero" if missing == "zero" else "drawn from N(0, 1)"
-    note = f"{origin}, {dimension} numbers: {len(found)} of {words} words have a vector"
-    note += f", the others are {others}" if len(found) < words else ""
+    for number, vector in found.items():
+        matrix[number] = vector
+    words, note = len(vocabulary) - 1, f"random vectors of {dimension} numbers"
+    if found:
+        origin = "word2vec trained on the train split" if name == "corpus" else Path(source).name
+        note = f"{origin}, {dimension} numbers: {len(found)} of {words} words have a vector"
+        others = "zero" if missing == "zero" else "drawn from N(0, 1)"
+        note += f", the others are {others}" if len(found) < words else ""
     return WordVectors(matrix, len(found), name, note)
-
-
-class _Sentences:
-    """The train rows between BOS and EOS, rare words as ``<unk>``; word2vec reads them often."""
-
-    def __init__(self, vocabulary: Vocabulary, token_lists: Sequence[Sequence[str]]) -> None:
-        self.vocabulary, self.token_lists = vocabulary, token_lists
-
-    def __iter__(self) -> Iterator[list[str]]:
-        known = self.vocabulary
-        for tokens in self.token_lists:
-            inner = (word if word in known else UNKNOWN for word in tokens)
-            yield [SPECIAL[BOS], *inner, SPECIAL[EOS]]
 
 
 def _trained(
@@ -169,20 +155,27 @@ def _trained(
 
     Those trained last are kept: models that are compared are often trained with the same.
     """
-    sentences, digest = _Sentences(vocabulary, train_tokens), hashlib.sha256()
+    # The train rows between BOS and EOS, rare words as <unk>.
+    sentences = [
+        [SPECIAL[BOS], *(word if word in vocabulary else UNKNOWN for word in tokens), SPECIAL[EOS]]
+        for tokens in train_tokens
+    ]
+    digest = hashlib.sha256()
     for words in sentences:
         digest.update("\x1f".join([*words, ""]).encode())
     key = content_key(vocabulary.words, digest.hexdigest(), dimension, seed)
     if key not in _LAST_TRAINED:
         _LAST_TRAINED.clear()
-        _LAST_TRAINED[key] = _word2vec(sentences, dimension, seed)
+        _LAST_TRAINED[key] = _word2vec(sentences, vocabulary, dimension, seed)
     return _LAST_TRAINED[key]
 
 
-def _word2vec(sentences: _Sentences, dimension: int, seed: int) -> dict[int, np.ndarray]:
+def _word2vec(
+    sentences: list[list[str]], vocabulary: Vocabulary, dimension: int, seed: int
+) -> dict[int, np.ndarray]:
     from gensim.models import Word2Vec  # takes a second
 
-    total = sum(map(len, sentences.token_lists))
+    total = sum(map(len, sentences)) - 2 * len(sentences)  # words of the texts
     epochs = min(_MOST_EPOCHS, max(_FEWEST_EPOCHS, _WORDS_TO_SEE // max(total, 1)))
     vectors = Word2Vec(
         sentences,
@@ -193,7 +186,7 @@ def _word2vec(sentences: _Sentences, dimension: int, seed: int) -> dict[int, np.
         workers=1,
         seed=key_number(seed, "word2vec") % 2**32,
     ).wv
-    words = {word: number for number, word in enumerate(sentences.vocabulary.words)}
+    words = {word: number for number, word in enumerate(vocabulary.words)}
     found = {words[str(word)]: vectors.get_vector(str(word)) for word in vectors.index_to_key}
     if UNK not in found:
         # A word that train lacks is most like its rarest ones.
@@ -208,21 +201,21 @@ def _from_file(path: Path, vocabulary: Vocabulary) -> dict[int, np.ndarray]:
     found: dict[int, np.ndarray] = {}
     dimension = 0
     for line_number, line in numbered_lines(path):
-        line = line.rstrip()
-        if line_number == 1 and len(line.split()) == 2 and all(map(str.isdecimal, line.split())):
+        if line_number == 1 and re.fullmatch(r"\d+ \d+\s*", line):
             continue  # a header
-        dimension = dimension or line.count(" ")
-        word, *numbers = line.rsplit(" ", dimension)
-        where, expected = f"{path}: line {line_number}", f"a word and {dimension} finite numbers"
-        if len(numbers) != dimension or dimension < 2:
-            raise InputError(operation, where, count(len(numbers), "number"), expected, do)
-        if (number := words.get(word)) is not None and number not in found:
-            try:
-                found[number] = np.array(list(map(float, numbers)), dtype=np.float32)
-            except ValueError as error:
-                raise InputError(operation, where, ascii(str(error)), expected, do) from error
-            if not np.isfinite(found[number]).all():
-                raise InputError(operation, where, "a number that is not finite", expected, do)
+        dimension = dimension or line.rstrip().count(" ")
+        word, *numbers = line.rstrip().rsplit(" ", dimension)
+        is_whole, number = len(numbers) == dimension >= 2, words.get(word, -1)
+        if is_whole and (number < 0 or number in found):
+            continue
+        try:
+            vector = np.array(numbers, dtype=np.float32)
+        except ValueError:
+            is_whole = False
+        if not is_whole or not np.isfinite(vector).all():
+            where, got = f"{path}: line {line_number}", ascii(line.strip()[:40])
+            raise InputError(operation, where, got, f"a word and {dimension} finite numbers", do)
+        found[number] = vector
     if not found:
         got, do = f"no vector for any of {len(words)} words", "choose vectors of the same language"
         raise InputError(operation, str(path), got, "vectors for words of the corpus", do)
