@@ -10,23 +10,24 @@ from __future__ import annotations
 
 import argparse
 import time
+from dataclasses import replace
 from typing import get_args
 
 import torch
 
-from attnaudit.copying.model import Copier, Sizes, descend
-from attnaudit.copying.training import CopyingConfig, Stage, train
-from attnaudit.corpora.planted.sequences import Sequences
+from attnaudit.copying.model import Copier, descend
+from attnaudit.copying.study import Copying
+from attnaudit.copying.training import train
 from attnaudit.models.product import Precision, products_of
 from benchmarks.output import print_header, print_row
 
-SEQUENCES, BATCH = Sequences("permutations"), 128
-SIZES = Sizes(SEQUENCES.vocabulary)
+STUDY = Copying("permutations", "tied")
+SEQUENCES, BATCH = STUDY.sequences, STUDY.batch
 
 
 def train_in_turn(steps: int) -> float:
     """Return the CPU seconds of a step with all threads in each operation."""
-    model = Copier.fresh(SIZES, 0)
+    model = Copier.fresh(STUDY, 0)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
     rows = (SEQUENCES.draw(0, "stage 0", step * BATCH, BATCH) for step in range(steps))
     begun = time.process_time()
@@ -36,11 +37,11 @@ def train_in_turn(steps: int) -> float:
 
 def train_side_by_side(threads: int, steps: int, precision: Precision) -> float:
     """Return the CPU seconds of a step of one seed; measurements cancel between two trainings."""
-    seeds, seconds = tuple(range(threads)), []
+    seconds = []
     with products_of(precision):
         for length in (1, steps + 1):
             begun = time.process_time()
-            train(CopyingConfig((Stage(SEQUENCES, length),), SIZES, seeds, every=length), threads)
+            train(replace(STUDY, steps=length, seeds=threads, every=length), threads)
             seconds.append(time.process_time() - begun)
     return (seconds[1] - seconds[0]) / (steps * threads)
 

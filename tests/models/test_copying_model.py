@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Literal, get_args
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from attnaudit.copying.evaluation import evaluate
-from attnaudit.copying.model import Copier, Sizes, as_symbols, descend
-from attnaudit.copying.training import CopyingConfig, Stage, Training, train
-from attnaudit.corpora.planted.sequences import Sequences
+from attnaudit.copying.model import Copier, as_symbols
+from attnaudit.copying.study import Copying
+from attnaudit.copying.training import Training, train
 from attnaudit.training.loop import torch_threads
 from tests.oracles.agreement import naive_agreement
 from tests.oracles.seq2seq import plain_forward, plain_loss, plain_relevance
 
-SEQUENCES = Sequences("iid", 7, 5)
-Encoder = Literal["lstm", "bilstm"]
-ENCODERS = get_args(Encoder)
-SIZES = {
-    encoder: Sizes(SEQUENCES.vocabulary, hidden=16, embedding=12, encoder=encoder)
-    for encoder in ENCODERS
-}
+STUDY = Copying(
+    "iid", "tied", 7, 5, hidden=16, embedding=12, batch=6, steps=10, learning_rate=0.01, probe=2, test=2
+)  # fmt: skip
+SEQUENCES = STUDY.sequences
+ENCODERS = ("lstm", "bilstm")
 BATCH = 6
 
 
@@ -39,9 +36,12 @@ def shifted(gold: torch.Tensor) -> torch.Tensor:
     return torch.cat([torch.full_like(gold[:1], SEQUENCES.begin), gold[:-1]])
 
 
-def random_model(sizes: Sizes, dtype: torch.dtype = torch.float64) -> Copier:
+def random_model(dtype: torch.dtype = torch.float64, **sizes: Any) -> Copier:
     """A model with weights that are larger than fresh ones."""
-    model, random = Copier.fresh(sizes, 0).double(), torch.Generator().manual_seed(3)
+    model, random = (
+        Copier.fresh(replace(STUDY, **sizes), 0).double(),
+        torch.Generator().manual_seed(3),
+    )
     with torch.no_grad():
         for weight in model.parameters():
             weight.normal_(0, 0.4, generator=random)
@@ -57,9 +57,9 @@ def copies(model: Copier) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("heads", [1, 4])
 @pytest.mark.parametrize(("dtype", "near"), [(torch.float64, 1e-10), (torch.float32, 2e-5)])
 def test_loss_and_gradient_are_those_of_the_equations(
-    dtype: torch.dtype, near: float, heads: int, uniform: bool, encoder: Encoder
+    dtype: torch.dtype, near: float, heads: int, uniform: bool, encoder: str
 ) -> None:
-    model = random_model(Sizes(SEQUENCES.vocabulary, 16, 12, heads, encoder=encoder), dtype)
+    model = random_model(dtype, heads=heads, encoder=encoder)
     source, gold = as_symbols(*batches(0, 0))
     expected = {name: part.requires_grad_() for name, part in copies(model).items()}
     plain = plain_loss(expected, source, gold, SEQUENCES.begin, heads, uniform)
@@ -75,40 +75,13 @@ def test_loss_and_gradient_are_those_of_the_equations(
         torch.testing.assert_close(ours, theirs, atol=near, rtol=0, msg=name)
 
 
-@pytest.mark.parametrize("encoder", ENCODERS)
-def test_a_training_is_that_of_a_plain_loop(encoder: Encoder) -> None:
-    """The equations, autograd and Adam, in double precision."""
-    for seed in (4, 9):
-        model = Copier.fresh(SIZES[encoder], seed).double()
-        weights = {name: part.requires_grad_() for name, part in copies(model).items()}
-        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-        losses = descend(model, optimizer, (batches(seed, step) for step in range(12)))
-        optimizer = torch.optim.Adam(weights.values(), lr=0.01)
-        for step in range(12):
-            source, gold = as_symbols(*batches(seed, step))
-            optimizer.zero_grad()
-            loss = plain_loss(weights, source, gold, SEQUENCES.begin)
-            loss.backward()
-            optimizer.step()
-            assert losses[step] == pytest.approx(loss.item(), abs=1e-9)
-        for name, part in copies(model).items():
-            torch.testing.assert_close(part, weights[name].detach(), atol=1e-8, rtol=0, msg=name)
-
-
-def trained(
-    encoder: Encoder, seeds: Sequence[int], threads: int, every: int = 10
-) -> dict[int, list[torch.Tensor]]:
+def trained(threads: int, **settings: Any) -> dict[int, list[torch.Tensor]]:
     """The weights of every seed after ten steps."""
-    config = CopyingConfig(
-        (Stage(SEQUENCES, 10),), SIZES[encoder], tuple(seeds), BATCH, 0.01, every, probe=2, test=2
-    )
     with torch_threads(1), ThreadPoolExecutor(threads) as pool:
-        training = Training(config, pool)
+        training = Training(replace(STUDY, **settings), pool)
         training.run()
-    return {
-        seed: list(copies(model).values())
-        for seed, model in zip(seeds, training.models, strict=True)
-    }
+    models = zip(training.seeds, training.models, strict=True)
+    return {seed: list(copies(model).values()) for seed, model in models}
 
 
 def equal(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
@@ -116,74 +89,45 @@ def equal(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
-def test_a_seed_does_not_know_of_the_others(encoder: Encoder) -> None:
+def test_a_seed_does_not_know_of_the_others(encoder: str) -> None:
     """To the bit: alone, in company, in another place, with other threads, in other portions."""
-    alone = trained(encoder, [2], 1)[2]
+    alone = trained(1, encoder=encoder, seed=2, seeds=1)[2]
     for others in (
-        trained(encoder, [2, 5, 7], 2),
-        trained(encoder, [7, 5, 3, 2], 3),
-        trained(encoder, [5, 2], 1, every=3),
+        trained(2, encoder=encoder, seed=2, seeds=3),
+        trained(3, encoder=encoder, seed=0, seeds=4),
+        trained(1, encoder=encoder, seed=1, seeds=2, every=3),
     ):
         assert equal(others[2], alone)
-    assert not equal(trained(encoder, [3], 1)[3], alone)
+    assert not equal(trained(1, encoder=encoder, seed=3, seeds=1)[3], alone)
 
 
 def test_its_seeds_and_threads_change_no_measured_number() -> None:
-    stages = (Stage(SEQUENCES, 4, uniform=True), Stage(SEQUENCES, 6))
-    config = CopyingConfig(stages, SIZES["lstm"], (5, 2, 9), BATCH, every=3, probe=3, test=3)
-    together, alone = train(config, 2), train(replace(config, seeds=(2,)), 1)
+    study = replace(STUDY, pretraining=4, steps=6, seed=1, seeds=3, every=3)
+    together, alone = train(study, 2), train(replace(study, seed=2, seeds=1), 1)
     assert [row for row in together.curves if row["seed"] == 2] == alone.curves
     assert together.final[1] == alone.final[0]
     assert (together.alpha[1] == alone.alpha[0]).all()
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
-def test_states_before_a_symbol_know_it_only_where_the_encoder_reads_from_both_ends(
-    encoder: Encoder,
-) -> None:
-    """One symbol of the source changed: which positions of the encoder tell?"""
-    model, (source, gold) = random_model(SIZES[encoder]), as_symbols(*batches(0, 0))
-    other = source.clone()
-    other[3] = (source[3] + 1) % SEQUENCES.symbols
-    with torch.no_grad():
-        states = [model(xs, gold).encoded for xs in (source, other)]
-    changed = (states[0] != states[1]).any(2).all(1).tolist()
-    assert changed == [encoder == "bilstm"] * 3 + [True] * 4
-
-
-@pytest.mark.parametrize("encoder", ENCODERS)
-def test_fresh_weights_are_those_of_torch(encoder: Encoder) -> None:
-    """Bounds and spread as torch's modules draw them; embeddings normal with a variance of one over their width."""
-    sizes, both = Sizes(200, 32, 50, embedding_scale=0.3, encoder=encoder), encoder == "bilstm"
-    weights = dict(Copier.fresh(sizes, 0).named_parameters())
-    modules = {
-        "encoder.": torch.nn.LSTM(50, 16 if both else 32, bidirectional=both), "decoder.": torch.nn.LSTM(50, 32),
-        "context.": torch.nn.Linear(32, 50, False), "state.": torch.nn.Linear(32, 50),
-        "attention.": torch.nn.Linear(32, 32, False), "output.": torch.nn.Linear(50, 200),
-    }  # fmt: skip
-    theirs = {
-        prefix + name: part
-        for prefix, module in modules.items()
-        for name, part in module.named_parameters()
-    }
-    assert set(weights) - {"embedding.weight"} == set(theirs) - {
-        "output.weight"
-    }  # which is tied to the embedding
+def test_fresh_weights_are_those_of_torch(encoder: str) -> None:
+    """Uniform in ±1/√n as torch's modules draw them; embeddings normal with the given standard deviation."""
+    sizes = {"symbols": 100, "hidden": 32, "embedding": 50, "embedding_scale": 0.3}
+    weights = dict(Copier.fresh(replace(STUDY, encoder=encoder, **sizes), 0).named_parameters())
+    assert weights.pop("embedding.weight").std().item() == pytest.approx(0.3, rel=0.05)
+    width = {"encoder": 16 if encoder == "bilstm" else 32}
     for name, part in weights.items():
-        if name in theirs and part.numel() > 1000:
-            assert part.shape == theirs[name].shape
-            assert part.abs().max().item() == pytest.approx(
-                theirs[name].abs().max().item(), rel=0.02
-            ), name
-    assert weights["embedding.weight"].std().item() == pytest.approx(0.3, rel=0.05)
+        bound = width.get(name.partition(".")[0], 32) ** -0.5
+        if part.numel() > 1000:
+            assert part.abs().max().item() == pytest.approx(bound, rel=0.02), name
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("heads", [1, 2])
 def test_output_relevance_is_the_log_probability_with_all_attention_on_one_position(
-    heads: int, encoder: Encoder
+    heads: int, encoder: str
 ) -> None:
-    model = random_model(Sizes(SEQUENCES.vocabulary, 16, 12, heads, encoder=encoder))
+    model = random_model(heads=heads, encoder=encoder)
     weights, (source, gold) = copies(model), as_symbols(*batches(1, 1))
     with torch.no_grad():
         result = model(source, gold)
@@ -199,7 +143,7 @@ def test_output_relevance_is_the_log_probability_with_all_attention_on_one_posit
 def test_measures_do_not_depend_on_how_many_are_measured_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    model = random_model(Sizes(SEQUENCES.vocabulary, 16, 12, 2))
+    model = random_model(heads=2)
     rows = SEQUENCES.draw(0, "test", 0, 10)
     found = []
     for together in (32, 4, 1):
@@ -213,7 +157,7 @@ def test_measures_do_not_depend_on_how_many_are_measured_together(
 
 def test_measures_of_attention_are_missing_while_it_is_uniform() -> None:
     rows = SEQUENCES.draw(0, "test", 0, 10)
-    model = random_model(Sizes(SEQUENCES.vocabulary, 16, 12, 2))
+    model = random_model(heads=2)
     measured = evaluate(model, rows, SEQUENCES.pair(rows)[1], np.arange(7), uniform=True)
     missing = {name for name, value in vars(measured).items() if value in (None, ())}
     of_attention = {"attention", "attention_symbol", "entropy", "agreement", "attended", "heads"}
@@ -222,7 +166,7 @@ def test_measures_of_attention_are_missing_while_it_is_uniform() -> None:
 
 def test_where_attention_looks_is_told_as_its_definitions_read() -> None:
     """Agreement by every way to break ties, the offset counted position by position, for what is written backwards."""
-    model, right = random_model(Sizes(SEQUENCES.vocabulary, 16, 12, 2)), np.arange(7)[::-1].copy()
+    model, right = random_model(heads=2), np.arange(7)[::-1].copy()
     weights, rows = copies(model), SEQUENCES.draw(0, "test", 0, 10)
     written = SEQUENCES.pair(rows, "reverse")[1]
     source, gold = as_symbols(rows, written)

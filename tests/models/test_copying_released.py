@@ -10,14 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from attnaudit.copying.model import Copier, Sizes, as_symbols, descend
-from attnaudit.copying.study import SUCCESS, Copying
-from attnaudit.corpora.planted.sequences import Sequences
-from attnaudit.recipes.copying import config_of
+from attnaudit.copying.model import Copier, as_symbols, descend
+from attnaudit.copying.study import PRESETS, SUCCESS, Copying
 from tests.oracles.snell2021 import Released, of_released
 
-SEQUENCES = Sequences("iid", 7, 5, shared=True)
-SIZES = Sizes(SEQUENCES.vocabulary, hidden=16, embedding=16, output="tanh")
+STUDY = Copying("iid", "snell2021", 7, 5, hidden=16, embedding=16)
+SEQUENCES = STUDY.sequences
 PAGE = Path(__file__).parents[2] / "docs" / "dynamics.md"
 
 
@@ -25,12 +23,8 @@ def batches(seed: int, step: int) -> tuple[np.ndarray, np.ndarray]:
     return SEQUENCES.pair(SEQUENCES.draw(seed, "train", 6 * step, 6))
 
 
-def fresh(seed: int, dtype: torch.dtype = torch.float64) -> Copier:
-    return Copier.fresh(SIZES, seed).to(dtype)
-
-
 def released(weights: Any) -> Released:
-    model = Released(SEQUENCES.symbols, SIZES.hidden).to(weights["embedding.weight"].dtype)
+    model = Released(SEQUENCES.symbols, STUDY.hidden).to(weights["embedding.weight"].dtype)
     model.load(weights)
     return model
 
@@ -40,7 +34,7 @@ def released(weights: Any) -> Released:
 def test_loss_and_gradient_are_those_of_the_released_model(
     dtype: torch.dtype, near: float, uniform: bool
 ) -> None:
-    ours = fresh(4, dtype)
+    ours = Copier.fresh(STUDY, 4).to(dtype)
     theirs, (source, gold) = released(ours.state_dict()), as_symbols(*batches(0, 0))
     losses = ours.loss(source, gold, uniform), theirs.loss(source, gold, uniform)
     for loss in losses:
@@ -60,7 +54,7 @@ def test_loss_and_gradient_are_those_of_the_released_model(
 def test_a_training_is_that_of_the_released_model() -> None:
     """Torch's Adam with its defaults, as the released loop has it, for some steps of two seeds."""
     for seed in (4, 9):
-        ours = fresh(seed)
+        ours = Copier.fresh(STUDY, seed).double()
         theirs = released(ours.state_dict())
         optimizers = [torch.optim.Adam(model.parameters()) for model in (ours, theirs)]
         losses = descend(ours, optimizers[0], (batches(seed, step) for step in range(12)))
@@ -76,7 +70,7 @@ def test_a_training_is_that_of_the_released_model() -> None:
 
 
 def test_attention_and_output_relevance_are_those_of_the_released_model() -> None:
-    ours, (source, gold) = fresh(2), as_symbols(*batches(1, 1))
+    ours, (source, gold) = Copier.fresh(STUDY, 2).double(), as_symbols(*batches(1, 1))
     theirs = released(ours.state_dict())
     with torch.no_grad():
         result = ours(source, gold)
@@ -93,8 +87,8 @@ def test_attention_and_output_relevance_are_those_of_the_released_model() -> Non
 
 def test_fresh_weights_are_drawn_as_the_released_ones() -> None:
     """Torch's defaults: the largest weight of every layer, the standard deviation of embeddings."""
-    sizes = Sizes(202, 64, 64, output="tanh")
-    ours = of_released(Copier.fresh(sizes, 0).state_dict())
+    study = Copying("iid", "snell2021", 7, 200, hidden=64, embedding=64)
+    ours = of_released(Copier.fresh(study, 0).state_dict())
     with torch.random.fork_rng():
         torch.manual_seed(0)
         theirs = dict(Released(200, 64).named_parameters())
@@ -125,16 +119,15 @@ def released_settings() -> dict[str, str]:
 def test_the_default_study_has_every_released_setting() -> None:
     """The table of the page states values with their source; the training that a study without settings asks for has them all."""
     study = Copying("permutations")
-    config = config_of(study)
     made = {
         **{name: str(getattr(study, name)) for name in ("length", "hidden", "embedding", "heads", "batch", "steps", "seeds", "every")},
         "encoder": study.encoder, "embedding_scale": f"{study.embedding_scale:g}", "learning_rate": f"{study.learning_rate:g}",
         "symbols": ", ".join(f"{Copying(kind).sequences.symbols} ({kind})" for kind in ("permutations", "distinct", "iid")),
         "symbols of both sides": "the same" if study.sequences.shared else "others",
         "end": f"after {study.length} symbols" if study.sequences.positions == 41 else "none",
-        "output": f"untied, after a {config.sizes.output}",
-        "bias of the queries": "no" if Copier(config.sizes).attention.bias is None else "yes",
+        "output": f"untied, after a {PRESETS[study.preset].output}",
+        "bias of the queries": "no" if Copier(study).attention.bias is None else "yes",
         "success": f"token accuracy > {SUCCESS}",
     }  # fmt: skip
     assert released_settings() == made
-    assert config.sizes.vocabulary == 42
+    assert study.sequences.vocabulary == 42

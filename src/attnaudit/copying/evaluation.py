@@ -17,7 +17,7 @@ from attnaudit.stats.agreement import agreement
 SEQUENCES_AT_ONCE = 32
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Evaluation:
     """Means over the written positions; measures of attention are None while it is uniform.
 
@@ -40,14 +40,14 @@ class Evaluation:
 
     loss: float
     token: float
-    attention: float | None
+    attention: float | None = None
     relevance: float
     relevance_least: float
-    attention_symbol: float | None
+    attention_symbol: float | None = None
     relevance_symbol: float
-    entropy: float | None
-    agreement: float | None
-    attended: float | None
+    entropy: float | None = None
+    agreement: float | None = None
+    attended: float | None = None
     heads: tuple[float, ...]
 
 
@@ -82,11 +82,10 @@ def evaluate(
     }
     offset = values.pop("offset", None)
     means = {name: float(value.mean()) for name, value in values.items()}
-    heads = tuple(means.pop(f"head {k}") for k in range(model.sizes.heads) if not uniform)
-    of_attention = dict.fromkeys(("attention", "attention_symbol", "entropy", "agreement"))
+    heads = tuple(means.pop(f"head {k}") for k in range(model.heads) if not uniform)
     # The median, because a few weights far from the source would dominate a mean.
     attended = None if offset is None else float(np.median(offset.numpy()))
-    return Evaluation(**{**of_attention, **means}, attended=attended, heads=heads)
+    return Evaluation(**means, attended=attended, heads=heads)
 
 
 def _evaluate_batch(
@@ -105,27 +104,17 @@ def _evaluate_batch(
     }
     if uniform:
         return values
-    alpha = result.alpha.mean(1)
+    alpha, heads = result.alpha.mean(1), enumerate(result.alpha.unbind(1))
     attended = alpha.argmax(2)
     # The same measure of agreement as for traces, which takes ragged rows.
     weights, scores = (
         Ragged.from_rows(list(each.flatten(0, 1).numpy())) for each in (alpha, relevance)
     )
-    heads = {
-        f"head {k}": head.argmax(2) == expected for k, head in enumerate(result.alpha.unbind(1))
+    return values | {
+        "attention": attended == expected,
+        "attention_symbol": symbols.gather(1, attended) == symbols[:, expected],
+        "entropy": torch.special.entr(result.alpha).sum(3),
+        "agreement": torch.from_numpy(agreement(weights, scores)),
+        "offset": attended - expected,
+        **{f"head {k}": of_head.argmax(2) == expected for k, of_head in heads},
     }
-    return (
-        values
-        | heads
-        | {
-            "attention": attended == expected,
-            "attention_symbol": symbols.gather(1, attended) == symbols[:, expected],
-            "entropy": torch.special.entr(result.alpha).sum(3),
-            "agreement": torch.from_numpy(agreement(weights, scores)),
-            "offset": attended - expected,
-            **{
-                f"head {k}": head.argmax(2) == expected
-                for k, head in enumerate(result.alpha.unbind(1))
-            },
-        }
-    )

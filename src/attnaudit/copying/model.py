@@ -7,8 +7,7 @@ Tensors are time-major, ``(T, B, …)``, which is the default of torch's LSTM.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -16,40 +15,20 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.nn import functional
 
-from attnaudit.copying.study import OutputLayer
+from attnaudit.copying.study import PRESETS, Copying
 from attnaudit.core.random import stream_keys
 
 Symbols = Int64[Tensor, "T B"]
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """Sizes of a copying model.
-
-    Attributes:
-        vocabulary: Number of symbols on both sides; the last one starts the output.
-        hidden: Width of the states of encoder and decoder.
-        embedding: Width of the symbols' vectors.
-        heads: Number of attention heads, each on its own part of the states.
-        embedding_scale: Initial standard deviation of the symbols' vectors; torch's default is 1.
-        encoder: ``lstm`` reads forwards only; ``bilstm`` has half the width per direction.
-        output: ``tanh`` as released with the paper, or ``tied`` to the embeddings.
-    """
-
-    vocabulary: int
-    hidden: int = 256
-    embedding: int = 256
-    heads: int = 1
-    embedding_scale: float = 1.0
-    encoder: Literal["lstm", "bilstm"] = "lstm"
-    output: OutputLayer = "tied"
+States = Float[Tensor, "T B m"]
 
 
 class CopierPass(NamedTuple):
     """Results of a forward pass: states, attention of each head, and logits."""
 
     encoded: Float[Tensor, "S B m"]
-    decoded: Float[Tensor, "T B m"]
+    decoded: States
     alpha: Float[Tensor, "B K T S"]
     logits: Float[Tensor, "T B V"]
 
@@ -60,15 +39,18 @@ class Copier(nn.Module):
     Let c be the attended states and d the decoder's state. With the output layer ``tanh``, the
     logits are ``U tanh(W_c (P c + p) + W_d d + b) + u``. With ``tied`` they are
     ``E (W_c c + W_d d + b) + u``, where E are the embeddings.
+
+    Args:
+        study: Sizes of the model, and the symbols of both sides.
     """
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, study: Copying) -> None:
         super().__init__()
-        self.sizes = sizes
-        width, embedding = sizes.hidden, sizes.embedding
-        both, tanh = sizes.encoder == "bilstm", sizes.output == "tanh"
+        self.heads, self.begin = study.heads, study.sequences.begin
+        width, embedding, vocabulary = study.hidden, study.embedding, study.sequences.vocabulary
+        both, tanh = study.encoder == "bilstm", PRESETS[study.preset].output == "tanh"
         units = width if tanh else embedding
-        self.embedding = nn.Embedding(sizes.vocabulary, embedding)
+        self.embedding = nn.Embedding(vocabulary, embedding)
         self.encoder = nn.LSTM(embedding, width // 2 if both else width, bidirectional=both)
         self.decoder = nn.LSTM(embedding, width)
         self.attention = nn.Linear(width, width, bias=tanh)
@@ -76,16 +58,16 @@ class Copier(nn.Module):
         self.context = nn.Linear(width, units, bias=False)
         self.state = nn.Linear(width, units)
         self.activation = nn.Tanh() if tanh else nn.Identity()
-        self.output = nn.Linear(units, sizes.vocabulary)
+        self.output = nn.Linear(units, vocabulary)
         if not tanh:
             self.output.weight = self.embedding.weight
 
     @classmethod
-    def fresh(cls, sizes: Sizes, seed: int) -> Copier:
+    def fresh(cls, study: Copying, seed: int) -> Copier:
         """Build an untrained model.
 
         Args:
-            sizes: Sizes of the model.
+            study: Sizes of the model, and the symbols of both sides.
             seed: Seed of the weights; nothing else decides them.
 
         Returns:
@@ -93,13 +75,14 @@ class Copier(nn.Module):
         """
         # The modules draw weights, which are replaced below; the fork keeps the caller's state.
         with torch.random.fork_rng(devices=[]):
-            model = cls(sizes)
+            model = cls(study)
         key = int(stream_keys(seed, "sequence-to-sequence weights")[0] >> np.uint64(1))
         random = torch.Generator().manual_seed(key)
         # torch draws from ±1/√n, where n is the number of inputs of a linear layer, or the width of
         # an LSTM. The released model has one layer that reads context and state together, so with
         # `tanh` both parts have the inputs of that layer.
-        mixed = 2 * sizes.hidden if sizes.output == "tanh" else sizes.hidden
+        tanh = PRESETS[study.preset].output == "tanh"
+        mixed = 2 * study.hidden if tanh else study.hidden
         inputs = {
             "encoder": model.encoder.hidden_size,
             "context": mixed,
@@ -109,9 +92,9 @@ class Copier(nn.Module):
         with torch.no_grad():
             for name, weight in model.named_parameters():
                 if name == "embedding.weight":
-                    weight.normal_(0, sizes.embedding_scale, generator=random)
+                    weight.normal_(0, study.embedding_scale, generator=random)
                 else:
-                    bound = inputs.get(name.partition(".")[0], sizes.hidden) ** -0.5
+                    bound = inputs.get(name.partition(".")[0], study.hidden) ** -0.5
                     weight.uniform_(-bound, bound, generator=random)
         return model
 
@@ -127,7 +110,7 @@ class Copier(nn.Module):
             The results.
         """
         encoded, (last, cell) = self.encoder(self.embedding(source))
-        begin = torch.full_like(gold[:1], self.sizes.vocabulary - 1)
+        begin = torch.full_like(gold[:1], self.begin)
         before = self.embedding(torch.cat([begin, gold[:-1]]))
         # The decoder starts from the last states of both directions, concatenated.
         start = tuple(state.transpose(0, 1).flatten(1)[None] for state in (last, cell))
@@ -167,10 +150,10 @@ class Copier(nn.Module):
             relevance.append(logp.gather(2, symbols[None, :, None].expand(len(logp), -1, 1)))
         return torch.cat(relevance, dim=2).permute(1, 2, 0)
 
-    def _heads(self, states: Float[Tensor, "T B m"]) -> Float[Tensor, "B K T d"]:
-        return states.unflatten(2, (self.sizes.heads, -1)).permute(1, 2, 0, 3)
+    def _heads(self, states: States) -> Float[Tensor, "B K T d"]:
+        return states.unflatten(2, (self.heads, -1)).permute(1, 2, 0, 3)
 
-    def _readout(self, attended: Float[Tensor, "T B m"]) -> Float[Tensor, "T B u"]:
+    def _readout(self, attended: States) -> Float[Tensor, "T B u"]:
         return self.context(self.projection(attended))
 
     def _logits(self, units: Float[Tensor, "T B u"]) -> Float[Tensor, "T B V"]:

@@ -60,6 +60,14 @@ class Preset(NamedTuple):
     words: str
 
 
+class Stage(NamedTuple):
+    """A number of training steps on ``sequences``; ``uniform`` holds attention at 1/T."""
+
+    sequences: Sequences
+    steps: int
+    uniform: bool
+
+
 PRESETS: Mapping[PresetName, Preset] = {
     "snell2021": Preset("tanh", True, "the released model"),
     "tied": Preset("tied", False, "the tied model"),
@@ -151,7 +159,7 @@ class Copying:
                 f"{'an even' if both else 'a'} number that the heads divide",
             )
         # `Sequences` checks its own arguments.
-        _ = self.sequences, self.before
+        _ = self.stages
         return self
 
     @property
@@ -166,9 +174,13 @@ class Copying:
         return Sequences(self.kind, self.length, symbols, PRESETS[self.preset].shared)
 
     @property
-    def before(self) -> Sequences | None:
-        """Sequences of pretraining, or None."""
-        return replace(self.sequences, kind=self.pretraining_kind) if self.pretraining else None
+    def stages(self) -> tuple[Stage, ...]:
+        """Stages, trained one after the other: pretraining, if there is any, and the training."""
+        last = Stage(self.sequences, self.steps, False)
+        if not self.pretraining:
+            return (last,)
+        sequences = replace(self.sequences, kind=self.pretraining_kind)
+        return Stage(sequences, self.pretraining, True), last
 
 
 def outcomes(final: pl.DataFrame) -> pl.DataFrame:

@@ -18,7 +18,8 @@ import torch
 from jaxtyping import Float
 
 from attnaudit.copying.evaluation import Evaluation, evaluate
-from attnaudit.copying.model import Copier, Sizes, as_symbols, descend
+from attnaudit.copying.model import Copier, as_symbols, descend
+from attnaudit.copying.study import Copying
 from attnaudit.core.errors import RunError
 from attnaudit.core.progress import Progress, silent
 from attnaudit.corpora.planted.sequences import Sequences
@@ -34,45 +35,6 @@ CHECKPOINT = "copying.safetensors"
 # Seconds between checkpoints. Each holds three numbers per weight of every seed (the weight and the
 # two moments of Adam), too much to write after every measurement.
 PAUSE = 60.0
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A number of training steps on ``sequences``; ``uniform`` holds attention at 1/T."""
-
-    sequences: Sequences
-    steps: int
-    uniform: bool = False
-
-
-@dataclass(frozen=True)
-class CopyingConfig:
-    """All settings of a copying training.
-
-    Attributes:
-        stages: Stages, trained one after the other, each with a new optimizer.
-        sizes: Sizes of the model.
-        seeds: Seeds, each of which is a training.
-        batch: Sequences per optimizer step.
-        learning_rate: Learning rate of Adam.
-        every: Optimizer steps between two measurements.
-        probe: Number of sequences of each measurement; they are always the same.
-        test: Number of sequences of the final measurement.
-    """
-
-    stages: tuple[Stage, ...]
-    sizes: Sizes
-    seeds: tuple[int, ...]
-    batch: int = 128
-    learning_rate: float = 1e-3
-    every: int = 10
-    probe: int = 32
-    test: int = 512
-
-    @property
-    def steps(self) -> int:
-        """Optimizer steps of one seed."""
-        return sum(stage.steps for stage in self.stages)
 
 
 @dataclass
@@ -91,12 +53,12 @@ class Trained:
 
 
 def train(
-    config: CopyingConfig, threads: int, folder: Path | None = None, tell: Progress = silent
+    study: Copying, threads: int, folder: Path | None = None, tell: Progress = silent
 ) -> Trained:
     """Train all seeds.
 
     Args:
-        config: The settings.
+        study: The settings.
         threads: Number of seeds that are trained in parallel.
         folder: Folder for checkpoints, from which an interrupted training resumes.
         tell: Receives the number of optimizer steps done and to do, summed over seeds.
@@ -111,7 +73,7 @@ def train(
     # One thread per operation: with more, torch would add up products in other parts, which changes
     # the last bits, and its threads would compete with those of the seeds.
     with torch_threads(1), ThreadPoolExecutor(threads) as pool:
-        training = Training(config, pool, tell)
+        training = Training(study, pool, tell)
         if folder is not None:
             training.resume(folder)
         return training.run()
@@ -120,9 +82,10 @@ def train(
 class Training:
     """The seeds of a training, which advance together from measurement to measurement."""
 
-    def __init__(self, config: CopyingConfig, pool: Executor, tell: Progress = silent) -> None:
-        self.config, self.pool, self.tell = config, pool, tell
-        self.models = [Copier.fresh(config.sizes, seed) for seed in config.seeds]
+    def __init__(self, study: Copying, pool: Executor, tell: Progress = silent) -> None:
+        self.study, self.pool, self.tell = study, pool, tell
+        self.seeds = range(study.seed, study.seed + study.seeds)
+        self.models = [Copier.fresh(study, seed) for seed in self.seeds]
         self.curves: list[dict[str, Any]] = []
         self.folder: Path | None = None
         self.saved = time.monotonic()
@@ -132,13 +95,13 @@ class Training:
         """Start a stage with new optimizers."""
         self.stage, self.steps = stage, 0
         self.optimizers = [
-            torch.optim.Adam(model.parameters(), lr=self.config.learning_rate, fused=True)
+            torch.optim.Adam(model.parameters(), lr=self.study.learning_rate, fused=True)
             for model in self.models
         ]
 
     def run(self) -> Trained:
         """Take the remaining steps, then measure (`finish`)."""
-        stages = self.config.stages
+        stages = self.study.stages
         self.report(0)
         for number in range(self.stage, len(stages)):
             if number > self.stage:
@@ -154,8 +117,8 @@ class Training:
 
     def finish(self) -> Trained:
         """Measure every seed on test sequences."""
-        stage = self.config.stages[-1]
-        final = self.measure("test", self.config.test)
+        stage = self.study.stages[-1]
+        final = self.measure("test", self.study.test)
         source, gold = as_symbols(*_pair(stage.sequences, 0, "test", 0, 1))
         with torch.no_grad():
             alpha = [model(source, gold, stage.uniform).alpha[0] for model in self.models]
@@ -163,15 +126,14 @@ class Training:
 
     def advance(self) -> None:
         """Train every seed up to the next measurement."""
-        config, stage = self.config, self.config.stages[self.stage]
+        study, stage = self.study, self.study.stages[self.stage]
         purpose, first = f"stage {self.stage}", self.steps
-        steps = min(config.every, stage.steps - first)
+        steps = min(study.every, stage.steps - first)
 
         def train_seed(place: int) -> float:
+            seed, size = self.seeds[place], study.batch
             batches = (
-                _pair(
-                    stage.sequences, config.seeds[place], purpose, step * config.batch, config.batch
-                )
+                _pair(stage.sequences, seed, purpose, step * size, size)
                 for step in range(first, first + steps)
             )
             model, optimizer = self.models[place], self.optimizers[place]
@@ -179,15 +141,16 @@ class Training:
 
         # `map` keeps the order of the seeds, so the error always names the first that diverged. The
         # sum of its losses is not finite if any of them is not.
-        for place, loss in enumerate(self.pool.map(train_seed, range(len(config.seeds)))):
-            where = f"seed {config.seeds[place]}"
-            require_finite(where, "a loss", loss, "lower copying.learning_rate")
+        for place, loss in enumerate(self.pool.map(train_seed, range(study.seeds))):
+            require_finite(
+                f"seed {self.seeds[place]}", "a loss", loss, "lower copying.learning_rate"
+            )
             self.report((place + 1) * steps)
         self.steps += steps
 
     def probe(self) -> None:
         """Add one row per seed to the curves."""
-        rows = self.measure("probe", self.config.probe)
+        rows = self.measure("probe", self.study.probe)
         labels = {"stage": self.stage, "step": self.steps}
         self.curves += [{**row, **labels} for row in rows]
 
@@ -195,21 +158,19 @@ class Training:
         """Measure every seed on the first ``count`` sequences drawn for ``purpose``."""
         # All seeds are measured on the same sequences, drawn with seed 0. Training draws for other
         # purposes, so its sequences are independent of these.
-        stage = self.config.stages[self.stage]
+        stage = self.study.stages[self.stage]
         source, gold = _pair(stage.sequences, 0, purpose, 0, count)
         positions = stage.sequences.right_positions()
         rows = self.pool.map(
             lambda model: evaluate(model, source, gold, positions, stage.uniform), self.models
         )
-        return [
-            {"seed": seed, **asdict(row)} for seed, row in zip(self.config.seeds, rows, strict=True)
-        ]
+        return [{"seed": seed, **asdict(row)} for seed, row in zip(self.seeds, rows, strict=True)]
 
     def report(self, more: int) -> None:
         """Report the optimizer steps of all seeds: those up to `steps`, and ``more``."""
-        config = self.config
-        each = sum(stage.steps for stage in config.stages[: self.stage]) + self.steps
-        self.tell("train", each * len(config.seeds) + more, config.steps * len(config.seeds))
+        steps, seeds = [stage.steps for stage in self.study.stages], self.study.seeds
+        each = sum(steps[: self.stage]) + self.steps
+        self.tell("train", each * seeds + more, sum(steps) * seeds)
 
     def save(self) -> None:
         """Write a checkpoint, unless the last one is recent or there is no folder."""
@@ -219,7 +180,7 @@ class Training:
             "stage": self.stage,
             "steps": self.steps,
             "curves": self.curves,
-            "course": _course(self.config),
+            "course": _course(self.study),
         }
         tensors = {
             f"{place}.{name}": tensor
@@ -240,7 +201,7 @@ class Training:
         if checkpoint is None:
             return
         tensors, state = checkpoint
-        if state.get("course") != _course(self.config):
+        if state.get("course") != _course(self.study):
             raise RunError(
                 "resume training",
                 str(folder / CHECKPOINT),
@@ -261,8 +222,8 @@ def _pair(
     return sequences.pair(sequences.draw(seed, purpose, first, count))
 
 
-def _course(config: CopyingConfig) -> Any:
+def _course(study: Copying) -> Any:
     """Describe a training as JSON, to recognise its checkpoints."""
     # Measures are part of it, since the curves of a checkpoint must have the same columns.
     measures = [measure.name for measure in fields(Evaluation)]
-    return json.loads(json.dumps({**asdict(config), "measures": measures}))
+    return json.loads(json.dumps({**asdict(study), "measures": measures}))

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
-from attnaudit.copying.study import NAME, PRESETS, Copying, summarise
+from attnaudit.copying.study import NAME, Copying, summarise
 from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.extras import require
 from attnaudit.core.files import write_json
@@ -27,9 +27,6 @@ from attnaudit.recipes.audit import RESULTS, report_step
 from attnaudit.recipes.kind import refuse_options
 from attnaudit.results.table import read_table, table_file
 from attnaudit.steps import Folder, Recipe, Step, execute
-
-if TYPE_CHECKING:
-    from attnaudit.copying.training import CopyingConfig
 
 BY_OPTION = {"copying.kind": "CORPUS", "copying.seed": "--seed"}
 CURVES, FINAL, ATTENTION = "copying", "seeds", "attention"
@@ -99,33 +96,6 @@ def run_copying(
     return execute(Recipe(study.to_json(), steps), Path(out))
 
 
-def config_of(study: Copying) -> CopyingConfig:
-    """Return the training that a study asks for."""
-    from attnaudit.copying.model import Sizes
-    from attnaudit.copying.training import CopyingConfig, Stage
-
-    before = [Stage(study.before, study.pretraining, uniform=True)] if study.before else []
-    sizes = Sizes(
-        study.sequences.vocabulary,
-        study.hidden,
-        study.embedding,
-        study.heads,
-        study.embedding_scale,
-        study.encoder,
-        PRESETS[study.preset].output,
-    )
-    return CopyingConfig(
-        stages=(*before, Stage(study.sequences, study.steps)),
-        sizes=sizes,
-        seeds=tuple(range(study.seed, study.seed + study.seeds)),
-        batch=study.batch,
-        learning_rate=study.learning_rate,
-        every=study.every,
-        probe=study.probe,
-        test=study.test,
-    )
-
-
 def _train_step(study: Copying, progress: Progress, threads: int) -> Step:
     def work(folder: Folder, made: Path) -> None:
         from attnaudit.copying.training import train
@@ -133,7 +103,7 @@ def _train_step(study: Copying, progress: Progress, threads: int) -> Step:
 
         with products_of(study.precision):
             number = min(threads, study.seeds)
-            trained = train(config_of(study), number, folder.scratch, progress)
+            trained = train(study, number, folder.scratch, progress)
         targets = range(trained.alpha.shape[1])
         places = [{"seed": row["seed"], "target": t} for row in trained.final for t in targets]
         alpha = pl.Series("alpha", trained.alpha.reshape(len(places), -1))
