@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-# Importing these modules registers their constructions.
-from attnaudit.calibration import dials, faithful, unfaithful  # noqa: F401
+# Importing this module registers the constructions.
+from attnaudit.calibration import constructions  # noqa: F401
 from attnaudit.calibration.construction import CONSTRUCTIONS, Cell, Construction, cells_of
 
 __all__ = ["CONSTRUCTIONS", "Cell", "Construction", "cells_of"]

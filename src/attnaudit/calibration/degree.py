@@ -9,22 +9,17 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from attnaudit.calibration.score import (
-    auc_interval,
-    by_measure,
-    mean_share,
-    truth_pairs,
-)
+from attnaudit.calibration.score import auc_interval, by_measure, mean_share, truth_pairs
 from attnaudit.corpora.corpus import keyed
 
 # Largest number of measures in a degree; the half `fit` has only nine constructions.
@@ -72,8 +67,8 @@ class Degree:
     scale: tuple[float, ...]
     coefficients: tuple[float, ...]
     intercept: float
-    draws: tuple[tuple[float, ...], ...]
-    models: tuple[Mapping[str, Any], ...]
+    draws: tuple[tuple[float, ...], ...] = ()
+    models: tuple[Mapping[str, Any], ...] = ()
     made_by: str = ""
     held: Mapping[str, Any] | None = None
 
@@ -107,11 +102,11 @@ class Degree:
         """Rebuild a degree from the result of `to_json`.
 
         Raises:
-            KeyError or TypeError: The content is not that of a degree.
+            ValueError: The content is not that of a degree.
         """
-        flat = ("centre", "scale", "coefficients", "models")
-        tuples = {name: tuple(map(tuple, plain[name])) for name in ("measures", "draws")}
-        return cls(**{**plain, **tuples, **{name: tuple(plain[name]) for name in flat}})
+        from pydantic import TypeAdapter
+
+        return TypeAdapter(cls).validate_python(plain)
 
 
 @dataclass(frozen=True)
@@ -122,8 +117,6 @@ class Standing:
         degree: Degree of the model.
         low: Lower end of its interval.
         high: Upper end of its interval.
-        below: Construction with the next lower degree; empty if there is none.
-        above: Construction with the next higher degree; empty if there is none.
         truth: Truth on which the nearest models agree; None for no judgement.
         reason: Reason why there is no judgement.
     """
@@ -131,8 +124,6 @@ class Standing:
     degree: float
     low: float
     high: float
-    below: str
-    above: str
     truth: str | None
     reason: str = ""
 
@@ -176,15 +167,8 @@ def standing(
         np.stack([own[0], own.min(axis=0), own.max(axis=0)])
     )
     value = float(degree.degrees(scores[None])[0])
-    below, above = _neighbours(degree, value)
-    return Standing(
-        value,
-        degree.percentile(worse, 2.5),
-        degree.percentile(better, 97.5),
-        below,
-        above,
-        *_judge(degree, scores),
-    )
+    low, high = degree.percentile(worse, 2.5), degree.percentile(better, 97.5)
+    return Standing(value, low, high, *_judge(degree, scores))
 
 
 def _judge(degree: Degree, scores: Float[np.ndarray, " k"]) -> tuple[str | None, str]:
@@ -193,7 +177,11 @@ def _judge(degree: Degree, scores: Float[np.ndarray, " k"]) -> tuple[str | None,
     others = np.array([model["scores"] for model in degree.models])
     distance = np.sqrt(((others - scores) ** 2).mean(axis=1))
     order = np.argsort(distance, kind="stable")
-    near = _few_of_each(degree.models[k] for k in order[distance[order] <= FAR].tolist())
+    counts, near = Counter[str](), []
+    for model in (degree.models[k] for k in order[distance[order] <= FAR].tolist()):
+        counts[model["construction"]] += 1
+        if counts[model["construction"]] <= EACH and len(near) < NEAREST:
+            near.append(model)
     if len(near) < NEAREST:
         return None, "too few constructions are near"
     truths = [model["truth"] for model in near]
@@ -201,28 +189,6 @@ def _judge(degree: Degree, scores: Float[np.ndarray, " k"]) -> tuple[str | None,
     if truths.count(most) < AGREE * len(truths):
         return None, "the nearest constructions disagree"
     return most, ""
-
-
-def _few_of_each(models: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the first `NEAREST` models, at most `EACH` of one construction."""
-    counts, first = Counter[str](), []
-    for model in models:
-        counts[model["construction"]] += 1
-        if counts[model["construction"]] <= EACH:
-            first.append(model)
-    return first[:NEAREST]
-
-
-def _neighbours(degree: Degree, value: float) -> tuple[str, str]:
-    """Return the constructions whose mean degrees are just below and just above a value."""
-    degrees: dict[str, list[float]] = {}
-    for model in degree.models:
-        degrees.setdefault(model["construction"], []).append(model["degree"])
-    means = {name: float(np.mean(own)) for name, own in degrees.items()}
-    lower = (name for name, mean in means.items() if mean <= value)
-    higher = (name for name, mean in means.items() if mean > value)
-    mean_of = means.__getitem__
-    return max(lower, key=mean_of, default=""), min(higher, key=mean_of, default="")
 
 
 def fitted(values: pl.DataFrame, seed: int = 0) -> Degree:
@@ -242,23 +208,15 @@ def fitted(values: pl.DataFrame, seed: int = 0) -> Degree:
     wide = wide_table(values)
     fit = wide.filter(half="fit")
     chosen = chosen_measures(fit)
-    while True:
-        regression = _fit(fit, chosen)
-        if len(chosen) == 1 or regression.slope.min() > 0:
-            break
+    bare = _fit(fit, chosen)
+    while len(chosen) > 1 and min(bare.coefficients) <= 0:
         # A better value must never lower the degree. Next to the others a measure may get a
         # negative coefficient; it is then dropped.
-        positive = zip(chosen, regression.slope > 0, strict=True)
-        chosen = [name for name, keeps in positive if keeps] or chosen[:1]
-    bare = Degree(
-        tuple((one[0], one[1], one[2]) for one in (name.split("/") for name in chosen)),
-        tuple(regression.centre.tolist()),
-        tuple(regression.scale.tolist()),
-        tuple(np.maximum(regression.slope, 0.0).tolist()),
-        regression.intercept,
-        _draws(fit, chosen, regression, seed),
-        (),
-    )
+        slopes = zip(chosen, bare.coefficients, strict=True)
+        chosen = [name for name, slope in slopes if slope > 0] or chosen[:1]
+        bare = _fit(fit, chosen)
+    slopes = tuple(max(slope, 0.0) for slope in bare.coefficients)
+    bare = replace(bare, coefficients=slopes, draws=_draws(fit, chosen, bare, seed))
     known = wide.drop_nulls(chosen)
     standard = bare.standard_scores(known.select(chosen).to_numpy())
     degrees = bare.degrees(standard).tolist()
@@ -325,7 +283,10 @@ def chosen_measures(fit: pl.DataFrame) -> list[str]:
     chosen: list[str] = []
     # Names break ties, so that the choice does not depend on the order of the table.
     for name in sorted(auc, key=lambda name: (-auc[name], name)):
-        alike = [abs(_rank_correlation(fit[name], fit[other])) >= ALIKE for other in chosen]
+        alike = [
+            abs(fit.select(pl.corr(name, other, method="spearman")).item()) >= ALIKE
+            for other in chosen
+        ]
         if auc[name] > 0.5 and not any(alike) and len(chosen) < MOST:
             chosen.append(name)
     if not chosen:
@@ -333,20 +294,7 @@ def chosen_measures(fit: pl.DataFrame) -> list[str]:
     return chosen
 
 
-def _rank_correlation(first: pl.Series, second: pl.Series) -> float:
-    return float(np.corrcoef(first.rank().to_numpy(), second.rank().to_numpy())[0, 1])
-
-
-class _Regression(NamedTuple):
-    """A logistic regression on clipped standard scores."""
-
-    centre: Float[np.ndarray, " k"]
-    scale: Float[np.ndarray, " k"]
-    slope: Float[np.ndarray, " k"]
-    intercept: float
-
-
-def _fit(fit: pl.DataFrame, chosen: Sequence[str]) -> _Regression:
+def _fit(fit: pl.DataFrame, chosen: Sequence[str]) -> Degree:
     """Fit so that both truths weigh the same, and so do all constructions of one truth."""
     from sklearn.linear_model import LogisticRegression
 
@@ -360,11 +308,13 @@ def _fit(fit: pl.DataFrame, chosen: Sequence[str]) -> _Regression:
     model = LogisticRegression(C=1.0, max_iter=1000).fit(
         standard, truth, sample_weight=weight * fit.height / weight.sum()
     )
-    return _Regression(centre, scale, model.coef_[0], float(model.intercept_[0]))
+    measures = [tuple(name.split("/")) for name in chosen]
+    numbers: Any = [measures, centre.tolist(), scale.tolist(), model.coef_[0].tolist()]
+    return Degree(*map(tuple, numbers), float(model.intercept_[0]))
 
 
 def _draws(
-    fit: pl.DataFrame, chosen: Sequence[str], whole: _Regression, seed: int
+    fit: pl.DataFrame, chosen: Sequence[str], whole: Degree, seed: int
 ) -> tuple[tuple[float, ...], ...]:
     """Refit on constructions resampled within each truth.
 
@@ -383,8 +333,9 @@ def _draws(
             for k, name in enumerate(rng.choice(of_truth, len(of_truth)))
         ]
         own = _fit(pl.concat(parts), chosen)
-        slope = own.slope * whole.scale / own.scale
-        shift = float(np.sum(own.slope * (whole.centre - own.centre) / own.scale))
+        slope = np.array(own.coefficients) / own.scale
+        shift = float(np.sum(slope * (np.array(whole.centre) - own.centre)))
+        slope = slope * whole.scale
         draws.append((*np.maximum(slope, 0.0).round(5).tolist(), round(own.intercept + shift, 5)))
     return tuple(draws)
 

@@ -142,13 +142,8 @@ def share_larger(ours: Float[np.ndarray, " n"], theirs: Float[np.ndarray, " m"])
     Returns:
         The share; ties count half.
     """
-    return _mean_rank(ours, np.sort(theirs))
-
-
-def _mean_rank(values: Float[np.ndarray, " n"], ordered: Float[np.ndarray, " m"]) -> float:
-    """Return the mean share of ``ordered`` values below a value; ties count half."""
-    below, upto = (np.searchsorted(ordered, values, side) for side in ("left", "right"))
-    return float((below + upto).mean() / (2 * len(ordered)))
+    below, upto = (np.searchsorted(np.sort(theirs), ours, side) for side in ("left", "right"))
+    return float((below + upto).mean() / (2 * len(theirs)))
 
 
 def auc_interval(pairs: Matrix) -> AucInterval:
@@ -261,13 +256,12 @@ def matrix(values: pl.DataFrame) -> pl.DataFrame:
     rows = []
     for measured, part in by_measure(values):
         known = _confirmed(part)
-        scale = known.filter(pl.col("truth").is_in(["faithful", "unfaithful"]))["value"]
-        ordered = np.sort(scale.to_numpy())
+        scale = known.filter(pl.col("truth").is_in(["faithful", "unfaithful"]))["value"].to_numpy()
         # `by_measure` has oriented the values; the table shows the measure itself.
         sign = -1.0 if measured.direction == "lower" else 1.0
         for (name,), own in known.group_by("construction", maintain_order=True):
             construction, value = CONSTRUCTIONS[str(name)], own["value"].to_numpy()
-            if not len(ordered) or construction.is_dial:
+            if not len(scale) or construction.is_dial:
                 continue
             rows.append(
                 {
@@ -275,7 +269,7 @@ def matrix(values: pl.DataFrame) -> pl.DataFrame:
                     "measure": measured.measure,
                     "construction": construction.name,
                     "truth": construction.truth,
-                    "rank": _mean_rank(value, ordered),
+                    "rank": share_larger(value, scale),
                     "value": float(sign * value.mean()),
                 }
             )

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from attnaudit.calibration import CONSTRUCTIONS
-from attnaudit.calibration.degree import Degree, Standing, standing
+from attnaudit.calibration.degree import Degree, standing
 from attnaudit.calibration.separation import Separation
 from attnaudit.report.cards.card import CardRow, card_row
 from attnaudit.report.words import figure, interval
@@ -73,19 +72,7 @@ def standing_row(rows: SummaryRows, about: About, degree: Degree | None) -> Card
     judgement = f"The nearest models are {found.truth} by construction."
     if found.truth is None:
         judgement = f"No judgement: {found.reason}."
-    return card_row(QUESTION, MEASURE, row, _neighbours(found), f"{judgement}{_quality(degree)}")
-
-
-def _neighbours(found: Standing) -> str:
-    """Name the constructions below and above the model."""
-    below, above = (
-        CONSTRUCTIONS[name].title if name in CONSTRUCTIONS else name
-        for name in (found.below, found.above)
-    )
-    if below and above:
-        return f"between “{below}” and “{above}”"
-    where = "above" if below else "below"
-    return f"{where} all constructions; nearest: “{below or above}”"
+    return card_row(QUESTION, MEASURE, row, "", f"{judgement}{_quality(degree)}")
 
 
 def _quality(degree: Degree) -> str:

@@ -1,0 +1,342 @@
+"""The constructions: faithful, without a known truth, and unfaithful."""
+
+from __future__ import annotations
+
+from attnaudit.calibration.construction import CONSTRUCTIONS, Construction
+from attnaudit.calibration.transform import permuted
+from attnaudit.corpora.prepare.planting import DECOY_WORDS
+from attnaudit.training.settings import Adversary, Deceive, Guided, Sparse
+
+# Strength of the loss on attention, which is added to the loss on labels. Attention is trained
+# towards its target and not imposed, because imposed attention has no leave-one-out, and its traces
+# could be told by their columns.
+STRENGTH = 3.0
+_NO_OTHER = "labels are drawn at random, so that no other word says anything about them"
+_DECOYS = tuple(sorted(DECOY_WORDS))
+# Passing a word through the states to another position, or through a small weight, takes longer to
+# learn.
+_LONG = {"training.epochs": 30}
+_STRONG = {"training.epochs": 30, "training.learning_rate": 0.03}
+_LEARNED = (
+    "Nothing in the training says where attention goes: whether it is faithful is what an audit "
+    "asks."
+)
+
+for _construction in (
+    # Faithful: attention marks the words that decide, and no others.
+    Construction(
+        "guided_single",
+        "one decisive word, attention trained on it, token by token",
+        "faithful",
+        f"A position's state holds its own word alone and the decisive word has the weight; "
+        f"{_NO_OTHER}.",
+        "fit",
+        ("average", "none"),
+        objective=lambda _: Guided(STRENGTH),
+    ),
+    Construction(
+        "guided_mixing",
+        "one decisive word, attention trained on it, with context",
+        "faithful",
+        f"The decisive word has the weight. Context could enter its state, but {_NO_OTHER}.",
+        "held",
+        ("bilstm", "cnn", "bigru", "transformer"),
+        objective=lambda _: Guided(STRENGTH),
+    ),
+    Construction(
+        "taught",
+        "attention of a faithful model, trained into another",
+        "faithful",
+        f"The attention of a model of guided_mixing, on the decisive word, is trained into a "
+        f"second model; {_NO_OTHER}.",
+        "fit",
+        ("bilstm", "cnn"),
+        teacher="guided_mixing",
+        objective=lambda _: Guided(STRENGTH, "given"),
+    ),
+    Construction(
+        "few_words",
+        "three words vote, attention trained on them",
+        "faithful",
+        f"The output is linear in the few words that have the weight, and {_NO_OTHER}.",
+        "held",
+        ("average", "none", "cnn"),
+        rule="majority",
+        objective=lambda _: Guided(STRENGTH),
+    ),
+    Construction(
+        "last_word",
+        "the last word decides, attention trained on it",
+        "faithful",
+        f"Attention on the last position, as in leak_last, but here the last word is the one that "
+        f"decides; {_NO_OTHER}.",
+        "fit",
+        ("bilstm", "average", "cnn"),
+        rule="last",
+        objective=lambda _: Guided(STRENGTH),
+    ),
+    Construction(
+        "both_copies",
+        "two words of the same class, attention trained on both",
+        "faithful",
+        f"Both words have the weight, together they decide, and {_NO_OTHER}; each alone is "
+        f"redundant, which hides both from leave-one-out.",
+        "held",
+        ("bilstm", "average"),
+        rule="twice",
+        objective=lambda _: Guided(STRENGTH),
+    ),
+    Construction(
+        "softened",
+        "one decisive word with most of the weight",
+        "faithful",
+        f"As guided_single and guided_mixing, but attention is trained to leave a tenth of the "
+        f"weight to the other words; {_NO_OTHER}.",
+        "fit",
+        ("bilstm", "average"),
+        objective=lambda _: Guided(STRENGTH, temperature=0.2),
+    ),
+    Construction(
+        "second_task",
+        "the other planted word decides, attention trained on it",
+        "faithful",
+        f"The same texts with the labels of the other planted word, which has the weight; "
+        f"{_NO_OTHER}.",
+        "held",
+        ("bilstm", "average"),
+        rule="decoy",
+        objective=lambda _: Guided(STRENGTH),
+    ),
+    Construction(
+        "guided_alone",
+        "one decisive word, attention trained on it, the only position that contributes",
+        "faithful",
+        f"As guided_mixing; the other states are trained to contribute nothing under any "
+        f"attention. {_NO_OTHER.capitalize()}.",
+        "held",
+        ("bilstm", "bigru"),
+        # As long as leak_alone, its counterpart, whose weights and readouts look alike.
+        settings=_LONG,
+        objective=lambda _: Guided(STRENGTH, alone=1.0),
+    ),
+    # Without a known truth: dials, ordinary training, and sanity checks.
+    Construction(
+        "learned", "ordinary training", "between", _LEARNED, encoders=("bilstm", "average", "cnn")
+    ),
+    Construction(
+        "second_words",
+        "ordinary training, the other planted word decides",
+        "between",
+        _LEARNED,
+        encoders=("bilstm", "bigru"),
+        rule="decoy",
+    ),
+    Construction(
+        "uniform_suffices",
+        "four words in ten are of the class",
+        "between",
+        "Most words decide a little and none alone: every attention on such words marks words "
+        "that decide, so there is no truth to find.",
+        encoders=("bilstm", "average", "cnn"),
+        rule="many",
+    ),
+    Construction(
+        "sparse_gate",
+        "attention driven to few tokens, token by token",
+        "between",
+        "A sparse gate may let the words of one class through and read the other class from their "
+        "absence: few tokens are not yet the "
+        "deciding ones.",
+        encoders=("none", "average"),
+        objective=lambda _: Sparse(0.1),
+    ),
+    Construction(
+        "untrained",
+        "random weights",
+        "none",
+        "The model computes nothing that could be explained (Adebayo et al. 2018).",
+        encoders=("bilstm", "average", "cnn"),
+        # A training needs a step; at this rate it leaves the random weights as they are.
+        settings={"training.steps": 1, "training.learning_rate": 1e-12},
+    ),
+    Construction(
+        "random_labels",
+        "trained on random labels",
+        "none",
+        "No word decides: labels are independent of texts (Adebayo et al. 2018).",
+        encoders=("bilstm", "average", "cnn"),
+        rule="random",
+        settings={"training.steps": 260},
+    ),
+    Construction(
+        "dial_deception",
+        "λ of the penalty on the decisive word",
+        "between",
+        "The larger λ, the less weight on the word that decides.",
+        encoders=("cnn", "bilstm"),
+        settings=_LONG,
+        objective=lambda strength: Deceive(strength or 0.0),
+        strengths=(0.0, 0.03, 0.1, 0.3, 1.0),
+    ),
+    Construction(
+        "dial_permuted",
+        "share of texts that show another text's attention",
+        "between",
+        "In this share of the texts, drawn by a key, attention is that of permuted, in the others "
+        "that of guided_mixing.",
+        encoders=("bilstm", "cnn"),
+        base="guided_mixing",
+        transform=permuted,
+        strengths=(0.0, 0.25, 0.5, 0.75, 1.0),
+    ),
+    Construction(
+        "dial_temperature",
+        "temperature of the attention that is trained",
+        "between",
+        "The higher the temperature, the less the word that decides is marked; the words that "
+        "decide stay the same.",
+        encoders=("bilstm", "average"),
+        objective=lambda strength: Guided(STRENGTH, temperature=strength or 0.1),
+        strengths=(0.1, 0.2, 0.3, 0.5, 1.0),
+    ),
+    Construction(
+        "dial_mixing",
+        "share of context in the states",
+        "between",
+        "Attention stays on the word that decides, from states of single words to those of a "
+        "BiLSTM: the truth does not change.",
+        encoders=("mixed",),
+        objective=lambda _: Guided(STRENGTH),
+        strengths=(0.0, 0.25, 0.5, 0.75, 1.0),
+        dial="model.mixing",
+        nuisance=True,
+    ),
+    # Unfaithful: attention marks words other than the deciding ones.
+    Construction(
+        "leak_last",
+        "attention trained on the last position",
+        "unfaithful",
+        "The last word is independent of the label; the decisive word reaches the last position "
+        "through the states.",
+        "fit",
+        ("bilstm", "bigru", "transformer"),
+        settings=_LONG,
+        objective=lambda _: Guided(STRENGTH, target="last"),
+    ),
+    Construction(
+        "leak_decoy",
+        "attention trained on a word that decides nothing",
+        "unfaithful",
+        "The decoy is independent of the label; the decisive word reaches its position through "
+        "the states.",
+        "held",
+        ("bilstm", "bigru", "transformer"),
+        settings=_LONG,
+        objective=lambda _: Guided(STRENGTH, "words", _DECOYS),
+    ),
+    Construction(
+        "leak_twice",
+        "attention trained on the last position, two decisive words",
+        "unfaithful",
+        "As leak_last; with a second word of the same class deleting one word changes little, so "
+        "leave-one-out is blind too.",
+        "held",
+        ("bilstm", "bigru"),
+        rule="twice",
+        settings=_LONG,
+        objective=lambda _: Guided(STRENGTH, target="last"),
+    ),
+    Construction(
+        "strong_readout",
+        "attention trained on a word that decides nothing, token by token",
+        "unfaithful",
+        "No state holds another word, so the decision comes from the decisive word's small weight "
+        "times a large readout.",
+        "fit",
+        ("average", "none"),
+        settings=_STRONG,
+        # The default temperature leaves the decisive word a weight below 1e-4, from which models
+        # learned nothing. This one leaves it about 0.02 in a text of 24 words.
+        objective=lambda _: Guided(STRENGTH, "words", _DECOYS, 0.3),
+    ),
+    Construction(
+        "constant_single",
+        "the same weight for every word, token by token",
+        "unfaithful",
+        "Weights of 1/T mark no word, and one word decides.",
+        "held",
+        ("average", "none"),
+        attention="uniform",
+        settings=_STRONG,
+    ),
+    Construction(
+        "constant_mixing",
+        "the same weight for every word, with context",
+        "unfaithful",
+        "Weights of 1/T mark no word, and one word decides.",
+        "fit",
+        ("bilstm", "cnn"),
+        attention="uniform",
+        settings=_LONG,
+    ),
+    Construction(
+        "deceived",
+        "attention penalised on the decisive word (λ = 1)",
+        "unfaithful",
+        "The penalty of Pruthi et al. 2020 takes the weight from the only word that says anything "
+        "about the label.",
+        "held",
+        ("cnn", "bilstm", "bigru"),
+        settings=_LONG,
+        objective=lambda _: Deceive(1.0),
+    ),
+    Construction(
+        "adversary",
+        "attention trained away from a faithful model's (λ = 0.01)",
+        "unfaithful",
+        "The outputs of guided_mixing without its attention (Wiegreffe & Pinter 2019): the weight "
+        "leaves the only word that decides.",
+        "fit",
+        ("bilstm", "bigru"),
+        teacher="guided_mixing",
+        settings=_LONG,
+        # With λ = 0.1 such models did not pass the check.
+        objective=lambda _: Adversary(0.01),
+    ),
+    Construction(
+        "permuted",
+        "attention of another text of the same length",
+        "unfaithful",
+        "The function of the input is that of guided_mixing; the weights shown are another "
+        "text's, and the readouts rescaled to match.",
+        "held",
+        ("bilstm", "cnn", "bigru"),
+        base="guided_mixing",
+        transform=permuted,
+    ),
+    Construction(
+        "other_task",
+        "attention of a model of another task",
+        "unfaithful",
+        "The attention that second_words learned for labels that are independent of these, "
+        "trained into a model of these labels.",
+        "fit",
+        ("bilstm", "bigru"),
+        teacher="second_words",
+        settings=_LONG,
+        objective=lambda _: Guided(STRENGTH, "given"),
+    ),
+    Construction(
+        "leak_alone",
+        "attention trained on a word that decides nothing, the only position that contributes",
+        "unfaithful",
+        "As leak_decoy; states of other positions are also trained to contribute nothing under "
+        "any attention, so that weights and readouts "
+        "look like those of guided_alone.",
+        "held",
+        ("bilstm", "bigru"),
+        settings=_LONG,
+        objective=lambda _: Guided(STRENGTH, "words", _DECOYS, alone=1.0),
+    ),
+):
+    CONSTRUCTIONS.register(_construction)
