@@ -57,15 +57,6 @@ def test_a_column_given_twice_is_refused(tmp_path: Path, name: str) -> None:
     refused(tmp_path, f"column {name}: 2 columns of this name")
 
 
-@pytest.mark.parametrize("name", ["readout", "offset", "prediction"])
-@pytest.mark.parametrize("value", ["text", 1, 0.5, {"a": 1.0}, [0.5, 0.5], [[[0.5]]], []])
-def test_numbers_of_another_type_are_refused(tmp_path: Path, name: str, value: Any) -> None:
-    if (name, value) == ("prediction", [0.5, 0.5]) or (name, value) == ("offset", [0.5, 0.5]):
-        value = ["a", "b"]
-    put(tmp_path, {**COLUMNS, name: [value] * 3})
-    refused(tmp_path, f"column {name}", "type")
-
-
 @pytest.mark.parametrize(
     ("name", "values", "expected"),
     [
@@ -208,12 +199,3 @@ def test_a_tail_of_other_numbers_is_refused_in_one_line(
     put(tmp_path, COLUMNS, {**METADATA, "tail": "tanh_mlp"})
     save_file({"weight": weight, "bias": bias}, tmp_path / TAIL_FILE)
     refused(tmp_path, part)
-
-
-def test_a_file_that_is_no_parquet_file_is_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "a.parquet").write_bytes(b"PAR1 and no more")
-    with pytest.raises(
-        TraceError, match="expected a Parquet file; write the trace again"
-    ) as caught:
-        Trace.read(tmp_path)
-    assert ".;" not in str(caught.value)

@@ -11,17 +11,11 @@ import polars as pl
 
 from attnaudit.core.errors import TraceError
 from attnaudit.core.numbers import count
+from attnaudit.core.ragged import Ragged
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.stats.measures import tvd
-from attnaudit.trace.readout import candidates_of, readout_of, rescaled_alpha
-from attnaudit.trace.schema import (
-    array_column,
-    column_of,
-    flat,
-    lengths_of,
-    ragged_column,
-    width_of,
-)
+from attnaudit.trace.readout import readout_of, rescaled_alpha
+from attnaudit.trace.schema import array_column, column_of, flat, lengths_of, width_of
 from attnaudit.trace.tails import Network, Tail
 
 
@@ -51,7 +45,9 @@ def check_rows(
     # Each step relies on the ones before it: sums need equal lengths, and the readout needs finite
     # numbers.
     check.lengths()
-    check.numbers()
+    for values in table:
+        check.entries(values)
+    check.weights()
     check.classes()
     return check.residual(tail)
 
@@ -66,19 +62,19 @@ class _Check:
     def error(self, part: str, got: str, expected: str, do: str = "") -> TraceError:
         return TraceError("check trace", f"{self.origin}: {part}", got, expected, do)
 
-    def refuse(self, bad: np.ndarray, column: str, got: np.ndarray, expected: str) -> None:
+    def refuse(self, bad: np.ndarray, column: str, got: Any, expected: str) -> None:
         """Raise TraceError for the first bad row, if there is one.
 
         Args:
             bad: True for each bad row.
             column: Name of the column in the error.
-            got: Value of each row, for the error.
+            got: Value of each row, or of the first bad one, for the error.
             expected: Description of a valid value.
         """
         if bad.any():
             row = int(bad.argmax())
-            instance = array_column(self.table["instance"])[row]
-            value = got[row].item() if isinstance(got[row], np.generic) else got[row]
+            instance = self.table["instance"][row]
+            value = np.broadcast_to(got, bad.shape)[row].item()
             raise self.error(
                 f"column {column}, instance {instance} (row {self.first_row + row})",
                 f"{value:.6g}" if isinstance(value, float) else str(value),
@@ -95,81 +91,60 @@ class _Check:
                 lengths = lengths_of(values)
                 wrong = (lengths != positions) & (lengths >= 0)  # a null row has length -1
                 self.refuse(wrong, values.name, lengths, "as many entries as alpha")
-                # A null among floats becomes NaN, which `numbers` refuses.
-                if not column.holds_floats:
-                    self.no_holes(values)
-        if "question" in self.table.columns:
-            self.no_holes(self.table["question"])
 
-    def no_holes(self, values: pl.Series) -> None:
-        row_of_entry = np.repeat(np.arange(len(values)), np.maximum(lengths_of(values), 0))
-        holes = np.zeros(len(values), bool)
-        holes[row_of_entry[flat(values).is_null().to_numpy()]] = True
-        self.refuse(holes, values.name, np.full(len(values), "null"), "no null within a row")
+    def entries(self, values: pl.Series) -> None:
+        """Refuse numbers that are not finite, and nulls within a row."""
+        column, is_list = column_of(values.name), isinstance(values.dtype, pl.List)
+        if column is None or not (column.holds_floats or is_list):
+            return
+        row, entries = np.arange(len(values)), values
+        if is_list:
+            row, entries = np.repeat(row, np.maximum(lengths_of(values), 0)), flat(values)
+        if column.holds_floats:
+            # A null among floats becomes NaN.
+            numbers = entries.to_numpy().reshape(len(entries), -1)
+            expected, finite = "finite numbers", np.isfinite(numbers)
+            bad = ~finite.all(axis=1)
+            got: Any = numbers[~finite][:1]
+        else:
+            expected, bad, got = "no null within a row", entries.is_null().to_numpy(), "null"
+        rows = np.zeros(len(values), bool)
+        rows[row[bad]] = True
+        self.refuse(rows, values.name, got, expected)
 
-    def numbers(self) -> None:
-        for values in self.table:
-            column = column_of(values.name)
-            if column is not None and column.holds_floats:
-                if column.per_position:
-                    rows = ragged_column(values)
-                    self.finite(values.name, rows.values, rows.row_of_value)
-                else:
-                    self.finite(values.name, array_column(values), np.arange(len(values)))
-        alpha = ragged_column(self.table["alpha"])
-        alpha = alpha.with_values(alpha.values.astype(np.float64))
-        # `Ragged` has no minimum: the lowest weight is the negated maximum of the negated ones.
-        lowest = -alpha.with_values(-alpha.values).max()
+    def weights(self) -> None:
+        weights = flat(self.table["alpha"]).to_numpy().astype(np.float64)
+        alpha = Ragged.from_lengths(weights, lengths_of(self.table["alpha"]))
+        lowest = alpha.reduce(np.minimum)
         self.refuse(lowest < 0, "alpha", lowest, "weights of 0 or more")
         total = alpha.sum()
         wrong = np.abs(total - 1) > TOLERANCE.trace
         self.refuse(wrong, "alpha", total, f"a sum of 1 within {TOLERANCE.trace:g}")
 
-    def finite(self, name: str, values: np.ndarray, row_of_value: np.ndarray) -> None:
-        per_value = values.reshape(len(values), -1)
-        finite = np.isfinite(per_value).all(axis=1)
-        if not finite.all():
-            bad, got = np.zeros(self.table.height, bool), np.zeros(self.table.height)
-            first = per_value[np.argmin(finite)]
-            bad[row_of_value[~finite]] = True
-            got[row_of_value[np.argmin(finite)]] = first[~np.isfinite(first)][0]
-            self.refuse(bad, name, got, "finite numbers")
-
     def classes(self) -> None:
-        prediction = self.prediction
+        prediction, limit = self.prediction, TOLERANCE.trace
         outputs = prediction.shape[1]
         classes = max(outputs, 2)  # a single output is the probability of class 1 of two
         # A softmax in float32 may round to slightly more than 1.
-        limit = TOLERANCE.trace
         outside = ((prediction < -limit) | (prediction > 1 + limit)).any(axis=1)
-        self.refuse(np.asarray(outside), "prediction", prediction.max(axis=1), "probabilities")
+        self.refuse(outside, "prediction", prediction.max(axis=1), "probabilities")
         if "candidates" in self.table.columns:
-            self.candidates(outputs)
-        self.class_names(classes, outputs)
-        if "label" in self.table.columns:
-            label = array_column(self.table["label"])
-            wrong = (label < -1) | (label >= classes)
-            self.refuse(wrong, "label", label, f"null or 0 to {classes - 1}")
-
-    def class_names(self, classes: int, outputs: int) -> None:
-        part, names = "metadata class_names", self.metadata.get("class_names")
-        names = [] if names is None else names
+            lengths = lengths_of(self.table["candidates"])
+            expected = f"null or {outputs} entries, as prediction has"
+            self.refuse((lengths >= 0) & (lengths != outputs), "candidates", lengths, expected)
+            none = ~self.table["candidates"].list.any().fill_null(True).to_numpy()
+            self.refuse(none, "candidates", 0, "at least one answer allowed")
+        part, names = "metadata class_names", self.metadata.get("class_names") or []
         is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
         if not is_list or len(set(names)) < len(names):
             raise self.error(part, str(names), "a list of different texts", "see docs/trace.md")
         if names and len(names) != classes:
             expected = f"{classes}, as prediction has {count(outputs, 'column')}"
             raise self.error(part, f"{len(names)} class names", expected)
-
-    def candidates(self, outputs: int) -> None:
-        lengths = lengths_of(self.table["candidates"])
-        expected = f"null or {outputs} entries, as prediction has"
-        self.refuse((lengths >= 0) & (lengths != outputs), "candidates", lengths, expected)
-        self.no_holes(self.table["candidates"])
-        allowed = candidates_of(self.table)
-        assert allowed is not None
-        answers = allowed.sum(axis=1)
-        self.refuse(answers == 0, "candidates", answers, "at least one answer allowed")
+        if "label" in self.table.columns:
+            label = array_column(self.table["label"])
+            wrong = (label < -1) | (label >= classes)
+            self.refuse(wrong, "label", label, f"null or 0 to {classes - 1}")
 
     def residual(self, tail: Tail | Network) -> float:
         width = width_of(flat(self.table["readout"]).to_frame(), "readout")

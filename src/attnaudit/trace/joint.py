@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.measures import activate
 from attnaudit.trace.readout import Readout
-from attnaudit.trace.tails import JointTail, LayersTail
+from attnaudit.trace.tails import JointTail, LayersTail, Outputs, Rows
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,7 @@ class JointReadout:
         """Attended sums under the model's own attention."""
         return self.sums(self.alpha)
 
-    def predict(
-        self, chosen: Int64[np.ndarray, " m"], sums: Float[np.ndarray, "M P"]
-    ) -> Float[np.ndarray, "m C"]:
+    def predict(self, chosen: Rows, sums: Float[np.ndarray, "M P"]) -> Outputs:
         """Return the predictions of groups with other attended sums.
 
         Args:
@@ -57,9 +55,7 @@ class JointReadout:
         first = rows.values[rows.offsets[:-1]]
         return self._activated(readout.tail(self._pooled(first, rows, sums), first), rows)
 
-    def predict_from_attention(
-        self, chosen: Int64[np.ndarray, " m"], alpha: Ragged
-    ) -> Float[np.ndarray, "m C"]:
+    def predict_from_attention(self, chosen: Rows, alpha: Ragged) -> Outputs:
         """Return the predictions of groups with other attention.
 
         With a model at hand, the values of upper layers are computed from the attention below.
@@ -80,16 +76,14 @@ class JointReadout:
     def _in_trace(self, rows: Ragged) -> Ragged:
         return rows.with_values(self.readout.in_trace(rows.values))
 
-    def _activated(
-        self, logits: Float[np.ndarray, "m C"], rows: Ragged
-    ) -> Float[np.ndarray, "m C"]:
+    def _activated(self, logits: Outputs, rows: Ragged) -> Outputs:
         candidates = self.readout.candidates
         if candidates is not None:
             candidates = candidates[rows.values[rows.offsets[:-1]]]
         return activate(logits, self.readout.activation, candidates)
 
     def _pooled(
-        self, first: Int64[np.ndarray, " m"], rows: Ragged, sums: Float[np.ndarray, "M P"]
+        self, first: Rows, rows: Ragged, sums: Float[np.ndarray, "M P"]
     ) -> Float[np.ndarray, "m Q"]:
         change, start = sums - self.own[rows.values], self.readout.start
         pooled = self.readout.offset[first].copy()

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int64
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.measures import Activation, activate
 from attnaudit.trace.schema import array_column, ragged_column, width_of
-from attnaudit.trace.tails import IdentityTail, Network, SomeClasses, Tail
+from attnaudit.trace.tails import IdentityTail, Network, Outputs, Rows, SomeClasses, Sums, Tail
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Readout:
             f"{self.tail!r})"
         )
 
-    def take(self, rows: Int64[np.ndarray, " m"]) -> Readout:
+    def take(self, rows: Rows) -> Readout:
         """Return the readout of the chosen rows, in the order given."""
         return replace(
             self,
@@ -62,9 +62,7 @@ class Readout:
         """Return the predictions under ``alpha``, which has the same rows and lengths."""
         return self.of_sums(self._weighted_sums(alpha), np.arange(len(self.offset)))
 
-    def of_sums(
-        self, sums: Float[np.ndarray, "m P"], rows: Int64[np.ndarray, " m"]
-    ) -> Float[np.ndarray, "m C"]:
+    def of_sums(self, sums: Sums, rows: Rows) -> Outputs:
         """Return the predictions with other weighted sums.
 
         Args:
@@ -107,7 +105,7 @@ class Readout:
         rows = self.in_trace(np.arange(len(self.offset)))
         return replace(self, tail=SomeClasses(layer, classes, added, rows), rows=None)
 
-    def in_trace(self, rows: Int64[np.ndarray, " m"]) -> Int64[np.ndarray, " m"]:
+    def in_trace(self, rows: Rows) -> Rows:
         """Return the numbers of these rows in the trace."""
         return rows if self.rows is None else self.rows[rows]
 
@@ -115,9 +113,7 @@ class Readout:
         weights = alpha.values[:, None].astype(np.float64)
         return alpha.with_values(weights * self.contribution.values).sum()
 
-    def _with_offset(
-        self, sums: Float[np.ndarray, "m P"], rows: Int64[np.ndarray, " m"]
-    ) -> Float[np.ndarray, "m Q"]:
+    def _with_offset(self, sums: Sums, rows: Rows) -> Float[np.ndarray, "m Q"]:
         if self.start is None:
             return sums + self.offset.T.take(rows, axis=1).T
         pooled = self.offset[rows]

@@ -436,15 +436,10 @@ def _repeated_in(files: Sequence[Path]) -> TraceError | None:
     """Return an error if two rows of a trace have the same keys."""
     # Hashes of the keys take 8 bytes per row, so the keys of a large trace need not be in memory.
     codes = [names.hash_rows().to_numpy() for _, names in _names_in(files)]
-    code = np.sort(np.concatenate(codes)) if codes else np.zeros(0, np.uint64)
-    repeated = np.unique(code[1:][code[1:] == code[:-1]])
-    if not len(repeated):
+    if not codes or len(np.unique(np.concatenate(codes))) == sum(map(len, codes)):
         return None
-    # Two hashes may be equal by chance, so the keys of such rows are compared themselves.
-    found = [
-        (file, names.filter(np.isin(names.hash_rows().to_numpy(), repeated)))
-        for file, names in _names_in(files)
-    ]
+    # Two hashes may be equal by chance, so the keys themselves decide.
+    found = list(_names_in(files))
     origins = [str(file) for file, names in found for _ in range(names.height)]
     return _repeated(pl.concat([names for _, names in found], how="diagonal_relaxed"), origins)
 

@@ -23,13 +23,16 @@ ROWS = 256  # rows per call of a graph that accepts any number
 _EXPECTED = "a graph from pooled, float32 (n, Q), to logits, float32 (n, C)"
 
 
+Rows = Int64[np.ndarray, " m"]
+Outputs = Float[np.ndarray, "m C"]
+Sums = Float[np.ndarray, "m P"]
+
+
 @runtime_checkable
 class Tail(Protocol):
     """A function from pooled vectors, weighted sums plus offsets, to logits."""
 
-    def __call__(
-        self, pooled: Float[np.ndarray, "m Q"], rows: Int64[np.ndarray, " m"]
-    ) -> Float[np.ndarray, "m C"]:
+    def __call__(self, pooled: Float[np.ndarray, "m Q"], rows: Rows) -> Outputs:
         """Return the logits of pooled vectors.
 
         Args:
@@ -44,7 +47,7 @@ class Tail(Protocol):
 class JointTail(Tail, Protocol):
     """A tail that can replace the sums of several rows of one text at once."""
 
-    def together(self, pooled: Float[np.ndarray, "M P"], rows: Ragged) -> Float[np.ndarray, "m C"]:
+    def together(self, pooled: Float[np.ndarray, "M P"], rows: Ragged) -> Outputs:
         """Return the logits of groups of rows, each with the rows of one text and query.
 
         Args:
@@ -58,7 +61,7 @@ class JointTail(Tail, Protocol):
 class LayersTail(JointTail, Protocol):
     """The tail of rows of several layers, where each layer computes the values of the next."""
 
-    def logits_from_attention(self, alpha: Ragged, rows: Ragged) -> Float[np.ndarray, "m C"]:
+    def logits_from_attention(self, alpha: Ragged, rows: Ragged) -> Outputs:
         """Return the logits of groups of rows with other attention weights.
 
         Unlike `together`, every layer computes its values from the attention below it.
@@ -101,9 +104,7 @@ class Network(Protocol):
 class IdentityTail:
     """The tail of a classifier with one linear layer: the weighted sum is the logits."""
 
-    def __call__(
-        self, pooled: Float[np.ndarray, "m P"], rows: Int64[np.ndarray, " m"]
-    ) -> Float[np.ndarray, "m P"]:
+    def __call__(self, pooled: Sums, rows: Rows) -> Sums:
         """Return ``pooled``."""
         return pooled
 
@@ -124,9 +125,7 @@ class TanhTail:
         classes, width = self.weight.shape
         return f"TanhTail(P = {width}, C = {classes})"
 
-    def __call__(
-        self, pooled: Float[np.ndarray, "m P"], rows: Int64[np.ndarray, " m"]
-    ) -> Float[np.ndarray, "m C"]:
+    def __call__(self, pooled: Sums, rows: Rows) -> Outputs:
         """Return the logits of every row."""
         # One product per row. A product of all rows at once would add in an order that depends on
         # their number, and results must not.
@@ -158,9 +157,7 @@ class GraphTail:
         """Return the tail in a file, with the file's current digest."""
         return cls(path, sha256(path))
 
-    def __call__(
-        self, pooled: Float[np.ndarray, "m Q"], rows: Int64[np.ndarray, " m"]
-    ) -> Float[np.ndarray, "m C"]:
+    def __call__(self, pooled: Float[np.ndarray, "m Q"], rows: Rows) -> Outputs:
         """Return the logits of every row."""
         (given,) = self._session.get_inputs()
         size = given.shape[0] if isinstance(given.shape[0], int) else ROWS
@@ -270,9 +267,7 @@ class SomeClasses:
     def _constant(self) -> Float[np.ndarray, "n K"]:
         return self.layer.bias[self.classes] + self.added
 
-    def __call__(
-        self, pooled: Float[np.ndarray, "m P"], rows: Int64[np.ndarray, " m"]
-    ) -> Float[np.ndarray, "m K"]:
+    def __call__(self, pooled: Sums, rows: Rows) -> Float[np.ndarray, "m K"]:
         """Return the logits of each row's classes."""
         # float32 like the stored weights: copies in float64 would take twice the memory.
         hidden = np.asarray(self.layer.inner(pooled, self.rows[rows]), np.float32)
