@@ -115,7 +115,7 @@ def with_attention_held(model: AttentionModel, batch: Batch, embedded: Tensor) -
     """Predict with attention as a constant."""
     done = model.from_embedded(embedded, batch)
     alpha = done.alpha.detach()
-    logits = model.logits_from_attention(alpha, done.hidden, done.question_terms, batch)
+    logits = model.logits_from_attention(alpha, done.hidden, done.offset, batch)
     return model.probabilities(logits)[:, 0]
 
 

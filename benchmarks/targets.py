@@ -26,7 +26,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.core.threads import cores
 from attnaudit.corpora import read_corpus
 from attnaudit.experiments import make_experiment
-from attnaudit.models.batch import Batch, Inputs, batches_by_length, pad
+from attnaudit.models.batch import Batch, Inputs, pad
 from attnaudit.models.classifier import AttentionModel, load_model
 from attnaudit.plans.spec import RunSpec
 from attnaudit.recipes.audit import audit_into
@@ -78,7 +78,7 @@ def sst_parts(
 
     def each_batch(measure: Callable[[AttentionModel, Batch], Tensor]) -> float:
         # Batch by batch, one on each thread, as the collector does.
-        rows = list(batches_by_length(inputs.lengths, BUDGET["cpu"]))[::-1]
+        rows = list(inputs.batches_by_length(BUDGET["cpu"]))[::-1]
 
         def call() -> None:
             with torch_threads(1), ThreadPoolExecutor(cores()) as pool:
@@ -170,7 +170,7 @@ def main() -> None:
     spec, model = RunSpec.read(options.sst), load_model(options.sst / "model")
     source = replace(spec.corpus, data_dir=options.data_dir)
     split = read_corpus(source, seed=spec.seed, preset=spec.preset).splits["test"]
-    inputs = Inputs.from_split(split, model.vocabulary)
+    inputs = model.inputs(split)
     print_header(COLUMNS)
     for name, ours, plain in sst_parts(model, inputs, Trace.read(options.sst)):
         print_row(times_row(f"{name}, SST test", SST[name], ours, plain))

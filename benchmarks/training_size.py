@@ -13,7 +13,6 @@ from dataclasses import replace
 import numpy as np
 
 from attnaudit.corpora import Corpus, Vocabulary, read_corpus, word_vectors
-from attnaudit.models.batch import Inputs
 from attnaudit.models.classifier import build_model
 from attnaudit.plans.spec import RunSpec
 from attnaudit.stats.inference import share_interval
@@ -54,7 +53,7 @@ def size_row(spec: RunSpec, corpus: Corpus) -> list[str]:
         corpus.task != "classification",
     )
     best = best_epoch(train(model, corpus, spec.training, seed=spec.seed))
-    right = predicted_class(predict(model, Inputs.from_split(test, vocabulary))) == test.label
+    right = predicted_class(predict(model, model.inputs(test))) == test.label
     low, high = share_interval(right.astype(float), np.arange(len(right)))
     unseen = np.mean([word not in vocabulary for text in test.tokens for word in text])
     figures = (

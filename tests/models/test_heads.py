@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -14,15 +13,15 @@ from attnaudit.core.errors import InputError
 from attnaudit.corpora import Corpus
 from attnaudit.corpora.prepare.derived import taught_by
 from attnaudit.experiments import audit
-from attnaudit.models.classifier import AttentionModel, build_model, load_model
+from attnaudit.models.classifier import AttentionModel, build_model
 from attnaudit.models.presets import model_preset
 from attnaudit.studies.seeds import Seeds
 from attnaudit.trace import Trace
 from attnaudit.tracing.texts import collect_shards
 from attnaudit.training.settings import Deceive
 from attnaudit.training.texts import labels_loss, objective_loss
-from tests.models.tiny import tiny_model, tiny_split, tiny_vocabulary
-from tests.oracles.importance import naive_gradient, naive_leave_one_out
+from tests.models.tiny import tiny_split, tiny_vocabulary
+from tests.oracles.importance import naive_gradient, naive_leave_one_out, one_row
 
 LENGTHS = [5, 1, 9, 2, 7]
 
@@ -72,7 +71,7 @@ def test_leave_one_out_and_gradients_are_those_of_the_whole_model(encoder: str) 
     trace = next(collect_shards(model, split))
     inputs = model.inputs(split)
     for row in range(len(LENGTHS)):
-        one = inputs.take(np.array([row]))
+        one = one_row(inputs, row)
         for there in np.flatnonzero(trace.instance == split.instance[row]).tolist():
             np.testing.assert_allclose(
                 trace.ragged("loo")[there], naive_leave_one_out(model, one), atol=1e-6
@@ -102,15 +101,6 @@ def test_all_experiments_take_rows_of_heads() -> None:
     results = audit(trace)
     assert {"correlation", "permutation", "adversary", "erasure"} <= set(results)
     assert results["erasure"].table["head"].to_list() == trace.array("head").tolist()
-
-
-def test_it_is_kept_and_loaded(tmp_path: Path) -> None:
-    model, split = headed("transformer"), tiny_split(LENGTHS)
-    model.save(tmp_path)
-    one, other = (
-        next(collect_shards(each, split, scores=())) for each in (model, load_model(tmp_path))
-    )
-    np.testing.assert_array_equal(one.alpha.values, other.alpha.values)
 
 
 def test_the_deceiving_loss_takes_the_mean_or_the_worst_of_heads() -> None:
@@ -152,15 +142,3 @@ def test_what_wants_one_attention_a_text_says_so() -> None:
     corpus = Corpus("tiny", ("class 0", "class 1"), {"test": tiny_split(LENGTHS)}, 1, "")
     with pytest.raises(InputError, match="several rows of one instance"):
         taught_by(corpus, trace, "alpha", "here")
-
-
-def test_what_a_model_shows_of_itself() -> None:
-    model = tiny_model("cnn", "dot", classes=3, has_question=True)
-    weights = sum(parameter.numel() for parameter in model.parameters())
-    assert (
-        repr(model)
-        == f"AttentionModel(cnn + dot, with a question, 44 words × 12, hidden 32, 3 classes, {weights:,} weights)"
-    )
-    assert repr(tiny_model("transformer", "additive")).startswith(
-        "AttentionModel(transformer + additive, 4 heads, 44 words × 12, hidden 8, 2 "
-    )

@@ -10,7 +10,6 @@ from attnaudit.models.batch import Inputs
 from attnaudit.models.classifier import AttentionModel
 from attnaudit.tracing.importance import gradient_importance
 from attnaudit.tracing.leave_one_out import leave_one_out
-from attnaudit.tracing.leave_one_out.pooling import seen_from
 from attnaudit.tracing.settings import Outputs
 from tests.models.tiny import of_sentences, tiny_model, tiny_split
 from tests.oracles.importance import naive_gradient, naive_leave_one_out, rows_of
@@ -18,7 +17,9 @@ from tests.oracles.importance import naive_gradient, naive_leave_one_out, rows_o
 LENGTHS = [1, 2, 5, 3, 12, 1, 6]
 SENTENCES = [[4], [3, 1], [2, 30, 5], [1] * 4, [6, 2, 9, 4, 1]]
 ENCODERS = ("bilstm", "bigru", "cnn", "average", "none")
-MODELS = [(encoder, attention) for encoder in ENCODERS for attention in ("additive", "dot")]
+MODELS = [
+    (encoder, attention) for encoder in ENCODERS for attention in ("additive", "dot", "uniform")
+]
 TASKS = [(2, False), (4, False), (2, True), (6, True)]  # classes, and whether a question is asked
 
 
@@ -69,11 +70,9 @@ def test_the_question_matters(encoder: str) -> None:
     model = tiny_model(encoder, "additive", 3, has_question=True)
     split = tiny_split([6, 6, 9], 3, has_question=True)
     split.tokens[1] = split.tokens[0]
-    done = model(Inputs.from_split(split, model.vocabulary).batch(np.arange(3)))
+    done = model(model.inputs(split).batch(np.arange(3)))
     assert (done.alpha[0] - done.alpha[1]).abs().max() > 1e-3
-    alone = model(
-        Inputs.from_split(split, model.vocabulary).take(np.array([1])).batch(np.array([0]))
-    )
+    alone = model(model.inputs(split.take(np.array([1]))).batch(np.array([0])))
     torch.testing.assert_close(
         alone.alpha[0], done.alpha[1, : alone.alpha.shape[1]], atol=1e-6, rtol=0
     )
@@ -88,11 +87,6 @@ def test_answers_that_are_not_allowed_get_nothing() -> None:
     assert inputs.candidates is not None
     assert (probability[~inputs.candidates] == 0).all()
     np.testing.assert_allclose(probability.sum(axis=1), 1.0, atol=1e-6)
-
-
-def test_neighbours_step_over_the_deleted_position() -> None:
-    assert [seen_from(-1, step) for step in (-2, -1, 0, 1, 2)] == [-3, -2, -1, 1, 2]
-    assert [seen_from(2, step) for step in (-3, -2, -1, 0, 1)] == [-2, -1, 1, 2, 3]
 
 
 def assert_gradient(model: AttentionModel, inputs: Inputs, outputs: Outputs = "all") -> None:
@@ -149,7 +143,7 @@ def test_gradient_keeps_its_order_where_the_probability_is_saturated(has_questio
     model = tiny_model("average", "additive", has_question=has_question)
     with torch.no_grad():
         model.head.output.bias[0] += 60.0
-    inputs = Inputs.from_split(tiny_split([3], has_question=has_question), model.vocabulary)
+    inputs = model.inputs(tiny_split([3], has_question=has_question))
     batch = Inputs(inputs.ids, inputs.question).batch(np.array([0]))
     gradient = gradient_importance(model, batch, "predicted").held[batch.attended]
     assert (gradient > 0).all()

@@ -16,12 +16,10 @@ from attnaudit.corpora.prepare.vocabulary import SPECIAL
 from attnaudit.models.attention import LogOdds
 from attnaudit.models.classifier import load_model
 from attnaudit.models.log_odds import UNKNOWN, word_log_odds
-from attnaudit.models.presets import model_preset
 from attnaudit.plans.spec import RunSpec
 from attnaudit.recipes.classifier import CLASSIFIERS
 from attnaudit.recipes.trained import train_into
 from attnaudit.trace import Trace
-from tests.models.tiny import tiny_model
 from tests.oracles.forward import softmax
 from tests.oracles.log_odds import log_odds
 
@@ -53,22 +51,6 @@ def test_log_odds_are_those_of_the_oracle(classes: int) -> None:
     np.testing.assert_allclose(ours[len(SPECIAL) : -1], expected[len(SPECIAL) : -1], atol=2e-2)
     assert (ours[[*range(len(SPECIAL)), -1]] == UNKNOWN).all()
     assert np.argmax(ours) < len(SPECIAL) + classes  # a word that tells the class
-
-
-def test_one_class_in_train_gives_no_odds() -> None:
-    texts, label = labelled_texts()
-    assert (
-        word_log_odds(Ragged.from_rows(texts, np.int64), np.zeros_like(label), WORDS, 2)[
-            len(SPECIAL) : -1
-        ]
-        == 0
-    ).all()
-
-
-@pytest.mark.parametrize("options", [{"has_question": True}, {"hierarchical": True}])
-def test_models_that_do_not_read_one_flat_text_are_refused(options: dict) -> None:
-    with pytest.raises(InputError, match="attention log_odds: a model that reads questions"):
-        tiny_model("average", "log_odds", **options)
 
 
 @pytest.mark.parametrize("encoder", ["bilstm", "cnn", "average"])
@@ -106,11 +88,6 @@ def test_attention_of_a_run_is_fixed_by_the_words(encoder: str, tmp_path: Path) 
         split.tokens[0] = split.tokens[0][1:]
         without = model.probabilities(model(model.inputs(split).batch(np.arange(1))).logits).item()
     assert trace.ragged("loo")[0][0] == pytest.approx(abs(whole - without), abs=1e-6)
-
-
-def test_the_preset_knows_the_attention() -> None:
-    assert model_preset("bilstm", "log_odds").attention == "log_odds"
-    assert not list(LogOdds(3).parameters())
 
 
 @pytest.mark.parametrize(

@@ -12,16 +12,15 @@ import torch
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
-from attnaudit.corpora import Corpus, Split
+from attnaudit.corpora import Split
 from attnaudit.corpora.prepare.derived import marks
-from attnaudit.models.batch import Inputs
 from attnaudit.models.classifier import AttentionModel, build_model
 from attnaudit.models.presets import model_preset
-from attnaudit.tracing.texts import collect, collect_shards
+from attnaudit.tracing.texts import collect_shards
 from attnaudit.training.settings import Adversary, Deceive
 from attnaudit.training.texts import labels_loss, objective_loss
 from tests.models.tiny import tiny_model, tiny_split, tiny_vocabulary
-from tests.oracles.importance import naive_leave_one_out
+from tests.oracles.importance import naive_leave_one_out, one_row
 
 LENGTHS = [4, 1, 7, 3, 2, 6]
 BASE = {2: [[0.3], [0.9], [0.5], [0.2], [0.7], [0.4]], 3: [[0.2, 0.3, 0.5], [0.6, 0.2, 0.2]] * 3}
@@ -138,20 +137,6 @@ def test_an_adversary_without_a_base_and_a_negative_strength_are_refused() -> No
             objective(-0.1)
 
 
-@pytest.mark.parametrize("encoder", ["bilstm", "bigru", "cnn", "average", "none"])
-def test_even_attention_is_even_and_its_leave_one_out_the_naive_one(encoder: str) -> None:
-    model, split = tiny_model(encoder, "uniform"), tiny_split(LENGTHS)
-    trace = next(collect_shards(model, split))
-    np.testing.assert_allclose(
-        trace.alpha.values, np.repeat(1 / np.array(LENGTHS), LENGTHS), rtol=1e-6
-    )
-    inputs = Inputs.from_split(split, model.vocabulary)
-    for row, length in enumerate(LENGTHS):
-        expected = naive_leave_one_out(model, inputs.take(np.array([row])))
-        np.testing.assert_allclose(trace.ragged("loo")[row], expected, atol=1e-6)
-        assert len(expected) == length
-
-
 @pytest.mark.parametrize("encoder", ["none", "average", "cnn"])
 def test_leave_one_out_of_a_score_that_dwarfs_all_others(encoder: str) -> None:
     """Without it the others count, however small they were beside it."""
@@ -159,11 +144,11 @@ def test_leave_one_out_of_a_score_that_dwarfs_all_others(encoder: str) -> None:
     with torch.no_grad():
         for parameter in model.attention.parameters():
             parameter.mul_(3000.0)
-    trace, inputs = next(collect_shards(model, split)), Inputs.from_split(split, model.vocabulary)
+    trace, inputs = next(collect_shards(model, split)), model.inputs(split)
     for row in range(len(LENGTHS)):
         np.testing.assert_allclose(
             trace.ragged("loo")[row],
-            naive_leave_one_out(model, inputs.take(np.array([row]))),
+            naive_leave_one_out(model, one_row(inputs, row)),
             atol=1e-6,
         )
 
@@ -186,12 +171,3 @@ def test_imposed_attention_is_what_the_model_uses() -> None:
         next(collect_shards(model, split))
     with pytest.raises(InputError, match="a text without weights"):
         next(collect_shards(model, tiny_split(LENGTHS), scores=()))
-
-
-def test_a_trace_without_scores_has_all_else() -> None:
-    model, split = tiny_model("bilstm", "additive"), tiny_split(LENGTHS)
-    corpus = Corpus("tiny", model.class_names, {"test": split}, 1, "")
-    whole, bare = collect(model, corpus), collect(model, corpus, scores=())
-    assert not any(bare.has(name) for name in ("gradient", "loo", "importance_full_gradient"))
-    np.testing.assert_allclose(whole.alpha.values, bare.alpha.values, atol=1e-7)
-    np.testing.assert_allclose(whole.prediction, bare.prediction, atol=1e-7)

@@ -11,7 +11,7 @@ import torch
 
 from attnaudit.corpora import Corpus
 from attnaudit.models.classifier import AttentionModel, build_model
-from attnaudit.models.presets import ModelSettings, model_preset
+from attnaudit.models.presets import model_preset
 from attnaudit.papers import Cell
 from attnaudit.plans.spec import RunSpec
 from attnaudit.recipes.reproduction.sweep import Sweep
@@ -117,10 +117,6 @@ def test_a_preset_is_as_published(run: tuple[str, str, str], settings: dict[str,
     corpus, encoder, preset = run
     spec = RunSpec.of(corpus, encoder=encoder, preset=preset)
     assert {name: value_of(spec, name) for name in settings} == settings
-
-
-def test_without_a_choice_the_model_is_the_paper_s() -> None:
-    assert ModelSettings() == model_preset("bilstm", "additive", "paper")
 
 
 def built(encoder: str, preset: str, seed: int = 0, classes: int = 2) -> AttentionModel:

@@ -12,9 +12,21 @@ from attnaudit.models.batch import Inputs
 from attnaudit.models.classifier import AttentionModel
 
 
+def one_row(inputs: Inputs, row: int) -> Inputs:
+    """A row by itself."""
+    parts = {name: part for name, part in vars(inputs).items() if part is not None}
+    rows = np.array([row])
+    return Inputs(
+        **{
+            name: part.take(rows) if isinstance(part, Ragged) else part[rows]
+            for name, part in parts.items()
+        }
+    )
+
+
 def rows_of(inputs: Inputs) -> list[Inputs]:
     """Every row by itself."""
-    return [inputs.take(np.array([row])) for row in range(len(inputs))]
+    return [one_row(inputs, row) for row in range(len(inputs))]
 
 
 def without(row: Inputs, t: int) -> Inputs:
@@ -65,7 +77,7 @@ def naive_gradient(
         embedded = one_hot = model.embed(batch).detach().requires_grad_()
     done = model.from_embedded(embedded, batch)
     logits = (
-        model.logits_from_attention(done.alpha.detach(), done.hidden, done.question_terms, batch)
+        model.logits_from_attention(done.alpha.detach(), done.hidden, done.offset, batch)
         if detach_attention
         else done.logits
     )

@@ -34,6 +34,7 @@ def setting(
     least: float | None = None,
     above: float | None = None,
     most: float | None = None,
+    below: float | None = None,
     only: str = "",
 ) -> Any:
     """Declare a dataclass field with its help text and bounds.
@@ -44,11 +45,12 @@ def setting(
         least: Inclusive lower bound.
         above: Exclusive lower bound.
         most: Inclusive upper bound.
+        below: Exclusive upper bound.
         only: Kinds that a section must be of to use the setting (`refuse_unused`), separated by
             blanks.
     """
-    facts = {"help": help, "only": only, "least": least, "above": above, "most": most}
-    return field(default=default, metadata=facts)
+    limits = {"least": least, "above": above, "most": most, "below": below}
+    return field(default=default, metadata={"help": help, "only": only, **limits})
 
 
 def check_settings(section: Any, name: str) -> None:
@@ -66,7 +68,9 @@ def check_settings(section: Any, name: str) -> None:
     for declared in fields(section):
         value, key = getattr(section, declared.name), f"{name}.{declared.name}"
         hint = hints[declared.name]
-        if any(get_origin(part) is Literal for part in (hint, *get_args(hint))):
+        # `coerce` imports a library, which the help of the command line does without.
+        chosen = any(get_origin(part) is Literal for part in (hint, *get_args(hint)))
+        if chosen and value != declared.default:
             coerce(value, hint, key)
         if value is not None and not _within(value, declared.metadata):
             expected = bounds(declared.metadata)
@@ -104,17 +108,20 @@ def refuse_unused(
 
 
 def _within(value: Any, facts: Mapping[str, Any]) -> bool:
-    least, above, most = facts["least"], facts["above"], facts["most"]
+    least, above, most, below = (facts[name] for name in ("least", "above", "most", "below"))
     return (
         (least is None or value >= least)
         and (above is None or value > above)
         and (most is None or value <= most)
+        and (below is None or value < below)
     )
 
 
 def bounds(facts: Mapping[str, Any]) -> str:
     """Describe the bounds of a field declared with `setting`; empty if it has none."""
-    least, above, most = (facts.get(name) for name in ("least", "above", "most"))
+    least, above, most, below = map(facts.get, ("least", "above", "most", "below"))
+    if below is not None:
+        return f"{least} to below {below}"
     if least is not None and most is None:
         return f"{least} or more"
     if above is not None:

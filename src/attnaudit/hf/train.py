@@ -26,7 +26,7 @@ from attnaudit.hf.capture import forward
 from attnaudit.models.batch import Batch, Inputs
 from attnaudit.stats.measures import Activation
 from attnaudit.training import texts
-from attnaudit.training.loop import Epoch, TrainingSplit, Updates, minimise, passes, require_finite
+from attnaudit.training.loop import Epoch, TrainingSplit, minimise, passes, require_finite
 from attnaudit.training.settings import Deceive, TrainingSettings
 from attnaudit.training.transformers import Architecture, Schedule, TransformerSizes
 
@@ -104,7 +104,7 @@ class Read:
 
 
 class Network(nn.Module):
-    """A transformer that reads batches of word pieces, a `training.texts.Classifier`.
+    """A transformer that reads batches of word pieces, trained by `training.texts.train`.
 
     Attributes:
         model: The transformer.
@@ -208,11 +208,11 @@ def train_network(
     Raises:
         InputError: A split lacks what the objective needs, or a loss is not finite.
     """
-    updates = Updates(adamw, schedule.share)
+    options |= {"optimizer": adamw, "share": schedule.share}
     if not network.architecture.causal:
-        return texts.train(network, corpus, settings, objective, updates=updates, **options)
+        return texts.train(network, corpus, settings, objective, **options)
     data, dev = (_next_tokens(network, corpus.splits[name]) for name in ("train", "dev"))
-    return minimise(network, data, dev, settings, updates=updates, **options)
+    return minimise(network, data, dev, settings, **options)
 
 
 def adamw(network: Any, settings: TrainingSettings) -> torch.optim.Optimizer:

@@ -18,6 +18,11 @@ from attnaudit.models.presets import ModelSettings, check_attention
 from attnaudit.models.product import prepared, product
 
 ALL = slice(None)
+Part = Float[Tensor, "*n d"]
+Share = Float[Tensor, "*n a"]
+Query = Float[Tensor, "B a"]
+Scores = Float[Tensor, "*scores"]
+Alpha = Float[Tensor, "B *H L"]
 Scorer = Callable[[Tensor, int, Tensor], Tensor]
 """Function ``(hidden, S, rest) -> scores (S, B)`` for S runs at one position of B texts.
 
@@ -33,13 +38,11 @@ class Attention(nn.Module):
     the share of the others is computed once.
     """
 
-    def condition(self, question: Float[Tensor, "B m"]) -> Float[Tensor, "B a"]:
+    def condition(self, question: Float[Tensor, "B m"]) -> Query:
         """Return the share of the question in every score."""
         return question
 
-    def forward(
-        self, hidden: Float[Tensor, "*n m"], query: Tensor | None = None
-    ) -> Float[Tensor, "*scores"]:
+    def forward(self, hidden: Float[Tensor, "*n m"], query: Tensor | None = None) -> Scores:
         """Return the scores of positions.
 
         Args:
@@ -51,9 +54,7 @@ class Attention(nn.Module):
         """
         return self.finish(self.project(hidden, query), query)
 
-    def project(
-        self, hidden: Float[Tensor, "*n d"], query: Tensor | None = None, part: slice = ALL
-    ) -> Float[Tensor, "*n a"]:
+    def project(self, hidden: Part, query: Tensor | None = None, part: slice = ALL) -> Share:
         """Return the linear share of some units in the score.
 
         Args:
@@ -66,13 +67,11 @@ class Attention(nn.Module):
         """
         raise NotImplementedError
 
-    def finish(
-        self, projected: Float[Tensor, "*n a"], query: Tensor | None = None
-    ) -> Float[Tensor, "*scores"]:
+    def finish(self, projected: Share, query: Tensor | None = None) -> Scores:
         """Return the score of the summed shares."""
         return projected.squeeze(-1)
 
-    def scorer(self, part: slice, query: Float[Tensor, "B a"] | None = None) -> Scorer:
+    def scorer(self, part: slice, query: Query | None = None) -> Scorer:
         """Return a function that scores many runs at once, up to a constant.
 
         Args:
@@ -107,25 +106,21 @@ class Additive(Attention):
         self.asked = nn.Linear(width, units, bias=False) if has_question else None
         self.score = nn.Linear(units, heads, bias=False)
 
-    def condition(self, question: Float[Tensor, "B m"]) -> Float[Tensor, "B a"]:
+    def condition(self, question: Float[Tensor, "B m"]) -> Query:
         """Return the share of the question in the units of every position."""
         assert self.asked is not None
         return self.asked(question)
 
-    def project(
-        self, hidden: Float[Tensor, "*n d"], query: Tensor | None = None, part: slice = ALL
-    ) -> Float[Tensor, "*n a"]:
+    def project(self, hidden: Part, query: Tensor | None = None, part: slice = ALL) -> Share:
         """Return the share of the units ``part`` of ``h``."""
         return functional.linear(hidden, self.units.weight[:, part])
 
-    def finish(
-        self, projected: Float[Tensor, "*n a"], query: Tensor | None = None
-    ) -> Float[Tensor, "*scores"]:
+    def finish(self, projected: Share, query: Tensor | None = None) -> Scores:
         """Return the score of the summed shares."""
         inner = projected + self.units.bias
         return self.score(torch.tanh(inner if query is None else inner + query)).squeeze(-1)
 
-    def scorer(self, part: slice, query: Float[Tensor, "B a"] | None = None) -> Scorer:
+    def scorer(self, part: slice, query: Query | None = None) -> Scorer:
         """Return a function that scores many runs at once, up to a constant."""
         # tanh x = 2σ(2x) − 1, since a sigmoid takes a fifth of the time of a tanh on a CPU. The −1
         # shifts all scores of a text alike, which the softmax ignores, so it is dropped.
@@ -148,18 +143,14 @@ class Dot(Attention):
         self.query = None if has_question else nn.Linear(width, heads, bias=False)
         self.scale = width**-0.5
 
-    def project(
-        self, hidden: Float[Tensor, "*n d"], query: Tensor | None = None, part: slice = ALL
-    ) -> Float[Tensor, "*n a"]:
+    def project(self, hidden: Part, query: Tensor | None = None, part: slice = ALL) -> Share:
         """Return the share of the units ``part`` of ``h``."""
         if self.query is not None:
             return functional.linear(hidden, self.query.weight[:, part])
         assert query is not None
         return (hidden * query[..., part]).sum(dim=-1, keepdim=True)
 
-    def finish(
-        self, projected: Float[Tensor, "*n a"], query: Tensor | None = None
-    ) -> Float[Tensor, "*scores"]:
+    def finish(self, projected: Share, query: Tensor | None = None) -> Scores:
         """Return the score of the summed shares."""
         return projected.squeeze(-1) * self.scale
 
@@ -168,7 +159,7 @@ class Uniform(Attention):
     """The same score for every position: attention frozen at 1/T (Wiegreffe & Pinter 2019)."""
 
     def project(
-        self, hidden: Float[Tensor, "*n d"], query: Tensor | None = None, part: slice = ALL
+        self, hidden: Part, query: Tensor | None = None, part: slice = ALL
     ) -> Float[Tensor, "*n 1"]:
         """Return zeros."""
         return hidden.new_zeros(*hidden.shape[:-1], 1)
@@ -220,9 +211,7 @@ def make_attention(
             return Uniform()
 
 
-def attend(
-    scores: Float[Tensor, "B *H L"], attended: Bool[Tensor, "B *one L"]
-) -> Float[Tensor, "B *H L"]:
+def attend(scores: Alpha, attended: Bool[Tensor, "B *one L"]) -> Alpha:
     """Return the softmax over the attended positions.
 
     Args:

@@ -15,9 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 
 from attnaudit.core.ragged import Ragged
-from attnaudit.corpora.corpus import Split
-from attnaudit.corpora.prepare.tokenise import sentence_lengths
-from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, SPECIAL, UNK, Vocabulary
+from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, SPECIAL, UNK
 
 # Batches that are sorted by length together. Sorting the whole split would pad less, but each batch
 # would then hold nearly the same texts in every epoch.
@@ -79,27 +77,6 @@ class Inputs:
     sentences: Ragged | None = None
     weights: Ragged | None = None
 
-    @classmethod
-    def from_split(cls, split: Split, vocabulary: Vocabulary, hierarchical: bool = False) -> Inputs:
-        """Replace the words of a split with their ids.
-
-        Args:
-            split: The texts.
-            vocabulary: Vocabulary of texts and questions.
-            hierarchical: True for a model whose positions are sentences.
-
-        Returns:
-            The inputs.
-        """
-        ids, question = vocabulary.ids(split.tokens), split.question
-        return cls(
-            ids,
-            None if question is None else vocabulary.ids(question),
-            split.candidates,
-            Ragged.from_rows(sentence_lengths(split), np.int64) if hierarchical else None,
-            split.attention,
-        )
-
     def __len__(self) -> int:
         return len(self.ids)
 
@@ -115,21 +92,33 @@ class Inputs:
         """One entry per position that attention covers: a word, or a sentence."""
         return self.ids if self.sentences is None else self.sentences
 
-    def take(self, rows: np.ndarray) -> Inputs:
-        """Return the chosen rows."""
-        question, sentences, weights = (
-            part and part.take(rows) for part in (self.question, self.sentences, self.weights)
-        )
-        candidates = None if self.candidates is None else self.candidates[rows]
-        return Inputs(self.ids.take(rows), question, candidates, sentences, weights)
-
     def shuffled_batches(self, size: int, random: np.random.Generator) -> list[np.ndarray]:
-        """Return all row numbers in batches of ``size`` (`shuffled_batches`)."""
-        return shuffled_batches(self.lengths, size, random)
+        """Return all row numbers in random batches of similar length.
+
+        Args:
+            size: Rows per batch; the last one may be smaller.
+            random: Source of the order.
+
+        Returns:
+            The batches. Rows are shuffled, sorted by length within pools of `POOL` batches, and
+            then the batches are shuffled.
+        """
+        batches = _pooled(random.permutation(len(self)), self.lengths, size, POOL)
+        # Without this second shuffle each pool would go from its shortest texts to its longest.
+        return [batches[k] for k in random.permutation(len(batches))]
 
     def batches_by_length(self, budget: int) -> Iterator[np.ndarray]:
-        """Return all row numbers in batches of similar length (`batches_by_length`)."""
-        return batches_by_length(self.lengths, budget)
+        """Return all row numbers in batches of similar length.
+
+        Args:
+            budget: Largest padded size of a batch in positions; a batch has at least one row.
+
+        Returns:
+            An iterator over batches, short rows first.
+        """
+        # BOS and EOS make each row two positions longer. A stable sort makes the order of equal
+        # lengths the same on every processor; numpy's default sort does not promise that.
+        return _within(budget, np.argsort(self.lengths, kind="stable"), self.lengths + 2)
 
     def batch(self, rows: np.ndarray, device: str | torch.device = "cpu") -> Batch:
         """Return the chosen rows as one batch."""
@@ -202,7 +191,7 @@ def batch_of_sentences(ids: Ragged, sentences: Ragged, device: str | torch.devic
         The batch; sentences of similar length are encoded together.
     """
     words = Ragged.from_lengths(ids.values, sentences.values)
-    chunks = list(batches_by_length(words.lengths, SENTENCE_BUDGET))
+    chunks = list(Inputs(words).batches_by_length(SENTENCE_BUDGET))
     # The model stacks sentence vectors in the order of these chunks, so ids follow that order.
     number = np.empty(len(words), dtype=np.int64)
     number[list(chain.from_iterable(chunks))] = np.arange(len(SPECIAL), len(SPECIAL) + len(words))
@@ -210,21 +199,6 @@ def batch_of_sentences(ids: Ragged, sentences: Ragged, device: str | torch.devic
     return Batch(
         texts.ids, texts.lengths, sentences=tuple(pad(words, chunk, device) for chunk in chunks)
     )
-
-
-def batches_by_length(lengths: np.ndarray, budget: int) -> Iterator[np.ndarray]:
-    """Return row numbers in batches of similar length.
-
-    Args:
-        lengths: Words of each row.
-        budget: Largest padded size of a batch in positions; a batch has at least one row.
-
-    Returns:
-        An iterator over batches, short rows first.
-    """
-    # BOS and EOS make each row two positions longer. A stable sort makes the order of equal lengths
-    # the same on every processor; numpy's default sort does not promise that.
-    return _within(budget, np.argsort(lengths, kind="stable"), lengths + 2)
 
 
 def _within(budget: int, order: np.ndarray, width: np.ndarray) -> Iterator[np.ndarray]:
@@ -236,25 +210,6 @@ def _within(budget: int, order: np.ndarray, width: np.ndarray) -> Iterator[np.nd
         count = max(1, int(np.searchsorted(sizes, budget, side="right")))
         yield order[start : start + count]
         start += count
-
-
-def shuffled_batches(
-    lengths: np.ndarray, size: int, random: np.random.Generator
-) -> list[np.ndarray]:
-    """Return all row numbers in random batches of similar length.
-
-    Args:
-        lengths: Length of each row.
-        size: Rows per batch; the last one may be smaller.
-        random: Source of the order.
-
-    Returns:
-        The batches. Rows are shuffled, sorted by length within pools of `POOL` batches, and then
-        the batches are shuffled.
-    """
-    batches = _pooled(random.permutation(len(lengths)), lengths, size, POOL)
-    # Without this second shuffle each pool would go from its shortest texts to its longest.
-    return [batches[k] for k in random.permutation(len(batches))]
 
 
 def _pooled(order: np.ndarray, lengths: np.ndarray, size: int, pool: int) -> list[np.ndarray]:
@@ -294,14 +249,14 @@ class PairInputs:
     Attributes:
         source: Source tokens.
         target: Target tokens.
-        links: Alignments, sorted by row: row, source position, target position.
+        links: Alignments of each row: source position, target position.
         unlinked: Lines that lose alignments, because it is not known which pieces belong to the
             linked words.
     """
 
     source: Ragged
     target: Ragged
-    links: Int[np.ndarray, "three k"] | None = None
+    links: Ragged | None = None
     unlinked: tuple[int, ...] = ()
 
     def __len__(self) -> int:
@@ -317,16 +272,6 @@ class PairInputs:
         """Number of gold tokens that are not in the vocabulary."""
         return int((self.target.values == UNK).sum())
 
-    def _links_of(self, rows: np.ndarray) -> Int[np.ndarray, "three k"]:
-        """Return the alignments of the chosen rows, numbered by their place among them."""
-        assert self.links is not None
-        first, last = (np.searchsorted(self.links[0], rows, side) for side in ("left", "right"))
-        # Links are sorted by row, so the links of each row are one block.
-        counts = last - first
-        starts = np.repeat(first - np.r_[0, np.cumsum(counts)[:-1]], counts)
-        positions = self.links[1:, starts + np.arange(counts.sum())]
-        return np.vstack([np.repeat(np.arange(len(rows)), counts), positions])
-
     def batch(self, rows: np.ndarray, device: str | torch.device = "cpu") -> PairBatch:
         """Return the chosen rows, whose sources have one length, as a batch."""
         source, target = self.source.take(rows), self.target.take(rows)
@@ -337,9 +282,10 @@ class PairInputs:
         parts = [source.values.reshape(len(rows), -1), before, gold]
         # A dense matrix per row makes a penalty on alignments one product with alpha.
         if self.links is not None:
-            row, position, target_position = self._links_of(rows)
+            links = self.links.take(rows)
+            position, target_position = links.values.T
             aligned = np.zeros((*gold.shape, parts[0].shape[1]), dtype=np.float32)
-            aligned[row, target_position, position] = 1.0
+            aligned[links.row_of_value, target_position, position] = 1.0
             parts.append(aligned)
         return PairBatch(*(torch.from_numpy(part).to(device) for part in parts))
 

@@ -14,28 +14,27 @@ from torch.nn import functional
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import read_json, write_json
+from attnaudit.core.ragged import Ragged
 from attnaudit.corpora import Vocabulary
 from attnaudit.corpora.corpus import Split
+from attnaudit.corpora.prepare.tokenise import sentence_lengths
 from attnaudit.corpora.prepare.vocabulary import PAD, SPECIAL
-from attnaudit.models.attention import ALL, LogOdds, attend, make_attention
+from attnaudit.models.attention import ALL, Alpha, LogOdds, Part, Query, attend, make_attention
 from attnaudit.models.batch import Batch, Inputs
-from attnaudit.models.encoders import Question, Sentence, make_encoder
+from attnaudit.models.encoders import (
+    Embedded,
+    Hidden,
+    Question,
+    Sentence,
+    Summary,
+    make_encoder,
+)
 from attnaudit.models.presets import ModelSettings
-from attnaudit.models.weights import count_weights, read_weights, restoring, write_weights
+from attnaudit.models.weights import read_weights, restoring, write_weights
 from attnaudit.stats.measures import Activation
 
-
-@dataclass(frozen=True)
-class QuestionTerms:
-    """Contribution of a question to the pass over its text.
-
-    Attributes:
-        query: Its share of the attention scores; None without a question.
-        offset: Its share of the output; without a question, the bias.
-    """
-
-    query: Float[Tensor, "B a"] | None
-    offset: Float[Tensor, "B P"]
+Logits = Float[Tensor, "*n K"]
+Offset = Float[Tensor, "B P"]
 
 
 @dataclass(frozen=True)
@@ -44,24 +43,26 @@ class Forward:
 
     With several heads ``alpha`` is ``(B, H, L)``. K is 1 for two classes without a question. An
     answer that is not among a row's candidates has the logit −∞.
+
+    Attributes:
+        embedded: Input of the encoder.
+        hidden: Hidden states.
+        alpha: Attention.
+        logits: Logits.
+        query: The question's share of the attention scores; None without a question.
+        offset: The question's share of the output; without a question, the bias.
     """
 
-    embedded: Float[Tensor, "B L E"]
-    hidden: Float[Tensor, "B L m"]
-    alpha: Float[Tensor, "B *H L"]
+    embedded: Embedded
+    hidden: Hidden
+    alpha: Alpha
     logits: Float[Tensor, "B K"]
-    question_terms: QuestionTerms
+    query: Query | None
+    offset: Offset
 
     def detached(self) -> Forward:
         """Return the same numbers without the autograd graph, whose memory can then be freed."""
-        query, offset = self.question_terms.query, self.question_terms.offset.detach()
-        return Forward(
-            self.embedded.detach(),
-            self.hidden.detach(),
-            self.alpha.detach(),
-            self.logits.detach(),
-            QuestionTerms(None if query is None else query.detach(), offset),
-        )
+        return Forward(*(part if part is None else part.detach() for part in vars(self).values()))
 
 
 class LinearHead(nn.Module):
@@ -70,20 +71,19 @@ class LinearHead(nn.Module):
     def __init__(self, width: int, outputs: int) -> None:
         super().__init__()
         self.output = nn.Linear(width, outputs)
-        self.readout_width = outputs
 
-    def offset(self, question: Float[Tensor, "B m"] | None) -> Float[Tensor, " K"]:
+    def offset(self, question: Summary | None) -> Float[Tensor, " K"]:
         """Return the bias.
 
         It is not part of the readout, so it counts once, even if no position is attended.
         """
         return self.output.bias
 
-    def readout(self, hidden: Float[Tensor, "*n d"], part: slice = ALL) -> Float[Tensor, "*n K"]:
+    def readout(self, hidden: Part, part: slice = ALL) -> Logits:
         """Return the contribution of the units ``part`` of each position under full attention."""
         return functional.linear(hidden, self.output.weight[:, part])
 
-    def tail(self, pooled: Float[Tensor, "*n K"]) -> Float[Tensor, "*n K"]:
+    def tail(self, pooled: Logits) -> Logits:
         """Return ``pooled``, which already holds logits."""
         return pooled
 
@@ -96,16 +96,16 @@ class TanhHead(nn.Module):
 
     def __init__(self, width: int, outputs: int) -> None:
         super().__init__()
-        self.readout_width = units = max(width // 2, 1)
+        units = max(width // 2, 1)
         self.passage = nn.Linear(width, units, bias=False)
         self.question = nn.Linear(width, units)
         self.output = nn.Linear(units, outputs)
 
-    def offset(self, question: Float[Tensor, "B m"] | None) -> Float[Tensor, "B P"]:
+    def offset(self, question: Summary | None) -> Offset:
         """Return the share of the question, ``W_q Q + b``."""
         return self.question(question)
 
-    def readout(self, hidden: Float[Tensor, "*n d"], part: slice = ALL) -> Float[Tensor, "*n P"]:
+    def readout(self, hidden: Part, part: slice = ALL) -> Float[Tensor, "*n P"]:
         """Return the contribution of the units ``part`` of each position under full attention."""
         return functional.linear(hidden, self.passage.weight[:, part])
 
@@ -163,17 +163,6 @@ class AttentionModel(nn.Module):
         self.attention = make_attention(settings, self.encoder.width, has_question, len(vocabulary))
         self.head = (TanhHead if has_question else LinearHead)(self.encoder.width, self.outputs)
 
-    def __repr__(self) -> str:
-        settings = self.settings
-        encoder = f"{'hierarchical ' if settings.hierarchical else ''}{settings.encoder}"
-        heads = "" if settings.heads == 1 else f", {settings.heads} heads"
-        question = ", with a question" if self.has_question else ""
-        return (
-            f"AttentionModel({encoder} + {settings.attention}{heads}{question}, "
-            f"{len(self.vocabulary):,} words × {settings.embedding}, hidden {self.encoder.width}, "
-            f"{len(self.class_names)} classes, {count_weights(self):,} weights)"
-        )
-
     @property
     def activation(self) -> Activation:
         """Sigmoid for two classes without a question, else softmax."""
@@ -190,9 +179,18 @@ class AttentionModel(nn.Module):
 
     def inputs(self, split: Split) -> Inputs:
         """Return the texts of a split as ids of the model's vocabulary."""
-        return Inputs.from_split(split, self.vocabulary, self.settings.hierarchical)
+        question, sentences = split.question, None
+        if self.settings.hierarchical:
+            sentences = Ragged.from_rows(sentence_lengths(split), np.int64)
+        return Inputs(
+            self.vocabulary.ids(split.tokens),
+            None if question is None else self.vocabulary.ids(question),
+            split.candidates,
+            sentences,
+            split.attention,
+        )
 
-    def embed(self, batch: Batch) -> Float[Tensor, "B L E"]:
+    def embed(self, batch: Batch) -> Embedded:
         """Return the encoder's input: a vector per word, or per sentence."""
         if self.sentence is None:
             return self.dropout(self.embedding(batch.ids))
@@ -202,14 +200,7 @@ class AttentionModel(nn.Module):
             vectors.append(self.sentence(self.dropout(self.embedding(words.ids)), words))
         return functional.embedding(batch.ids, torch.cat(vectors))
 
-    def _question_terms(self, batch: Batch) -> QuestionTerms:
-        if self.question is None:
-            return QuestionTerms(None, self.head.offset(None).expand(len(batch.ids), -1))
-        assert batch.question is not None
-        summary = self.question(batch.question)
-        return QuestionTerms(self.attention.condition(summary), self.head.offset(summary))
-
-    def from_embedded(self, embedded: Float[Tensor, "B L E"], batch: Batch) -> Forward:
+    def from_embedded(self, embedded: Embedded, batch: Batch) -> Forward:
         """Run the model on embedded tokens, for example to take gradients of them.
 
         Args:
@@ -219,29 +210,35 @@ class AttentionModel(nn.Module):
         Returns:
             The results.
         """
-        terms = self._question_terms(batch)
+        if self.question is None:
+            query, offset = None, self.head.offset(None).expand(len(batch.ids), -1)
+        else:
+            assert batch.question is not None
+            summary = self.question(batch.question)
+            query, offset = self.attention.condition(summary), self.head.offset(summary)
         hidden = self.dropout(self.encoder(embedded, batch.lengths))
-        alpha = self._attend(hidden, terms, batch)
-        logits = self.logits_from_attention(alpha, hidden, terms, batch)
-        return Forward(embedded, hidden, alpha, logits, terms)
+        alpha = self._attend(hidden, query, batch)
+        logits = self.logits_from_attention(alpha, hidden, offset, batch)
+        return Forward(embedded, hidden, alpha, logits, query, offset)
 
-    def _attend(
-        self, hidden: Float[Tensor, "B L m"], terms: QuestionTerms, batch: Batch
-    ) -> Float[Tensor, "B *H L"]:
+    def _attend(self, hidden: Hidden, query: Tensor | None, batch: Batch) -> Alpha:
         if self.settings.attention == "imposed":
-            return _imposed(batch)
+            if batch.weights is None:
+                got, expected = "a text without weights", "a corpus taught by a trace"
+                raise InputError("read a text", "imposed attention", got, expected)
+            return batch.weights
         if isinstance(self.attention, LogOdds):
             return attend(self.attention.of_words(batch.ids), batch.attended)
-        scores = self.attention(hidden, None if terms.query is None else terms.query[:, None])
+        scores = self.attention(hidden, None if query is None else query[:, None])
         if scores.ndim == 2:
             return attend(scores, batch.attended)
         return attend(scores.movedim(-1, 1), batch.attended[:, None])
 
     def logits_from_attention(
         self,
-        alpha: Float[Tensor, "B *H L"],
-        hidden: Float[Tensor, "B L m"],
-        terms: QuestionTerms,
+        alpha: Alpha,
+        hidden: Hidden,
+        offset: Offset,
         batch: Batch,
     ) -> Float[Tensor, "B K"]:
         """Return the logits under any attention.
@@ -249,7 +246,7 @@ class AttentionModel(nn.Module):
         Args:
             alpha: Attention; each of several heads attends to its own part of the hidden states.
             hidden: Hidden states.
-            terms: The question's share, from the same forward pass.
+            offset: `Forward.offset` of the same pass.
             batch: The batch, for its candidates.
 
         Returns:
@@ -260,20 +257,12 @@ class AttentionModel(nn.Module):
         else:
             parts = hidden.unflatten(-1, (alpha.shape[1], -1))
             context = torch.einsum("bhl,blhd->bhd", alpha, parts).flatten(1)
-        return self.logits(terms.offset + self.head.readout(context), batch)
+        return self.logits(offset + self.head.readout(context), batch)
 
-    def readouts(self, hidden: Float[Tensor, "B L m"], heads: int) -> Float[Tensor, "B L H P"]:
-        """Return the contribution of each position to the output through each head.
-
-        Args:
-            hidden: Hidden states.
-            heads: Number of heads, each on its own part of the states.
-
-        Returns:
-            The contributions at a weight of 1.
-        """
-        width = hidden.shape[-1] // heads
-        parts = [slice(head * width, (head + 1) * width) for head in range(heads)]
+    def readouts(self, hidden: Hidden) -> Float[Tensor, "B L H P"]:
+        """Return the contribution of each position to the output through each head at weight 1."""
+        width = hidden.shape[-1] // self.settings.heads
+        parts = [slice(start, start + width) for start in range(0, hidden.shape[-1], width)]
         return torch.stack([self.head.readout(hidden[..., part], part) for part in parts], dim=2)
 
     def logits(self, pooled: Float[Tensor, "B *n P"], batch: Batch) -> Float[Tensor, "B *n K"]:
@@ -285,7 +274,7 @@ class AttentionModel(nn.Module):
         allowed = batch.candidates.view(len(logits), *[1] * (logits.ndim - 2), -1)
         return logits.masked_fill(~allowed, -torch.inf)
 
-    def probabilities(self, logits: Float[Tensor, "*n K"]) -> Float[Tensor, "*n K"]:
+    def probabilities(self, logits: Logits) -> Logits:
         """Apply the activation."""
         if self.activation == "sigmoid":
             return torch.sigmoid(logits)
@@ -311,18 +300,6 @@ class AttentionModel(nn.Module):
         }
         write_weights(folder, self, described)
         write_json(folder / "vocab.json", self.vocabulary.to_json())
-
-
-def _imposed(batch: Batch) -> Float[Tensor, "B L"]:
-    if batch.weights is None:
-        raise InputError(
-            "read a text",
-            "imposed attention",
-            "a text without weights",
-            "a corpus taught by a trace, which gives the weights of every text",
-            "attnaudit study guide gives them",
-        )
-    return batch.weights
 
 
 def build_model(

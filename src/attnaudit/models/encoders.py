@@ -7,8 +7,6 @@ padding.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
@@ -33,8 +31,9 @@ class Bidirectional(nn.Module):
     padding.
     """
 
-    def __init__(self, layer: type[nn.LSTM | nn.GRU], settings: ModelSettings) -> None:
+    def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
+        layer = nn.GRU if settings.encoder == "bigru" else nn.LSTM
         self.forward_rnn = layer(settings.embedding, settings.hidden, batch_first=True)
         self.backward_rnn = layer(settings.embedding, settings.hidden, batch_first=True)
         self.width = 2 * settings.hidden
@@ -126,7 +125,7 @@ class Mixed(nn.Module):
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
-        self.recurrent, self.share = Bidirectional(nn.LSTM, settings), settings.mixing
+        self.recurrent, self.share = Bidirectional(settings), settings.mixing
         self.width = self.recurrent.width
         self.single = nn.Sequential(nn.Linear(settings.embedding, self.width), nn.Tanh())
 
@@ -136,24 +135,14 @@ class Mixed(nn.Module):
         return (1.0 - self.share) * self.single(embedded) + self.share * recurrent
 
 
-BUILT_IN: dict[str, Callable[[ModelSettings], nn.Module]] = {
-    "bilstm": partial(Bidirectional, nn.LSTM),
-    "bigru": partial(Bidirectional, nn.GRU),
-    "cnn": CNN,
-    "average": Average,
-    "none": NoEncoder,
-    "mixed": Mixed,
-    "transformer": Transformer,
-}
-
-
 def make_encoder(settings: ModelSettings) -> Any:
     """Build the encoder that the settings name.
 
     Raises:
         InputError: The encoder is not registered.
     """
-    return resolve(ENCODERS.find(settings.encoder, "build model").build, BUILT_IN)(settings)
+    # Registered encoders name the classes and functions of this module.
+    return resolve(ENCODERS.find(settings.encoder, "build model").build, globals())(settings)
 
 
 class Question(nn.Module):
@@ -163,7 +152,7 @@ class Question(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(words, settings.embedding, padding_idx=PAD)
         self.encoder = make_encoder(settings)
-        self.summary = resolve(ENCODERS[settings.encoder].summary, SUMMARIES)
+        self.summary = resolve(ENCODERS[settings.encoder].summary, globals())
 
     def forward(self, batch: Batch) -> Summary:
         """Return the summaries of questions."""
@@ -205,9 +194,6 @@ def maximum(hidden: Hidden, batch: Batch) -> Summary:
 def mean(hidden: Hidden, batch: Batch) -> Summary:
     """Return the mean over positions, padding excluded."""
     return (hidden * batch.inside[..., None]).sum(dim=1) / batch.lengths[:, None]
-
-
-SUMMARIES = {"last_states": last_states, "maximum": maximum, "mean": mean}
 
 
 def places(place: Int[Tensor, " L"], width: int) -> Float[Tensor, "L E"]:

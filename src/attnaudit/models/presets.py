@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, get_args
 from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.numbers import count
 from attnaudit.core.registry import Registry
-from attnaudit.core.settings import setting
+from attnaudit.core.settings import check_settings, setting
 from attnaudit.corpora.spec import Preset
 
 PRESETS: tuple[Preset, ...] = get_args(Preset)
@@ -52,7 +52,7 @@ class EncoderSpec:
             direction, on a window, or on one token.
 
     Raises:
-        InputError: The name is not an identifier, a width is below 1, or a preset is unknown.
+        InputError: The name is not an identifier, or a preset is unknown.
     """
 
     name: str
@@ -69,8 +69,6 @@ class EncoderSpec:
         if not self.name.isidentifier():
             got, expected = "a name that is no identifier", "letters, digits and underscores"
             raise InputError(operation, where, got, expected)
-        if min(self.hidden, self.heads, *self.hidden_of.values()) < 1:
-            raise InputError(operation, where, "a width or number of heads below 1", "1 or more")
         for preset in self.hidden_of:
             _check_known(operation, f"{where}, hidden_of", preset, PRESETS)
 
@@ -104,16 +102,16 @@ _AVERAGE = {"code2019": 128, "flan": 100, "han": 100}
 _TRANSFORMER = {"flan": 100, "han": 100}
 ENCODERS: Registry[EncoderSpec] = Registry("encoder", "encoders")
 for _spec in (
-    EncoderSpec("bilstm", "bilstm", 128, _RECURRENT, 1, False, "last_states", "recurrent"),
-    EncoderSpec("bigru", "bigru", 128, _RECURRENT, 1, False, "last_states", "recurrent"),
-    EncoderSpec("cnn", "cnn", 64, _CONVOLUTION, 1, False, "maximum", "convolution"),
-    EncoderSpec("average", "average", 256, _AVERAGE, leave_one_out="pointwise"),
+    EncoderSpec("bilstm", "Bidirectional", 128, _RECURRENT, 1, False, "last_states", "recurrent"),
+    EncoderSpec("bigru", "Bidirectional", 128, _RECURRENT, 1, False, "last_states", "recurrent"),
+    EncoderSpec("cnn", "CNN", 64, _CONVOLUTION, 1, False, "maximum", "convolution"),
+    EncoderSpec("average", "Average", 256, _AVERAGE, leave_one_out="pointwise"),
     # "none" has no layer, so its width is only there to be a valid one.
-    EncoderSpec("none", "none", 1, leave_one_out="pointwise"),
+    EncoderSpec("none", "NoEncoder", 1, leave_one_out="pointwise"),
     # No faster leave-one-out covers self-attention, or a BiLSTM mixed with single tokens, so these
     # two rerun the model.
-    EncoderSpec("mixed", "mixed", 128),
-    EncoderSpec("transformer", "transformer", 128, _TRANSFORMER, 4, self_attention=True),
+    EncoderSpec("mixed", "Mixed", 128),
+    EncoderSpec("transformer", "Transformer", 128, _TRANSFORMER, 4, self_attention=True),
 ):
     ENCODERS.register(_spec)
 
@@ -157,11 +155,14 @@ class ModelSettings:
 
     encoder: str = setting("The encoder.", "bilstm")
     attention: str = setting("The attention.", "additive")
-    embedding: int = setting("Dimension of the word vectors; a file of vectors has its own.", 300)
+    embedding: int = setting(
+        "Dimension of the word vectors; a file of vectors has its own.", 300, least=1
+    )
     hidden: int = setting(
         "Units per direction (bilstm, bigru), filters per kernel (cnn) or units; the encoder none "
         "has no layer.",
         128,
+        least=1,
     )
     kernels: tuple[int, ...] = setting("Widths of the kernels of the encoder cnn.", (1, 3, 5, 7))
     activation: Literal["relu", "tanh"] = setting(
@@ -170,6 +171,8 @@ class ModelSettings:
     mixing: float = setting(
         "Share of a BiLSTM in the states of the encoder mixed; the rest encodes each token alone.",
         0.5,
+        least=0,
+        most=1,
     )
     attention_decay: bool = setting(
         "Weight decay also acts on the parameters of the attention.", True
@@ -179,47 +182,34 @@ class ModelSettings:
         "zero",
     )
     attention_units: int | None = setting(
-        "Units of additive attention; none: half the width of the hidden states.", None
+        "Units of additive attention; none: half the width of the hidden states.", None, least=1
     )
     dropout: float = setting(
-        "Dropout rate of embedded tokens and of hidden states in training.", 0.0
+        "Dropout rate of embedded tokens and of hidden states in training.", 0.0, least=0, below=1
     )
     hierarchical: bool = setting(
         "Two levels of encoder and attention: words to sentences, sentences to the text. Also "
         "--preset han.",
         False,
     )
-    heads: int = setting("Number of attention heads, each on its own part of the hidden states.", 1)
+    heads: int = setting(
+        "Number of attention heads, each on its own part of the hidden states.", 1, least=1
+    )
 
     def __post_init__(self) -> None:
+        check_settings(self, "model")
         self_attention = self.encoder in ENCODERS and ENCODERS[self.encoder].self_attention
         divided = (self.hidden, self.embedding) if self_attention else (self.hidden,)
-        if self.heads < 1 or any(width % self.heads for width in divided):
+        if any(width % self.heads for width in divided):
             widths = f"{self.hidden} hidden units and word vectors of {self.embedding}"
-            got, expected = f"{self.heads} with {widths}", "1 or more, of which both are multiples"
+            got, expected = f"{self.heads} with {widths}", "a number that divides both"
             raise InputError("build model", "model.heads", got, expected)
         if self.hierarchical and (self.heads > 1 or self_attention):
             got, expected = "a transformer, or several heads", "another encoder, and one head"
             raise InputError("build model", "preset han", got, expected)
-        _check_dropout(self.dropout)
-        if not 0 <= self.mixing <= 1:
-            raise InputError("build model", "model.mixing", str(self.mixing), "a share, 0 to 1")
-        _check_sizes(self, ("embedding", "hidden", "attention_units"))
         if not self.kernels or any(kernel < 1 or kernel % 2 == 0 for kernel in self.kernels):
             got, expected = str(list(self.kernels)), "odd widths, so that same padding is symmetric"
             raise InputError("build model", "model.kernels", got, expected)
-
-
-def _check_dropout(dropout: float) -> None:
-    if not 0 <= dropout < 1:
-        raise InputError("build model", "model.dropout", str(dropout), "a share from 0 to below 1")
-
-
-def _check_sizes(settings: ModelSettings | PairSettings, names: Sequence[str]) -> None:
-    for name in names:
-        size = getattr(settings, name)
-        if size is not None and size < 1:
-            raise InputError("build model", f"model.{name}", str(size), "1 or more")
 
 
 def check_attention(settings: ModelSettings, has_question: bool) -> None:
@@ -302,17 +292,23 @@ class PairSettings:
         "the decoder sees the source's last state.",
         "bilinear",
     )
-    embedding: int = setting("Dimension of the word vectors.", 256)
+    embedding: int = setting("Dimension of the word vectors.", 256, least=1)
     hidden: int = setting(
         "Width of the decoder's and of the encoder's states; in the encoder, half of it per "
         "direction.",
         256,
+        least=1,
     )
-    layers: int = setting("Layers of the encoder and of the decoder.", 1)
+    layers: int = setting("Layers of the encoder and of the decoder.", 1, least=1)
     dropout: float = setting(
-        "Dropout rate of embedded tokens, between layers and before the output.", 0.3
+        "Dropout rate of embedded tokens, between layers and before the output.",
+        0.3,
+        least=0,
+        below=1,
     )
-    heads: int = setting("Number of attention heads, each on its own part of the hidden states.", 1)
+    heads: int = setting(
+        "Number of attention heads, each on its own part of the hidden states.", 1, least=1
+    )
     shared: bool = setting("One vocabulary and one embedding table for both sides.", False)
     tied: bool = setting("The target's embeddings are the output weights.", True)
     recurrent: bool = setting(
@@ -324,7 +320,7 @@ class PairSettings:
     attention_decay: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        _check_sizes(self, ("embedding", "hidden", "layers", "heads"))
+        check_settings(self, "model")
         heads = count(self.heads, "head")
         if self.width % 2 or self.width % self.heads:
             name = "model.hidden" if self.recurrent else "model.embedding"
@@ -334,7 +330,6 @@ class PairSettings:
             got = f"false with {self.attention} attention, {heads}"
             expected = "false with uniform attention of one head: no state asks for more"
             raise InputError("build model", "model.recurrent", got, expected)
-        _check_dropout(self.dropout)
 
     @property
     def width(self) -> int:

@@ -18,11 +18,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attnaudit.core.numbers import count
 from attnaudit.corpora.prepare.vocabulary import PAD, Vocabulary
 from attnaudit.models.batch import PairBatch
 from attnaudit.models.presets import PairSettings
-from attnaudit.models.weights import count_weights
 
 Hidden = Float[Tensor, "B T m"]
 DecoderStates = Float[Tensor, "B U m"]
@@ -161,15 +159,6 @@ class EncoderDecoder(nn.Module):
                 embedding.weight[PAD] = 0.0
         if settings.tied:
             self.output.weight = self.target_embedding.weight
-
-    def __repr__(self) -> str:
-        s = self.settings
-        layers = count(s.layers, "layer") if s.recurrent else "no recurrent layer"
-        return (
-            f"EncoderDecoder({s.attention}, {count(s.heads, 'head')}, {layers}, "
-            f"{len(self.source):,} → {len(self.target):,} words × {s.embedding}, "
-            f"hidden {s.width}, {count_weights(self):,} weights)"
-        )
 
     def forward(self, batch: PairBatch) -> PairForward:
         """Run the model on a batch with teacher forcing."""

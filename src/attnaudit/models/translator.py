@@ -13,6 +13,7 @@ from jaxtyping import Int
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import read_json, write_bytes, write_json
+from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import Pairs
 from attnaudit.corpora.prepare.tokenise import Pieces, Units, Words, learn_pieces
 from attnaudit.corpora.prepare.vocabulary import UNK, Vocabulary
@@ -36,9 +37,6 @@ class Translator:
 
     model: EncoderDecoder
     units: Units
-
-    def __repr__(self) -> str:
-        return f"Translator({type(self.units).__name__.lower()}, {self.model!r})"
 
     @classmethod
     def learn(
@@ -96,28 +94,34 @@ class Translator:
             InputError: A text is empty after it is cut (a lone U+200B, for example), or no word of
                 a side is in the vocabulary.
         """
-        source, target = self.units(pairs.source), self.units(pairs.target)
-        _check_nonempty(pairs, {"source": source, "target": target}, name)
-        links, unlinked = (None, ()) if pairs.links is None else self._links(pairs, source, target)
-        ids = {"source": self.model.source.ids(source), "target": self.model.target.ids(target)}
-        # A model that only reads unknown words would still write something, so this is an error.
-        for side, numbers in ids.items():
-            if not (numbers.values > UNK).any():
+        cut = {side: self.units(getattr(pairs, side)) for side in ("source", "target")}
+        ids = {side: getattr(self.model, side).ids(texts) for side, texts in cut.items()}
+        for side, texts in cut.items():
+            if [] in texts:
+                row = texts.index([])
+                got = f"nothing of the {side} is left: {getattr(pairs, side)[row][:40]!a}"
+                where, expected = f"{name}, line {pairs.instance[row] + 1}", "a text on both sides"
+                do = "correct the line, or take it out of both files"
+                raise InputError("cut pairs into pieces", where, got, expected, do)
+            # A model that only reads unknown words would still write something.
+            if not (ids[side].values > UNK).any():
                 got = f"no {side} word of {len(pairs)} pairs is in the vocabulary of train"
                 expected = "texts in the languages that the model learned"
                 raise InputError("read pairs", name, got, expected)
+        links, unlinked = self._links(pairs, **cut)
         return PairInputs(**ids, links=links, unlinked=unlinked)
 
     def _links(
         self, pairs: Pairs, source: list[list[str]], target: list[list[str]]
-    ) -> tuple[Int[np.ndarray, "three k"], tuple[int, ...]]:
+    ) -> tuple[Ragged | None, tuple[int, ...]]:
         """Align every piece of a word with every piece of the word that it is aligned with.
 
         Also return the lines that lose alignments.
         """
-        assert pairs.links is not None
+        if pairs.links is None:
+            return None, ()
         if isinstance(self.units, Words):
-            return pairs.links, ()
+            return _by_row(pairs.links.T, len(pairs)), ()
         ours = _places(self.units, pairs.source, source)
         theirs = _places(self.units, pairs.target, target)
         words = [(row, ours[row][i], theirs[row][j]) for row, i, j in pairs.links.T.tolist()]
@@ -125,7 +129,7 @@ class Translator:
             int(pairs.instance[row]) for row, one, other in words if not (one and other)
         )
         links = [(row, s, t) for row, one, other in words for s in one for t in other]
-        return np.array(links, dtype=np.int64).reshape(-1, 3).T, tuple(lost)
+        return _by_row(np.array(links, dtype=np.int64).reshape(-1, 3), len(pairs)), tuple(lost)
 
     def save(self, folder: Path) -> None:
         """Write the weights with settings, the vocabularies and, if used, the pieces.
@@ -158,19 +162,9 @@ class Translator:
         return cls(model, units)
 
 
-def _check_nonempty(pairs: Pairs, sides: dict[str, list[list[str]]], name: str) -> None:
-    """Raise InputError for the first text that is empty after it is cut."""
-    for side, cut in sides.items():
-        if [] in cut:
-            row = cut.index([])
-            text = getattr(pairs, side)[row][:40]
-            raise InputError(
-                "read pairs",
-                f"{name}, line {pairs.instance[row] + 1}",
-                f"a {side} of which nothing is left once it is cut into pieces: {text!a}",
-                "a text on both sides",
-                "correct the line, or take it out of both files",
-            )
+def _by_row(links: Int[np.ndarray, "k three"], rows: int) -> Ragged:
+    """Group alignments, sorted by row, whose first column is the row."""
+    return Ragged.from_lengths(links[:, 1:], np.bincount(links[:, 0], minlength=rows))
 
 
 def _places(units: Units, texts: Sequence[str], cut: list[list[str]]) -> list[list[range]]:
@@ -184,13 +178,10 @@ def _places(units: Units, texts: Sequence[str], cut: list[list[str]]) -> list[li
     words = [text.split() for text in texts]
     distinct = list(dict.fromkeys(chain.from_iterable(words)))
     pieces = dict(zip(distinct, units(distinct), strict=True))
-    return [
-        _in_order([pieces[word] for word in row], tokens)
-        for row, tokens in zip(words, cut, strict=True)
-    ]
-
-
-def _in_order(pieces: list[list[str]], tokens: list[str]) -> list[range]:
-    if list(chain.from_iterable(pieces)) != tokens:
-        return [range(0)] * len(pieces)
-    return [range(*span) for span in pairwise(accumulate(map(len, pieces), initial=0))]
+    places = []
+    for row, tokens in zip(words, cut, strict=True):
+        own = [pieces[word] for word in row]
+        ends = accumulate(map(len, own), initial=0)
+        fits = list(chain.from_iterable(own)) == tokens
+        places.append([range(*span) if fits else range(0) for span in pairwise(ends)])
+    return places

@@ -34,13 +34,8 @@ def write_weights(folder: Path, model: nn.Module, described: Mapping[str, Any]) 
         RunError: The file cannot be written.
     """
     metadata = {"attnaudit": json.dumps(described, sort_keys=True)}
-    # Tensors are cloned, because safetensors refuses those that share memory, such as tied weights.
-    weights = {
-        name: tensor.detach().cpu().clone().contiguous()
-        for name, tensor in model.state_dict().items()
-    }
     with atomic(folder / FILE) as temporary:
-        save_file(weights, temporary, metadata=metadata)
+        save_file(copied(model.state_dict()), temporary, metadata=metadata)
 
 
 def read_weights(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -67,15 +62,20 @@ def restoring(folder: Path) -> Iterator[None]:
         ) from error
 
 
-def count_weights(model: nn.Module) -> int:
-    """Return the number of weights; weights that two layers share count once."""
-    return sum(weight.numel() for weight in model.parameters())
+def copied(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Copy tensors to the CPU, because safetensors refuses those that share memory."""
+    return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
 
 
 def weights_fingerprint(model: nn.Module) -> str:
     """Return the sha256 of a model's weights by name, independent of their file."""
+    return digest_of(model.state_dict())
+
+
+def digest_of(tensors: Mapping[str, Tensor]) -> str:
+    """Return the sha256 of tensors: their names, shapes and bytes."""
     digest = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
+    for name, tensor in sorted(tensors.items()):
         # numpy has no bfloat16, so tensors are hashed as bytes.
         values = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
         digest.update(f"{name} {tuple(tensor.shape)} ".encode() + values.tobytes())
@@ -85,13 +85,9 @@ def weights_fingerprint(model: nn.Module) -> str:
 class Fingerprinted(ABC):
     """Base of objects that hold a model and must notice when it changes."""
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Fingerprint of the model at the time of the first access."""
-        return self._first
-
-    @cached_property
-    def _first(self) -> str:
         return self.current_fingerprint()
 
     @abstractmethod

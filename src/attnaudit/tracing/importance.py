@@ -18,9 +18,13 @@ from torch import Tensor
 from attnaudit.core.ragged import Ragged
 from attnaudit.models.batch import Batch, Inputs
 from attnaudit.models.classifier import AttentionModel, Forward
+from attnaudit.models.encoders import Embedded
 from attnaudit.stats.measures import ERASED_SHARES, ERASURE_WAYS, predicted_class
 from attnaudit.tracing.settings import Outputs
 from attnaudit.training.texts import predict
+
+Scores = Float[Tensor, "B L"]
+Logits = Float[Tensor, "B K"]
 
 
 @dataclass(frozen=True)
@@ -34,8 +38,8 @@ class Importance:
         done: The forward pass.
     """
 
-    held: Float[Tensor, "B L"]
-    full: Float[Tensor, "B L"]
+    held: Scores
+    full: Scores
     done: Forward
 
 
@@ -59,7 +63,7 @@ def gradient_importance(
     with torch.enable_grad():
         done = model.from_embedded(embedded, batch)
         alpha = done.alpha.detach()
-        held = model.logits_from_attention(alpha, done.hidden, done.question_terms, batch)
+        held = model.logits_from_attention(alpha, done.hidden, done.offset, batch)
         return Importance(
             importance(model, embedded, held),
             importance(model, embedded, done.logits),
@@ -67,9 +71,7 @@ def gradient_importance(
         )
 
 
-def _importance_of_all(
-    model: AttentionModel, embedded: Float[Tensor, "B L E"], logits: Float[Tensor, "B K"]
-) -> Float[Tensor, "B L"]:
+def _importance_of_all(model: AttentionModel, embedded: Embedded, logits: Logits) -> Scores:
     """Take one backward pass per logit, then apply the chain rule through the activation."""
     slopes = [_times_input(embedded, logits[:, k]) for k in range(logits.shape[1])]
     # In float32 the derivative of a saturated activation would underflow to 0.
@@ -77,9 +79,7 @@ def _importance_of_all(
     return through_activation(per_logit, logits, model.activation).abs().sum(dim=-1)
 
 
-def _importance_of_predicted(
-    model: AttentionModel, embedded: Float[Tensor, "B L E"], logits: Float[Tensor, "B K"]
-) -> Float[Tensor, "B L"]:
+def _importance_of_predicted(model: AttentionModel, embedded: Embedded, logits: Logits) -> Scores:
     """Take one backward pass along ``∂ŷ/∂logits`` of the predicted answer."""
     probability = torch.softmax(logits.detach().double(), dim=-1)
     most, chosen = probability.max(dim=-1, keepdim=True)
@@ -94,9 +94,7 @@ def _importance_of_predicted(
     return _times_input(embedded, along.sum(dim=-1)).double().abs() * size
 
 
-def _times_input(
-    embedded: Float[Tensor, "B L E"], scalar: Float[Tensor, " B"]
-) -> Float[Tensor, "B L"]:
+def _times_input(embedded: Embedded, scalar: Float[Tensor, " B"]) -> Scores:
     """Return ``e_t · ∂ scalar / ∂e_t``."""
     # A text's scalar only depends on its own tokens, so the gradient of the sum holds every text's
     # own gradient. The graph is kept because the next gradient uses the same forward pass.
@@ -105,7 +103,7 @@ def _times_input(
 
 
 def through_activation(
-    per_logit: Float[Tensor, "B L K"], logits: Float[Tensor, "B K"], activation: str
+    per_logit: Float[Tensor, "B L K"], logits: Logits, activation: str
 ) -> Float[Tensor, "B L K"]:
     """Apply the chain rule from logits to probabilities.
 
@@ -188,7 +186,7 @@ def _select(rows: Ragged, stays: Ragged) -> Ragged:
 
 def _ranks(score: Ragged) -> Ragged:
     """Rank positions by decreasing score, from 0; ties keep the order of the text."""
-    order = np.lexsort((-score.values, score.row_of_value))
+    order = score.with_values(-score.values).argsort()
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order)) - score.spread(score.offsets[:-1])
     return score.with_values(ranks)

@@ -119,22 +119,20 @@ def change_of_output(
     with frozen(model), torch.no_grad():
         for rows in inputs.batches_by_length(BUDGET):
             done = model(inputs.batch(rows, next(model.parameters()).device))
-            given = done.alpha.clone()
-            blocks = [
-                order[start : start + heads * size]
-                for start, size in zip(first[rows], inputs.tokens[rows], strict=True)
-            ]
-            for place, block in enumerate(blocks):
-                weights = torch.from_numpy(alpha.take(block).values).view(-1, heads, given.shape[3])
-                given[place, :, : len(weights)] = weights.transpose(0, 1)
             for head in range(heads):
                 # A row asks about its own head only, so heads are replaced one at a time.
-                mine = done.alpha.clone()
-                mine[:, head] = given[:, head]
-                combined = model.combined_from_attention(mine, done.hidden, done.states)
+                given = done.alpha.clone()
+                own = [
+                    order[start + head : start + heads * size : heads]
+                    for start, size in zip(first[rows], inputs.tokens[rows], strict=True)
+                ]
+                for place, block in enumerate(own):
+                    weights = alpha.take(block).values.reshape(len(block), -1)
+                    given[place, head, : len(block)] = torch.from_numpy(weights)
+                combined = model.combined_from_attention(given, done.hidden, done.states)
                 distance = _tvd(model, combined, done.combined).cpu().numpy()
-                for place, block in enumerate(blocks):
-                    moved[block[head::heads]] = distance[place, : len(block) // heads]
+                for place, block in enumerate(own):
+                    moved[block] = distance[place, : len(block)]
     return moved
 
 
@@ -259,7 +257,9 @@ def _measure_some(
     nearest = torch.maximum(own, on_one.amax(dim=(1, 3)))
     # The model's own choice is always kept; else a wrong prediction could look right.
     nearest.scatter_(-1, own.argmax(dim=-1, keepdim=True), torch.inf)
-    chosen = _nearest(nearest, gold, words)  # (B, U, K)
+    # The gold word, then the other words with the highest scores: (B, U, K).
+    rest = nearest.scatter(-1, gold[..., None], -torch.inf).topk(words - 1, dim=-1).indices
+    chosen = torch.cat([gold[..., None], rest], dim=-1)
     of_queries = of_position[:, :, None].expand(-1, -1, alpha.shape[2], -1, -1)
     expected = gold[:, None, :, None, None].expand(-1, heads, -1, length, 1)
     return {
@@ -272,14 +272,6 @@ def _measure_some(
         "covered": own.gather(-1, chosen).exp().sum(dim=-1),
         "importance_relevance": on_one.gather(-1, expected)[..., 0],
     }
-
-
-def _nearest(
-    score: Float[Tensor, "B U V"], gold: Int[Tensor, "B U"], words: int
-) -> Int[Tensor, "B U K"]:
-    """Return the gold word and the other words with the highest scores."""
-    others = score.scatter(-1, gold[..., None], -torch.inf).topk(words - 1, dim=-1).indices
-    return torch.cat([gold[..., None], others], dim=-1)
 
 
 def _gradient(model: EncoderDecoder, batch: PairBatch) -> Float[Tensor, "B U T"]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from attnaudit.core.errors import InputError
-from attnaudit.core.settings import setting
+from attnaudit.core.settings import check_settings, setting
 
 Outputs = Literal["all", "predicted"]
 Score = Literal["gradient", "loo"]
@@ -41,10 +40,10 @@ class PairCollectSettings:
     """
 
     pairs: int | None = setting(
-        "Number of test pairs to trace, drawn with the seed; none: all.", 200
+        "Number of test pairs to trace, drawn with the seed; none: all.", 200, least=1
     )
     words: int = setting(
-        "Number of vocabulary words that a row keeps, including the gold token.", 5
+        "Number of vocabulary words that a row keeps, including the gold token.", 5, least=2
     )
     scores: tuple[Score, ...] = setting(
         "Importance scores to compute: gradients of the gold token's probability, and "
@@ -53,9 +52,4 @@ class PairCollectSettings:
     )
 
     def __post_init__(self) -> None:
-        if self.words < 2:
-            expected = "2 or more: the gold token and another"
-            raise InputError("collect", "setting collect.words", str(self.words), expected)
-        if self.pairs is not None and self.pairs < 1:
-            expected = "1 or more, or null for all"
-            raise InputError("collect", "setting collect.pairs", str(self.pairs), expected)
+        check_settings(self, "collect")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,22 +27,21 @@ from attnaudit.trace import Trace, concatenate, write_shards
 from attnaudit.trace.tails import TanhTail
 from attnaudit.tracing.importance import gradient_importance, input_falls
 from attnaudit.tracing.leave_one_out import leave_one_out
-from attnaudit.tracing.settings import Outputs, Score
-from attnaudit.training.loop import StepCallback, evaluating, torch_threads
+from attnaudit.tracing.settings import CollectSettings, Outputs
+from attnaudit.training.loop import evaluating, torch_threads
 from attnaudit.training.probe import Probe, step_part
 
 SHARD_ROWS = 2048
 # Padded positions of one batch. On a CPU the states of leave-one-out then fit the cache; batches 16
 # times as large took 4.7 times as long. A GPU needs more to be busy.
 BUDGET = {"cpu": 4_096, "cuda": 262_144}
-T = TypeVar("T")
 ERASED_BY = {"alpha": "attention", "gradient": "gradient", "loo": "loo"}
 PER_ROW = ("offset", "prediction")
 PER_HEAD = ("alpha", "readout", "offset")
 
 
 @dataclass(frozen=True)
-class CollectOptions:
+class CollectOptions(CollectSettings):
     """Contents of a trace, and options of its computation.
 
     Attributes:
@@ -58,9 +58,6 @@ class CollectOptions:
     """
 
     gradient_of: Outputs | None = None
-    level: Literal["positions", "words"] = "positions"
-    erase_input: bool = False
-    scores: tuple[Score, ...] = ("gradient", "loo")
     metadata: Mapping[str, Any] | None = None
     shard_rows: int = SHARD_ROWS
     budget: int | None = None
@@ -82,23 +79,20 @@ def collect(model: AttentionModel, corpus: Corpus, split: str = "test", **option
     Raises:
         InputError: The corpus does not fit the model, or the split has no rows.
     """
-
-    def refuse(where: str, got: str, expected: str) -> None:
-        raise InputError("collect", where, got, expected)
-
     if split not in corpus.splits:
         names = ", ".join(corpus.splits)
-        refuse(f"split {split!r}", f"corpus with {names}", "one of its splits")
+        raise InputError("collect", f"split {split!r}", f"corpus with {names}", "one of its splits")
     rows = corpus.splits[split]
     if tuple(corpus.class_names) != model.class_names:
         got = f"corpus with classes {', '.join(corpus.class_names)}"
-        refuse("classes", got, f"those of the model: {', '.join(model.class_names)}")
+        expected = f"those of the model: {', '.join(model.class_names)}"
+        raise InputError("collect", "classes", got, expected)
     if (rows.question is not None) != model.has_question:
         got, expected = ("without", "with") if model.has_question else ("with", "without")
         expected = f"one {expected}, as the model was trained on"
-        refuse("questions", f"a corpus {got} questions", expected)
+        raise InputError("collect", "questions", f"a corpus {got} questions", expected)
     if not len(rows):
-        refuse(f"split {split!r}", "no rows", "one row or more")
+        raise InputError("collect", f"split {split!r}", "no rows", "one row or more")
     return concatenate(list(collect_shards(model, rows, split, **options)))
 
 
@@ -137,34 +131,6 @@ def collect_shards(
             yield collector.shard(split.take(rows), start, len(split))
 
 
-class _Measured(NamedTuple):
-    """Columns of a batch: per row, and per attended position."""
-
-    rows: np.ndarray
-    per_row: dict[str, np.ndarray]
-    per_position: dict[str, np.ndarray]
-
-
-@dataclass
-class _Columns:
-    """Columns of a shard, filled batch by batch in any order."""
-
-    size: int
-    arrays: dict[str, np.ndarray] = field(default_factory=dict)
-
-    def fill(self, places: np.ndarray, columns: Mapping[str, np.ndarray]) -> None:
-        for name, values in columns.items():
-            shape = (self.size, *values.shape[1:])
-            self.arrays.setdefault(name, np.zeros(shape, np.float32))[places] = values
-
-    def of_head(self, head: int | None) -> dict[str, np.ndarray]:
-        """Return the columns of one head, or all of them for None."""
-        return {
-            name: values[:, head] if head is not None and name in PER_HEAD else values
-            for name, values in self.arrays.items()
-        }
-
-
 @dataclass(frozen=True)
 class _Collector:
     """Columns and metadata shared by the shards of a trace."""
@@ -189,25 +155,27 @@ class _Collector:
         Returns:
             The trace: all rows of the first head, then all rows of the next.
         """
-        inputs, done = self.model.inputs(split), first
-        positions = inputs.positions
-        per_row, per_position = _Columns(len(split)), _Columns(len(positions.values))
-        for measured in self._batches(inputs):
-            per_row.fill(measured.rows, measured.per_row)
-            per_position.fill(positions.positions(measured.rows), measured.per_position)
-            done += len(measured.rows)
+        inputs, batches, done = self.model.inputs(split), [], first
+        for rows, measured in self._batches(inputs):
+            batches.append((rows, measured))
+            done += len(rows)
             (self.options.progress or silent)("collect", done, total)
+        order = np.concatenate([rows for rows, _ in batches])
+        lengths, place = inputs.positions.lengths[order], np.argsort(order)
+        columns: dict[str, np.ndarray | Ragged] = {}
+        for name in batches[0][1]:
+            values = np.concatenate([measured[name] for _, measured in batches])
+            of_rows = values if name in PER_ROW else Ragged.from_lengths(values, lengths)
+            columns[name] = of_rows[place] if name in PER_ROW else of_rows.take(place)
         # With several heads a row has one offset per head, so the array has a third axis.
-        several = per_row.arrays["offset"].ndim == 3
-        heads = range(per_row.arrays["offset"].shape[1]) if several else (None,)
-        traces = []
-        for head in heads:
-            columns = {
-                name: positions.with_values(values)
-                for name, values in per_position.of_head(head).items()
-            }
-            traces.append(self._trace(split, inputs, {**columns, **per_row.of_head(head)}, head))
-        return concatenate(traces)
+        offset = columns["offset"]
+        assert isinstance(offset, np.ndarray)
+        if offset.ndim == 2:
+            return self._trace(split, inputs, columns, None)
+        of_heads = [columns | _of_head(columns, head) for head in range(offset.shape[1])]
+        return concatenate(
+            [self._trace(split, inputs, own, head) for head, own in enumerate(of_heads)]
+        )
 
     def _trace(
         self, split: Split, inputs: Inputs, columns: dict[str, Any], head: int | None
@@ -226,10 +194,10 @@ class _Collector:
             instance=split.instance,
             split=[self.name] * len(split),
             label=split.label,
-            tokens=_texts(split, inputs),
+            tokens=_by_position(split.tokens, inputs, " ".join),
             question=split.question,
             candidates=inputs.candidates,
-            rationale=_rationale(split, inputs),
+            rationale=_by_position(_word_rationale(split), inputs, any),
             head=None if head is None else np.full(len(split), head, np.int32),
             **columns,
         )
@@ -237,19 +205,18 @@ class _Collector:
             return trace
         return _word_level(trace, split, inputs, _word_weights(model, inputs, self.budget))
 
-    def _batches(self, inputs: Inputs) -> Iterator[_Measured]:
+    def _batches(self, inputs: Inputs) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
+        """Yield row numbers and columns of each batch, a value per row or attended position."""
         device = next(self.model.parameters()).device
 
-        def measure(rows: np.ndarray) -> _Measured:
+        def measure(rows: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
             batch = inputs.batch(rows, device)
             with torch.no_grad():
                 columns = self._measure(batch)
-            arrays = {
+            return rows, {
                 name: (values if name in PER_ROW else values[batch.attended]).float().cpu().numpy()
                 for name, values in columns.items()
             }
-            per_row = {name: arrays.pop(name) for name in PER_ROW}
-            return _Measured(rows, per_row, arrays)
 
         # On a CPU each thread computes whole batches: two threads per operation were six times
         # slower next to a busy process. The longest batches come first, so that no thread ends
@@ -277,12 +244,12 @@ class _Collector:
 
         With several heads, the offset of each head includes what the others add to the output.
         """
-        model, alpha, offset = self.model, done.alpha, done.question_terms.offset
+        model, alpha, offset = self.model, done.alpha, done.offset
         if alpha.ndim == 2:
             readout = model.head.readout(done.hidden)
         else:
             alpha = alpha.movedim(1, 2)
-            readout = model.readouts(done.hidden, alpha.shape[2])
+            readout = model.readouts(done.hidden)
             pooled = (alpha[..., None] * readout).sum(dim=1)
             offset = offset[:, None] + pooled.sum(dim=1, keepdim=True) - pooled
         prediction = model.probabilities(done.logits)
@@ -293,33 +260,37 @@ class _Collector:
 def frozen(model: nn.Module) -> Iterator[None]:
     """Freeze a model inside the block, and restore it afterwards.
 
-    Weights need no gradients, and all modules but recurrent layers are in evaluation mode. A GPU
-    computes recurrent layers and convolutions in full float32.
+    Weights need no gradients, and nothing is dropped. A GPU computes recurrent layers and
+    convolutions in full float32.
 
     Args:
         model: The model.
     """
     expected = [weight.requires_grad for weight in model.parameters()]
+    recurrent = [module for module in model.modules() if isinstance(module, nn.RNNBase)]
+    dropout = [module.dropout for module in recurrent]
     model.requires_grad_(False)
     try:
         with evaluating(model), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
-            for module in model.modules():
-                # cuDNN computes gradients of recurrent layers in training mode only.
-                module.training = isinstance(module, nn.RNNBase)
+            for module in recurrent:
+                # cuDNN computes gradients of recurrent layers in training mode only, where they
+                # would drop units between their layers.
+                module.training, module.dropout = True, 0.0
             yield
     finally:
+        for module, share in zip(recurrent, dropout, strict=True):
+            module.dropout = share
         for weight, wants in zip(model.parameters(), expected, strict=True):
             weight.requires_grad_(wants)
 
 
-def _texts(split: Split, inputs: Inputs) -> list[list[str]]:
-    """Return the text of every position: a word, or a sentence."""
-    if inputs.sentences is None:
-        return split.tokens
-    return [
-        [" ".join(words) for words in _cut(text, lengths)]
-        for text, lengths in zip(split.tokens, inputs.sentences, strict=True)
-    ]
+def _of_head(columns: Mapping[str, Any], head: int) -> dict[str, Any]:
+    """Return the columns that differ between heads, of one of them."""
+    own = {name: columns[name] for name in PER_HEAD}
+    return {
+        name: values[:, head] if name in PER_ROW else values.with_values(values.values[:, head])
+        for name, values in own.items()
+    }
 
 
 def _word_rationale(split: Split) -> list[list[bool] | None] | None:
@@ -327,20 +298,17 @@ def _word_rationale(split: Split) -> list[list[bool] | None] | None:
     return None if split.rationale is None else [marks or None for marks in split.rationale]
 
 
-def _rationale(split: Split, inputs: Inputs) -> list[list[bool] | None] | None:
-    """Return rationales of positions; a sentence is marked if one of its words is."""
-    known = _word_rationale(split)
-    if known is None or inputs.sentences is None:
-        return known
+def _by_position(
+    rows: Sequence[list[Any] | None] | None, inputs: Inputs, join: Callable[[list[Any]], Any]
+) -> Sequence[list[Any] | None] | None:
+    """Join values of words to values of positions; a row without a value stays so."""
+    if rows is None or inputs.sentences is None:
+        return rows
+    spans = [pairwise([0, *np.cumsum(lengths).tolist()]) for lengths in inputs.sentences]
     return [
-        marks and [any(part) for part in _cut(marks, lengths)]
-        for marks, lengths in zip(known, inputs.sentences, strict=True)
+        row and [join(row[start:stop]) for start, stop in own]
+        for row, own in zip(rows, spans, strict=True)
     ]
-
-
-def _cut(row: list[T], lengths: np.ndarray) -> list[list[T]]:
-    ends = np.cumsum(lengths).tolist()
-    return [row[start:stop] for start, stop in zip([0, *ends], ends, strict=False)]
 
 
 def _tail(model: AttentionModel) -> TanhTail | None:
@@ -367,11 +335,7 @@ def _word_level(
         class_names=sentences.class_names,
         metadata={**sentences.metadata, "level": "words"},
         tail=sentences.tail,
-        instance=sentences.instance,
-        split=sentences.array("split").tolist(),
-        label=sentences.array("label"),
-        offset=sentences.array("offset"),
-        prediction=sentences.array("prediction"),
+        **sentences.table.select("instance", "split", "label", "offset", "prediction").to_dict(),
         alpha=ids.with_values(np.repeat(sentences.ragged("alpha").values, lengths) * within),
         readout=ids.with_values(np.repeat(sentences.ragged("readout").values, lengths, axis=0)),
         tokens=split.tokens,
@@ -398,7 +362,7 @@ def _word_weights(model: AttentionModel, inputs: Inputs, budget: int) -> Float[n
 
 def trace_probe(
     data: Split | Pairs, probe: Probe, folder: Path, shards: Callable[[Any, int], Iterable[Trace]]
-) -> StepCallback:
+) -> Callable[[int], None]:
     """Make a callback that traces some rows during training.
 
     Args:
@@ -416,6 +380,9 @@ def trace_probe(
     if not len(data):
         raise InputError("watch training", "test split", "no rows", "one row or more to trace")
     chosen = data.take(probe.rows(data.instance))
-    return StepCallback(
-        probe.steps, lambda step: write_shards(folder / step_part(step), shards(chosen, step))
-    )
+
+    def trace(step: int) -> None:
+        if step in probe.steps:
+            write_shards(folder / step_part(step), shards(chosen, step))
+
+    return trace

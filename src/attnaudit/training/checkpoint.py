@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from attnaudit.core.files import atomic
+from attnaudit.models.weights import copied, digest_of
 
 
 def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: Any) -> None:
@@ -27,9 +28,7 @@ def save_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: Any) -> No
     Raises:
         RunError: The file cannot be written.
     """
-    # Tensors are cloned, because safetensors refuses those that share memory, such as tied weights.
-    plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    stored = json.dumps(state)
+    plain, stored = copied(tensors), json.dumps(state)
     with atomic(path) as temporary:
         save_file(plain, temporary, metadata={"state": stored, "sha256": _digest(plain, stored)})
 
@@ -93,9 +92,5 @@ def with_prefix(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]
 
 def _digest(tensors: Mapping[str, Tensor], state: str) -> str:
     """Return the sha256 of the state and of every tensor's name, type, shape and bytes."""
-    digest = hashlib.sha256(state.encode())
-    for name, tensor in sorted(tensors.items()):
-        digest.update(f"\n{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        # numpy has no bfloat16, so tensors are hashed as bytes.
-        digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+    typed = {f"{name} {tensor.dtype}": tensor for name, tensor in tensors.items()}
+    return hashlib.sha256(f"{digest_of(typed)} {state}".encode()).hexdigest()

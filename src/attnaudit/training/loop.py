@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -55,24 +55,6 @@ class Epoch:
 
 
 @dataclass(frozen=True)
-class StepCallback:
-    """A function that is called as ``function(step)`` after chosen optimizer ``steps``.
-
-    Step 0 is before the first update. The model is in training mode during the call. The function
-    must not change weights, gradients, modes or random state. Steps of epochs that a checkpoint
-    already holds are not repeated.
-    """
-
-    steps: tuple[int, ...]
-    function: Callable[[int], Any]
-
-    def __call__(self, step: int) -> None:
-        """Call the function if ``step`` is one of the steps."""
-        if step in self.steps:
-            self.function(step)
-
-
-@dataclass(frozen=True)
 class TrainingSplit:
     """A split that is ready for training.
 
@@ -115,19 +97,6 @@ def adam(model: Any, settings: TrainingSettings) -> torch.optim.Optimizer:
 
 
 @dataclass(frozen=True)
-class Updates:
-    """Optimizer and schedule of a training.
-
-    Attributes:
-        optimizer: Makes the optimizer of a model.
-        share: Maps a step and the number of steps to a share of the learning rate.
-    """
-
-    optimizer: Callable[[Any, TrainingSettings], torch.optim.Optimizer] = adam
-    share: Callable[[int, int], float] = lambda step, steps: 1.0
-
-
-@dataclass(frozen=True)
 class TrainingOptions:
     """Options of one training besides its settings.
 
@@ -137,16 +106,21 @@ class TrainingOptions:
         checkpoint: Folder that keeps the state after each epoch. An interrupted training resumes
             from it with the same result.
         progress: Receives the number of optimizer steps done.
-        callback: Called after selected steps.
-        updates: Optimizer and schedule.
+        callback: Called with the number of each optimizer step after it; step 0 is before the first
+            update. The model is in training mode during the call. The function must not change
+            weights, gradients, modes or random state. Steps of epochs that a checkpoint already
+            holds are not repeated.
+        optimizer: Makes the optimizer of a model.
+        share: Maps a step and the number of steps to a share of the learning rate.
     """
 
     seed: int = 0
     device: str | torch.device = "cpu"
     checkpoint: Path | None = None
     progress: Progress | None = None
-    callback: StepCallback | None = None
-    updates: Updates = Updates()
+    callback: Callable[[int], Any] | None = None
+    optimizer: Callable[[Any, TrainingSettings], torch.optim.Optimizer] = adam
+    share: Callable[[int, int], float] = lambda step, steps: 1.0
 
 
 def minimise(
@@ -188,17 +162,13 @@ class _Loop:
         options: TrainingOptions,
     ) -> None:
         self.model, self.data, self.settings, self.options = model, data, settings, options
-        self.optimizer = options.updates.optimizer(model, settings)
+        self.optimizer = options.optimizer(model, settings)
         self.history: list[Epoch] = []
         self.best: dict[str, Tensor] | None = None
         # Every epoch has the same number of batches, so any seed gives it.
         self.steps_an_epoch = len(self.batches(options.seed))
-        if settings.steps is None:
-            self.epochs = settings.epochs
-            self.steps = self.epochs * self.steps_an_epoch
-        else:
-            self.epochs = math.ceil(settings.steps / self.steps_an_epoch)
-            self.steps = settings.steps
+        self.steps = settings.steps or settings.epochs * self.steps_an_epoch
+        self.epochs = math.ceil(self.steps / self.steps_an_epoch)
 
     def batches(self, seed: int | tuple[int, int]) -> list[np.ndarray]:
         random = np.random.default_rng(seed)
@@ -228,7 +198,7 @@ class _Loop:
 
     def epoch(self, number: int) -> float:
         """Train on every batch once, up to the last step, and return the mean loss of the rows."""
-        settings, updates = self.settings, self.options.updates
+        settings = self.settings
         device = next(self.model.parameters()).device
         # Computed from the history, which checkpoints hold, so no schedule needs to be stored.
         highest = settings.learning_rate * 0.5 ** halvings(self.history, settings.plateau)
@@ -239,7 +209,7 @@ class _Loop:
         self.model.train()
         with _dropout_seed(self.options.seed, number):
             for step, rows in enumerate(batches, first):
-                rate = highest * updates.share(step, self.steps)
+                rate = highest * self.options.share(step, self.steps)
                 for group in self.optimizer.param_groups:
                     group["lr"] = rate
                 loss = self.data.loss(self.model, rows, device)
@@ -346,15 +316,9 @@ def _exhausted(history: list[Epoch], settings: TrainingSettings) -> bool:
     return perfect or (patience is not None and history[-1].epoch - best.epoch >= patience)
 
 
-class Pass(NamedTuple):
-    """A batch, its row numbers, and the result of a forward pass."""
-
-    rows: np.ndarray
-    batch: Any
-    result: Any
-
-
-def passes(model: Any, inputs: Inputs | PairInputs, budget: int) -> Iterator[Pass]:
+def passes(
+    model: Any, inputs: Inputs | PairInputs, budget: int
+) -> Iterator[tuple[np.ndarray, Any, Any]]:
     """Run a model over all rows without gradients and without dropout.
 
     Args:
@@ -363,13 +327,13 @@ def passes(model: Any, inputs: Inputs | PairInputs, budget: int) -> Iterator[Pas
         budget: Largest padded size of a batch in positions.
 
     Yields:
-        Each batch with its result, short rows first.
+        Row numbers, batch and result of each forward pass, short rows first.
     """
     device = next(model.parameters()).device
     with torch.inference_mode(), evaluating(model):
         for rows in inputs.batches_by_length(budget):
             batch = inputs.batch(rows, device)
-            yield Pass(rows, batch, model(batch))
+            yield rows, batch, model(batch)
 
 
 @contextmanager

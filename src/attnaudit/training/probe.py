@@ -34,15 +34,10 @@ class Probe:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        expected = "whole numbers from 0 up, each above the one before"
-        if not self.steps:
-            raise InputError("watch training", "steps", "none", expected)
-        if self.steps[0] < 0:
-            raise InputError("watch training", "steps", f"{self.steps[0]}, below 0", expected)
-        for before, after in pairwise(self.steps):
-            if after <= before:
-                fault = "twice" if after == before else f"after {before}"
-                raise InputError("watch training", "steps", f"{after} {fault}", expected)
+        increases = all(before < after for before, after in pairwise((-1, *self.steps)))
+        if not self.steps or not increases:
+            expected = "whole numbers from 0 up, each above the one before"
+            raise InputError("watch training", "steps", str(list(self.steps)), expected)
         if self.size < 1:
             raise InputError("watch training", "probe", f"{self.size} instances", "1 or more")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.settings import setting
+from attnaudit.core.settings import check_settings, setting
 from attnaudit.models.presets import ERASURE_PRESETS
 
 
@@ -26,11 +26,13 @@ class TrainingSettings:
     """
 
     epochs: int = setting(
-        "Largest number of epochs; the one with the best dev score is kept. Also --epochs.", 8
+        "Largest number of epochs; the one with the best dev score is kept. Also --epochs.",
+        8,
+        least=1,
     )
-    batch_size: int = setting("Texts, or pairs, per batch.", 32)
-    learning_rate: float = setting("Learning rate of Adam.", 1e-3)
-    weight_decay: float = setting("L2 penalty on the parameters.", 1e-5)
+    batch_size: int = setting("Texts, or pairs, per batch.", 32, least=1)
+    learning_rate: float = setting("Learning rate of Adam.", 1e-3, above=0)
+    weight_decay: float = setting("L2 penalty on the parameters.", 1e-5, least=0)
     amsgrad: bool = setting("The AMSGrad variant of Adam.", False)
     class_weight: bool = setting(
         "With two classes, weight the positive class by the number of negatives per positive in "
@@ -38,11 +40,14 @@ class TrainingSettings:
         True,
     )
     patience: int | None = setting(
-        "Stop after this many epochs without a better dev score; none: train all epochs.", None
+        "Stop after this many epochs without a better dev score; none: train all epochs.",
+        None,
+        least=1,
     )
     plateau: int | None = setting(
         "Halve the learning rate after this many epochs without a better dev score; none: keep it.",
         None,
+        least=1,
     )
     select: Literal["usual", "accuracy", "loss"] = setting(
         "Dev score that selects the epoch; usual: ROC-AUC for a classifier, accuracy with a "
@@ -50,32 +55,17 @@ class TrainingSettings:
         "usual",
     )
     steps: int | None = setting(
-        "Exact number of optimizer steps, instead of epochs; none: count epochs.", None
+        "Exact number of optimizer steps, instead of epochs; none: count epochs.", None, least=1
     )
     threads: int = setting(
         "Threads per torch operation on a CPU. Results depend on this number, so the default does "
         "not depend on the machine.",
         1,
+        least=1,
     )
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "learning_rate", "threads"):
-            # Negated comparisons, here and below, also refuse NaN.
-            if not getattr(self, name) > 0:
-                self._refuse(name, "a number above 0")
-        if not self.weight_decay >= 0:
-            self._refuse("weight_decay", "0 or more")
-        for name, expected in (
-            ("patience", "1 or more epochs, or null to train them all"),
-            ("plateau", "1 or more epochs, or null for one learning rate"),
-            ("steps", "1 or more optimizer steps, or null to count epochs"),
-        ):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                self._refuse(name, expected)
-
-    def _refuse(self, name: str, expected: str) -> None:
-        raise InputError("train", f"training.{name}", repr(getattr(self, name)), expected)
+        check_settings(self, "training")
 
 
 def training_preset(preset: str) -> TrainingSettings:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,10 +15,10 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import Corpus, Split
 from attnaudit.corpora.prepare.derived import marks
-from attnaudit.models.batch import Batch, Inputs, padded
+from attnaudit.models.batch import Inputs, padded
 from attnaudit.models.classifier import AttentionModel
 from attnaudit.stats.classification import classification_scores
-from attnaudit.stats.measures import Activation, predicted_class
+from attnaudit.stats.measures import predicted_class
 from attnaudit.training.loop import (
     SMALLEST_WEIGHT,
     Epoch,
@@ -40,41 +40,9 @@ from attnaudit.training.settings import (
 BUDGET = 32_768
 Loss = Callable[[Any, np.ndarray], Tensor]
 """Function of a forward pass (``logits``, ``alpha``) and its row numbers: a mean over rows."""
-
-
-@runtime_checkable
-class Classifier(Protocol):
-    """A module that returns ``logits``, ``(B, K)``, for a batch of texts.
-
-    Objectives also need ``alpha``, ``(B, L)`` or ``(B, H, L)``.
-    """
-
-    @property
-    def activation(self) -> Activation:
-        """Activation of the logits."""
-        ...
-
-    @property
-    def outputs(self) -> int:
-        """Number K of logits and probabilities per row."""
-        ...
-
-    @property
-    def has_question(self) -> bool:
-        """True if the model reads a question with each text."""
-        ...
-
-    def inputs(self, split: Split) -> Inputs:
-        """Return the texts of a split as the model's ids."""
-        ...
-
-    def probabilities(self, logits: Float[Tensor, "*n K"]) -> Float[Tensor, "*n K"]:
-        """Apply the activation."""
-        ...
-
-    def __call__(self, batch: Batch) -> Any:
-        """Return the logits and the attention of a batch."""
-        ...
+Terms = Iterator[tuple[float, Tensor]]
+Penalty = Callable[[Any, np.ndarray], Terms]
+"""Function of a forward pass and its row numbers: factors and their terms, a number per row."""
 
 
 def train(
@@ -87,7 +55,9 @@ def train(
     """Train a classifier, and keep the weights of its best epoch on dev.
 
     Args:
-        model: A `Classifier`; it changes in place.
+        model: A module with ``inputs(split)``, ``outputs``, ``activation``, ``has_question`` and
+            ``probabilities(logits)`` like `AttentionModel`. For a batch it returns ``logits``
+            ``(B, K)`` and, for an objective, ``alpha``. It changes in place.
         corpus: The corpus, of which train and dev are used.
         settings: Settings of the training.
         objective: Objective to minimise instead of the loss on labels.
@@ -107,7 +77,7 @@ def train(
 
 
 def training_split(
-    model: Classifier, corpus: Corpus, name: str, weighted: bool, objective: Objective | None
+    model: Any, corpus: Corpus, name: str, weighted: bool, objective: Objective | None
 ) -> TrainingSplit:
     """Prepare a split for training.
 
@@ -133,10 +103,10 @@ def training_split(
         measure = objective_loss(objective, model, split, measure)
     inputs = model.inputs(split)
 
-    def loss(model: Classifier, rows: np.ndarray, device: torch.device) -> Tensor:
+    def loss(model: Any, rows: np.ndarray, device: torch.device) -> Tensor:
         return measure(model(inputs.batch(rows, device)), rows)
 
-    def scores(model: Classifier, select: str) -> tuple[float, float]:
+    def scores(model: Any, select: str) -> tuple[float, float]:
         probabilities = predict(model, inputs)
         require_finite(f"{name} split", "a predicted probability", float(probabilities.sum()))
         predicted = predicted_class(probabilities)
@@ -154,7 +124,7 @@ def training_split(
     return TrainingSplit(inputs, loss, scores)
 
 
-def predict(model: Classifier, inputs: Inputs) -> Float[np.ndarray, "n K"]:
+def predict(model: Any, inputs: Inputs) -> Float[np.ndarray, "n K"]:
     """Predict without dropout.
 
     Args:
@@ -170,7 +140,7 @@ def predict(model: Classifier, inputs: Inputs) -> Float[np.ndarray, "n K"]:
     return probabilities
 
 
-def labels_loss(model: Classifier, label: np.ndarray, positive_weight: float) -> Loss:
+def labels_loss(model: Any, label: np.ndarray, positive_weight: float) -> Loss:
     """Make the loss on labels.
 
     Args:
@@ -212,15 +182,17 @@ def objective_loss(objective: Objective, model: Any, split: Split, labels: Loss)
     Raises:
         InputError: The split lacks what the objective needs.
     """
-    match objective:
-        case Adversary():
-            return _adversary_loss(objective, model, split)
-        case Deceive():
-            return _deceive_loss(objective, split, labels)
-        case Guided():
-            return _guided_loss(objective, model, split, labels)
-        case Sparse():
-            return _sparse_loss(objective, labels)
+    if isinstance(objective, Adversary):
+        return _adversary_loss(objective, model, split)
+    penalty = PENALTIES[type(objective)](objective, model, split)
+
+    def measure(done: Any, rows: np.ndarray) -> Tensor:
+        loss = labels(done, rows)
+        for strength, per_row in penalty(done, rows):
+            loss = loss + strength * per_row.mean()
+        return loss
+
+    return measure
 
 
 def _adversary_loss(objective: Adversary, model: AttentionModel, split: Split) -> Loss:
@@ -250,12 +222,12 @@ def _kl(p: Float[Tensor, "B L"], q: Float[Tensor, "B L"]) -> Float[Tensor, " B"]
     return (p * (log_p - log_q)).sum(dim=1)
 
 
-def _deceive_loss(objective: Deceive, split: Split, labels: Loss) -> Loss:
+def _deception(objective: Deceive, model: Any, split: Split) -> Penalty:
     marked = Ragged.from_rows(marks(split, objective.words or "rationale"), bool)
     # No model could avoid the infinite penalty of a text without a permissible token.
     hopeless = torch.from_numpy(marked.reduce(np.logical_and) & (marked.lengths > 0))
 
-    def measure(done: Any, rows: np.ndarray) -> Tensor:
+    def penalty(done: Any, rows: np.ndarray) -> Terms:
         device = done.alpha.device
         # The permissible weight is summed directly: 1 minus the rest would lose its digits near 0.
         # Padding counts as permissible, but it has no weight.
@@ -264,27 +236,39 @@ def _deceive_loss(objective: Deceive, split: Split, labels: Loss) -> Loss:
         if mass.ndim == 2:
             # The head with the most attention on impermissible tokens has the least on the others.
             mass = mass.mean(dim=1) if objective.heads == "mean" else mass.amin(dim=1)
-        penalty = -mass.clamp_min(SMALLEST_WEIGHT).log()
-        penalty = penalty.masked_fill(hopeless[rows].to(device), 0.0).mean()
-        return labels(done, rows) + objective.strength * penalty
+        unlikely = -mass.clamp_min(SMALLEST_WEIGHT).log()
+        yield objective.strength, unlikely.masked_fill(hopeless[rows].to(device), 0.0)
 
-    return measure
+    return penalty
 
 
-def _guided_loss(objective: Guided, model: Any, split: Split, labels: Loss) -> Loss:
+def _guidance(objective: Guided, model: Any, split: Split) -> Penalty:
     targets = _target(objective, split)
 
-    def measure(done: Any, rows: np.ndarray) -> Tensor:
+    def penalty(done: Any, rows: np.ndarray) -> Terms:
         target = padded(targets, rows, done.alpha.device)
-        loss = labels(done, rows) + objective.strength * _kl(target, done.alpha).mean()
-        if not objective.alone:
-            return loss
-        size = model.head.readout(done.hidden)[:, : target.shape[1]].square().sum(dim=-1)
-        inside = target > 0
-        unmarked = ((1.0 - target) * inside * size).sum(dim=1).div(inside.sum(dim=1))
-        return loss + objective.alone * unmarked.mean()
+        yield objective.strength, _kl(target, done.alpha)
+        if objective.alone:
+            size = model.head.readout(done.hidden)[:, : target.shape[1]].square().sum(dim=-1)
+            inside = target > 0
+            yield objective.alone, ((1.0 - target) * inside * size).sum(dim=1) / inside.sum(dim=1)
 
-    return measure
+    return penalty
+
+
+def _sparsity(objective: Sparse, model: Any, split: Split) -> Penalty:
+    def penalty(done: Any, rows: np.ndarray) -> Terms:
+        log = done.alpha.clamp_min(SMALLEST_WEIGHT).log()
+        yield objective.strength, -(done.alpha * log).sum(dim=-1)
+
+    return penalty
+
+
+PENALTIES: dict[type, Callable[[Any, Any, Split], Penalty]] = {
+    Deceive: _deception,
+    Guided: _guidance,
+    Sparse: _sparsity,
+}
 
 
 def _target(objective: Guided, split: Split) -> Ragged:
@@ -303,11 +287,3 @@ def _target(objective: Guided, split: Split) -> Ragged:
     # Scores are at most 1, so subtracting 1 keeps low temperatures from overflowing.
     weight = score.with_values(np.exp((score.values - 1.0) / objective.temperature))
     return score.with_values((weight.values / score.spread(weight.sum())).astype(np.float32))
-
-
-def _sparse_loss(objective: Sparse, labels: Loss) -> Loss:
-    def measure(done: Any, rows: np.ndarray) -> Tensor:
-        entropy = -(done.alpha * done.alpha.clamp_min(SMALLEST_WEIGHT).log()).sum(dim=-1)
-        return labels(done, rows) + objective.strength * entropy.mean()
-
-    return measure

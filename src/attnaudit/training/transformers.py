@@ -30,11 +30,16 @@ class TransformerSizes:
     width: int = setting("Width of a token's state, shared by the heads of a layer.", 128, least=1)
     inner: int = setting("Units of the feed-forward part of each layer.", 512, least=1)
     dropout: float = setting(
-        "Dropout rate of embeddings, of the outputs of layers and before the classifier.", 0.1
+        "Dropout rate of embeddings, of the outputs of layers and before the classifier.",
+        0.1,
+        least=0,
+        below=1,
     )
     word_dropout: float = setting(
         "Share of the word pieces that training replaces by the unknown token, drawn at each step.",
         0.2,
+        least=0,
+        below=1,
     )
     length: int = setting(
         "Longest text in word pieces, special tokens included; longer ones are cut.", 128, least=4
@@ -46,11 +51,6 @@ class TransformerSizes:
         if self.width % self.heads:
             got, expected = f"{self.width} with {self.heads} heads", "a multiple of model.heads"
             raise InputError("build model", "setting model.width", got, expected)
-        for name in ("dropout", "word_dropout"):
-            share = getattr(self, name)
-            if not 0 <= share < 1:
-                where, expected = f"setting model.{name}", "a share from 0 to below 1"
-                raise InputError("build model", where, str(share), expected)
 
 
 @dataclass(frozen=True)
@@ -62,13 +62,14 @@ class Schedule:
     """
 
     warmup: float = setting(
-        "Share of the steps in which the learning rate rises to training.learning_rate.", 0.1
+        "Share of the steps in which the learning rate rises to training.learning_rate.",
+        0.1,
+        least=0,
+        below=1,
     )
 
     def __post_init__(self) -> None:
-        if not 0 <= self.warmup < 1:
-            expected = "a share from 0 to below 1"
-            raise InputError("train", "setting schedule.warmup", str(self.warmup), expected)
+        check_settings(self, "schedule")
 
     def share(self, step: int, steps: int) -> float:
         """Return the learning rate of a step as a share of the highest.

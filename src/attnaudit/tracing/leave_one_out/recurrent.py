@@ -22,9 +22,49 @@ from torch.nn import functional
 
 from attnaudit.models.batch import Batch
 from attnaudit.models.classifier import AttentionModel, Forward
-from attnaudit.models.encoders import rearrange, reversal
+from attnaudit.models.encoders import Embedded, Hidden, rearrange, reversal
 from attnaudit.models.product import prepared, product, whole_blocks
-from attnaudit.tracing.leave_one_out.pooling import Pool, empty_pool, logits_of_pools
+
+Gates = Float[Tensor, "S B G"]
+Memory = Float[Tensor, "M S B H"]
+
+
+@dataclass(frozen=True)
+class Pool:
+    """``Σ exp(score)``, then ``Σ exp(score) · readout``, in float64, scaled by ``exp(−peak)``."""
+
+    peak: Float[Tensor, "*n"]
+    sums: Float[Tensor, "*n K1"]
+
+    @classmethod
+    def empty(cls, shape: tuple[int, ...], outputs: int, device: torch.device) -> Pool:
+        """Return pools without terms; their peak is the lowest finite number."""
+        # With a peak of −∞, −∞ − (−∞) would be NaN.
+        peak = torch.full(shape, torch.finfo(torch.float64).min, dtype=torch.float64, device=device)
+        return cls(peak, torch.zeros(*shape, 1 + outputs, dtype=torch.float64, device=device))
+
+    def __getitem__(self, places: slice) -> Pool:
+        """Return a view of some of the pools."""
+        return Pool(self.peak[places], self.sums[places])
+
+    def __add__(self, other: Pool) -> Pool:
+        # Both are scaled to the larger peak, so no exponential overflows.
+        peak = torch.maximum(self.peak, other.peak)
+        mine, theirs = (torch.exp(pool.peak - peak)[..., None] for pool in (self, other))
+        return Pool(peak, self.sums * mine + other.sums * theirs)
+
+    def add_term(self, scores: Float[Tensor, "*n"], readouts: Float[Tensor, "*n K"]) -> None:
+        """Add one term to every pool in place; a score of −∞ adds nothing."""
+        peak = torch.maximum(self.peak, scores)
+        kept, term = torch.exp(self.peak - peak), torch.exp(scores - peak)
+        values = functional.pad(readouts, (1, 0), value=1.0)
+        self.sums.mul_(kept[..., None]).addcmul_(values, term[..., None])
+        self.peak.copy_(peak)
+
+    def readout(self) -> Float[Tensor, "*n K"]:
+        """Return the pooled readout; 0 for pools without terms."""
+        # The largest term is exp(0), so the mass of a pool with terms is 1 or more.
+        return self.sums[..., 1:] / self.sums[..., :1].clamp_min(1.0)
 
 
 @dataclass(frozen=True)
@@ -43,8 +83,8 @@ class Direction:
     layer: nn.LSTM | nn.GRU
     own: slice
     others: slice
-    embedded: Float[Tensor, "B L E"]
-    hidden: Float[Tensor, "B L m"]
+    embedded: Embedded
+    hidden: Hidden
     attended: Bool[Tensor, "B L"]
 
 
@@ -75,16 +115,11 @@ def recurrent_without_each(
         batch.attended.gather(1, mirror),
     )
     later, earlier = (
-        _pool_later_terms(model, done.question_terms.query, direction)
-        for direction in (ahead, behind)
+        _pool_later_terms(model, done.query, direction) for direction in (ahead, behind)
     )
     # The pools of the backward direction are in reading order; the mirror restores the text's.
-    natural = Pool(
-        earlier.peak.gather(1, mirror),
-        earlier.mass.gather(1, mirror),
-        rearrange(earlier.moment, mirror),
-    )
-    return logits_of_pools(model, batch, done, later + natural)
+    natural = Pool(earlier.peak.gather(1, mirror), rearrange(earlier.sums, mirror))
+    return model.logits((later + natural).readout() + done.offset[:, None].double(), batch)
 
 
 def _pool_later_terms(model: AttentionModel, query: Tensor | None, direction: Direction) -> Pool:
@@ -104,7 +139,7 @@ def _pool_later_terms(model: AttentionModel, query: Tensor | None, direction: Di
     # Slot 0 reads every token, and slot t skips token t.
     memory = runs[:, : width * rows].view(cell.memories, width, rows, -1)
     state = memory[0]
-    pool = empty_pool((width, rows), fixed_readout.shape[-1], embedded.device)
+    pool = Pool.empty((width, rows), fixed_readout.shape[-1], embedded.device)
     for step in range(width - 1):
         # The run that skips this token starts from the state that has read all tokens before it.
         if step > 0:
@@ -120,7 +155,7 @@ def _pool_later_terms(model: AttentionModel, query: Tensor | None, direction: Di
             scores = scores.masked_fill_(~direction.attended[:, step], -torch.inf)
             readouts = (model.head.readout(state[1:step], own) + fixed_readout[step]).double()
             pool[1:step].add_term(scores, readouts)
-    return Pool(pool.peak.T, pool.mass.T, pool.moment.transpose(0, 1))
+    return Pool(pool.peak.T, pool.sums.transpose(0, 1))
 
 
 class LstmCell:
@@ -132,7 +167,7 @@ class LstmCell:
 
     memories = 2
 
-    def __init__(self, layer: nn.LSTM, embedded: Float[Tensor, "B L E"]) -> None:
+    def __init__(self, layer: nn.LSTM, embedded: Embedded) -> None:
         bias = parameter(layer, "bias_ih") + parameter(layer, "bias_hh")
         inputs = functional.linear(embedded, parameter(layer, "weight_ih"), bias)
         self.recurrent = parameter(layer, "weight_hh").clone()
@@ -141,9 +176,7 @@ class LstmCell:
         self.recurrent[new] *= 2.0
         self.inputs = inputs.transpose(0, 1)
 
-    def advance(
-        self, gates: Float[Tensor, "S B G"], step: int, memory: Float[Tensor, "M S B H"]
-    ) -> None:
+    def advance(self, gates: Gates, step: int, memory: Memory) -> None:
         """Advance ``memory`` in place; ``gates`` is the product of the state with `recurrent`."""
         state, twice_cell = memory
         enter, keep, new, show = gates.add_(self.inputs[step]).sigmoid_().chunk(4, dim=-1)
@@ -162,7 +195,7 @@ class GruCell:
 
     memories = 1
 
-    def __init__(self, layer: nn.GRU, embedded: Float[Tensor, "B L E"]) -> None:
+    def __init__(self, layer: nn.GRU, embedded: Embedded) -> None:
         inputs = functional.linear(embedded, parameter(layer, "weight_ih"))
         self.recurrent = parameter(layer, "weight_hh").clone()
         self.new = slice(2 * layer.hidden_size, 3 * layer.hidden_size)
@@ -175,9 +208,7 @@ class GruCell:
         self.recurrent[self.new] *= 2.0
         self.bias, self.inputs = 2.0 * bias[self.new], inputs.transpose(0, 1)
 
-    def advance(
-        self, gates: Float[Tensor, "S B G"], step: int, memory: Float[Tensor, "M S B H"]
-    ) -> None:
+    def advance(self, gates: Gates, step: int, memory: Memory) -> None:
         """Advance ``memory`` in place; ``gates`` is the product of the state with `recurrent`."""
         (state,), inputs = memory, self.inputs[step]
         twice_new = gates[..., self.new].add_(self.bias)
