@@ -79,6 +79,9 @@ class Copying:
     """The copying task: write a sequence of symbols again.
 
     A token accuracy above 0.95 is success.
+
+    Raises:
+        InputError: A value is out of range, or the settings do not fit together.
     """
 
     name: ClassVar[str] = NAME
@@ -132,23 +135,6 @@ class Copying:
 
     def __post_init__(self) -> None:
         check_settings(self, NAME)
-
-    @property
-    def folder(self) -> str:
-        """Default folder of the study."""
-        return f"runs/studies/{NAME}-{self.kind}"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what ``spec.json`` holds."""
-        own = {"name": NAME, **json.loads(json.dumps(asdict(self)))}
-        return {"schema": SCHEMA, "kind": "study", "study": own}
-
-    def checked(self) -> Copying:
-        """Return the settings if they fit together.
-
-        Raises:
-            InputError: The settings do not fit together.
-        """
         both = self.encoder == "bilstm"
         if self.hidden % self.heads or (both and self.hidden % 2):
             raise InputError(
@@ -160,7 +146,16 @@ class Copying:
             )
         # `Sequences` checks its own arguments.
         _ = self.stages
-        return self
+
+    @property
+    def folder(self) -> str:
+        """Default folder of the study."""
+        return f"runs/studies/{NAME}-{self.kind}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what ``spec.json`` holds."""
+        own = {"name": NAME, **json.loads(json.dumps(asdict(self)))}
+        return {"schema": SCHEMA, "kind": "study", "study": own}
 
     @property
     def sequences(self) -> Sequences:

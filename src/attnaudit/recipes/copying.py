@@ -66,7 +66,7 @@ def copying_study(
     quick = {} if full else {f"{NAME}.{name}": value for name, value in Copying.quick.items()}
     given = quick | dict(settings or {})
     refuse_settings(given, {**BY_OPTION, "training.epochs": "--set copying.steps=N"})
-    return override({NAME: Copying(kind, seed=seed)}, given)[NAME].checked()
+    return override({NAME: Copying(kind, seed=seed)}, given)[NAME]
 
 
 def run_copying(
