@@ -393,7 +393,7 @@ def write_calibrated(folder: Path, names: Any = None, degree: Any = fitted) -> P
 @pytest.mark.slow
 def test_the_page_shows_the_matrix_the_degree_and_every_number(tmp_path: Path) -> None:
     page = write_calibrated(tmp_path).read_text(encoding="utf-8")
-    assert page.count("<svg") == 2
+    assert page.count("<svg") == 1
     for words in (
         "the last word decides",
         "over random weights",

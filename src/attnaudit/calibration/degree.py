@@ -39,8 +39,6 @@ AGREE = 0.8
 EACH = 2
 # Distance, in standard deviations per measure, beyond which a model is not a neighbour.
 FAR = 1.5
-# Bins of the reliability curve.
-BINS = 5
 # Experiment and measure.
 Key = tuple[str, str]
 DATA = "calibration/data/degree.json"
@@ -348,29 +346,18 @@ def evaluated(degree: Degree, half: str) -> dict[str, Any]:
         half: ``fit`` or ``held``.
 
     Returns:
-        AUC with interval, Brier score, reliability curve and `judgements`; empty without models.
+        AUC with interval, Brier score and `judgements`; empty without models.
     """
     own = [model for model in degree.models if model["half"] == half]
     if not own:
         return {}
     table = pl.DataFrame(own).select("construction", "truth", value="degree")
-    table = table.with_columns(
-        # Constructions have different numbers of models; each construction counts the same.
-        weight=1.0 / pl.len().over("construction"),
-        hit=(pl.col("truth") == "faithful").cast(pl.Float64),
-        bin=(pl.col("value") * BINS).floor().clip(0, BINS - 1),
-    )
-    error = (table["value"] - table["hit"]).to_numpy()
-    weight = pl.col("weight")
-    curve = table.group_by("bin").agg(
-        said=(weight * pl.col("value")).sum() / weight.sum(),
-        faithful=(weight * pl.col("hit")).sum() / weight.sum(),
-        models=pl.len(),
-    )
+    error = (pl.col("value") - (pl.col("truth") == "faithful")) ** 2
+    # Constructions have different numbers of models; each construction counts the same.
+    brier = table.group_by("construction", maintain_order=True).agg(error.mean())["value"].mean()
     return {
         **auc_interval(truth_pairs(table))._asdict(),
-        "brier": float(np.average(error**2, weights=table["weight"].to_numpy())),
-        "reliability": curve.sort("bin").drop("bin").to_dicts(),
+        "brier": brier,
         **judgements(degree, half),
     }
 

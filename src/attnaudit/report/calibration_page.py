@@ -11,7 +11,7 @@ import polars as pl
 from attnaudit.calibration import CONSTRUCTIONS
 from attnaudit.core.files import read_json
 from attnaudit.experiments import measure_label
-from attnaudit.report.charts.calibration import matrix_chart, reliability_chart
+from attnaudit.report.charts.calibration import matrix_chart
 from attnaudit.report.charts.svg import Figure, drawn
 from attnaudit.report.page import figures_section, write_page
 from attnaudit.report.sections.numbers import SummaryCell, SummaryTable, numbers_section
@@ -101,7 +101,7 @@ def write_calibration(folder: Path, page: Path | None = None) -> Path:
     tables.append(_table("the check of every construction", _CHECKS, constructed))
     return write_page(
         page or folder / "report.html",
-        [figures_section(list(_figures(scores, matrix, held))), numbers_section(tables, LEAD)],
+        [figures_section(list(_figures(scores, matrix))), numbers_section(tables, LEAD)],
         HEADING,
         subtitle,
     )
@@ -153,10 +153,8 @@ def _dials(dials: pl.DataFrame) -> SummaryTable:
     return SummaryTable(_DIALS, tuple(titles.values()), tuple(rows))
 
 
-def _figures(
-    scores: pl.DataFrame, matrix: pl.DataFrame, held: Mapping[str, Any]
-) -> Iterable[Figure]:
-    """Draw the rank of every construction by every measure, and how often the degree is right."""
+def _figures(scores: pl.DataFrame, matrix: pl.DataFrame) -> Iterable[Figure]:
+    """Draw the rank of every construction by every measure."""
     name = pl.concat_str("experiment", pl.lit(": "), "measure")
     known = scores.filter(pl.col("auc").is_not_null()).select(name).to_series().to_list()
     if known:  # constructions of one truth have ranks, and no AUC to order measures by
@@ -171,10 +169,3 @@ def _figures(
         )
         panel = drawn("", matrix_chart(ranks, known), "matrix", label)
         yield Figure("matrix", "Every measure on every construction", caption, (panel,))
-    if held.get("reliability"):
-        chart = reliability_chart(pl.DataFrame(held["reliability"]))
-        panel = drawn("", chart, "reliability", "Share of faithful models by degree")
-        caption = (
-            "Held-out constructions. On the diagonal, a degree of 0.8 is right four times in five."
-        )
-        yield Figure("reliability", "How often is the degree right?", caption, (panel,))

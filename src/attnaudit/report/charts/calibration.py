@@ -1,4 +1,4 @@
-"""Charts of the calibration: measures by constructions, and how often a degree is right."""
+"""Chart of the calibration: measures by constructions."""
 
 from __future__ import annotations
 
@@ -36,16 +36,3 @@ def matrix_chart(rows: pl.DataFrame, measures: list[str]) -> Drawing:
         )
         parts.append(cells.properties(width=_CELL * len(names), height=_CELL * len(measures)))
     return alt.hconcat(*parts, spacing=10)
-
-
-def reliability_chart(rows: pl.DataFrame) -> Drawing:
-    """Draw the share of faithful models against the mean degree, ``rows`` {said, faithful}."""
-    scale, axis = alt.Scale(domain=[0, 1], nice=False), alt.Axis(tickCount=5)
-    x = alt.X("said:Q", title="mean degree", scale=scale, axis=axis)
-    y = alt.Y("faithful:Q", title="share that is faithful", scale=scale, axis=axis)
-    ends = alt.Chart(pl.DataFrame({"said": [0.0, 1.0], "faithful": [0.0, 1.0]}))
-    line = ends.mark_line(strokeDash=[5, 3], color="currentColor", opacity=0.5)
-    marks = alt.Chart(rows).mark_line(
-        point=alt.OverlayMarkDef(size=70, color=Palette.COLOURS[0]), color=Palette.COLOURS[0]
-    )
-    return (line.encode(x=x, y=y) + marks.encode(x=x, y=y)).properties(width=240, height=240)
