@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from attnaudit.models.presets import ModelSettings, check_attention
+from attnaudit.models.presets import ModelSettings
 from attnaudit.models.product import prepared, product
 
 ALL = slice(None)
@@ -195,11 +195,7 @@ def make_attention(
 
     Returns:
         The module.
-
-    Raises:
-        InputError: Log-odds attention is set, but the positions are not the words of one text.
     """
-    check_attention(settings, has_question)
     match settings.attention:
         case "log_odds":
             return LogOdds(words)

@@ -34,9 +34,16 @@ def word_log_odds(
         One value per word of the vocabulary, `UNKNOWN` for words that no training text has. The
         result is deterministic.
     """
+    from scipy.sparse import csr_matrix
     from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import normalize
 
-    bags = bags_of_words(ids, words)
+    known = ids.values >= len(SPECIAL)
+    rows, columns = ids.row_of_value[known], ids.values[known]
+    bags = csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(ids), words))
+    # The constructor sums repeated words, but a bag only marks which words occur.
+    bags.data[:] = 1.0
+    bags = normalize(bags)
     sizes = []
     # With two classes the coefficients of the second regression only differ in sign.
     for of_class in [1] if classes == 2 else range(classes):
@@ -55,19 +62,5 @@ def word_log_odds(
             )
             sizes.append(np.abs(fitted.fit(bags, is_class).coef_[0]))
     size = np.mean(sizes, axis=0) if sizes else np.zeros(words)
-    known = np.bincount(ids.values, minlength=words) > 0
-    known[: len(SPECIAL)] = False
-    return np.where(known, size, UNKNOWN).astype(np.float32)
-
-
-def bags_of_words(ids: Ragged, words: int):
-    """Return a sparse row per text that marks its words, scaled to Euclidean norm 1."""
-    from scipy.sparse import csr_matrix
-    from sklearn.preprocessing import normalize
-
-    known = ids.values >= len(SPECIAL)
-    rows, columns = ids.row_of_value[known], ids.values[known]
-    bags = csr_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(ids), words))
-    # The constructor sums repeated words, but a bag only marks which words occur.
-    bags.data[:] = 1.0
-    return normalize(bags)
+    occurs = np.bincount(columns, minlength=words) > 0
+    return np.where(occurs, size, UNKNOWN).astype(np.float32)

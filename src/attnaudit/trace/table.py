@@ -161,10 +161,10 @@ class Trace:
                 expected = f"{len(series[0])}, as {series[0].name} has"
                 raise TraceError("make trace", where, got, expected)
         of_tail = _metadata_of(tail)
-        is_newer = of_tail["tail"] in ("onnx", "replay") or _is_of_transformers(given)
+        newer = [column for column in map(column_of, given) if column and column.since > 1]
         full = {
             # The first version that has all its columns and tails, as more programs can read it.
-            "schema": 2 if is_newer else 1,
+            "schema": 2 if newer or of_tail["tail"] in ("onnx", "replay") else 1,
             "activation": activation,
             **of_tail,
             "class_names": list(class_names),
@@ -201,14 +201,16 @@ class Trace:
                 shards are of different models, or the model is missing.
         """
         files = trace_files(Path(path))
-        first, tail, repeated = dict(fixed or {}), None, _repeated_in(files)
+        first, repeated = dict(fixed or {}), _repeated_in(files)
+        tail: Tail | Network = IdentityTail()
         for file in files:
             expected = "as in the first file" if fixed else f"as in {files[0].name}"
-            for shard in _checked_pieces(file, replay):
-                if isinstance(tail, GraphTail) and shard.tail == tail:
-                    # One loaded graph serves all shards.
-                    shard = Trace(shard.table, shard.metadata, tail)
-                tail = shard.tail
+            first_row = 0
+            for table, metadata, own in read_pieces(file, replay=replay):
+                # One loaded graph serves all shards.
+                tail = tail if isinstance(tail, GraphTail) and own == tail else own
+                shard = cls(table, metadata, tail).checked(str(file), first_row)
+                first_row += table.height
                 for name, value in shard.fixed.items():
                     if first.setdefault(name, value) != value:
                         raise TraceError(
@@ -403,24 +405,12 @@ def write_shards(folder: str | Path, shards: Iterable[Trace]) -> list[Path]:
     return written
 
 
-def _checked_pieces(path: Path, replay: Network | None) -> Iterator[Trace]:
-    first_row = 0
-    for table, metadata, tail in read_pieces(path, replay=replay):
-        yield Trace(table, metadata, tail).checked(str(path), first_row)
-        first_row += table.height
-
-
 def _metadata_of(tail: Tail | Network) -> dict[str, Any]:
     if isinstance(tail, GraphTail):
         return {"tail": "onnx", "tail_sha256": tail.sha256}
     if isinstance(tail, TanhTail):
         return {"tail": "tanh_mlp"}
     return {"tail": "identity" if isinstance(tail, IdentityTail) else "replay"}
-
-
-def _is_of_transformers(names: Iterable[str]) -> bool:
-    columns = map(column_of, names)
-    return any(column is not None and column.since > 1 for column in columns)
 
 
 def _column(name: str, values: Any, origin: str) -> pl.Series:

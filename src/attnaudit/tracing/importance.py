@@ -72,11 +72,21 @@ def gradient_importance(
 
 
 def _importance_of_all(model: AttentionModel, embedded: Embedded, logits: Logits) -> Scores:
-    """Take one backward pass per logit, then apply the chain rule through the activation."""
+    """Take one backward pass per logit, then apply the chain rule through the activation.
+
+    The factor is ``p(1 − p)`` for a sigmoid and ``p_c (δ_cc' − p_c')`` for a softmax.
+    """
     slopes = [_times_input(embedded, logits[:, k]) for k in range(logits.shape[1])]
     # In float32 the derivative of a saturated activation would underflow to 0.
     per_logit, logits = torch.stack(slopes, dim=-1).double(), logits.detach().double()
-    return through_activation(per_logit, logits, model.activation).abs().sum(dim=-1)
+    probability = model.probabilities(logits)[:, None, :]
+    if model.activation == "sigmoid":
+        # σ(−x) rather than 1 − σ(x), which cancels for large x.
+        per_probability = probability * torch.sigmoid(-logits)[:, None, :] * per_logit
+    else:
+        mean = (probability * per_logit).sum(dim=-1, keepdim=True)
+        per_probability = probability * (per_logit - mean)
+    return per_probability.abs().sum(dim=-1)
 
 
 def _importance_of_predicted(model: AttentionModel, embedded: Embedded, logits: Logits) -> Scores:
@@ -100,29 +110,6 @@ def _times_input(embedded: Embedded, scalar: Float[Tensor, " B"]) -> Scores:
     # own gradient. The graph is kept because the next gradient uses the same forward pass.
     (slope,) = torch.autograd.grad(scalar.sum(), embedded, retain_graph=True)
     return (slope * embedded.detach()).sum(dim=-1)
-
-
-def through_activation(
-    per_logit: Float[Tensor, "B L K"], logits: Logits, activation: str
-) -> Float[Tensor, "B L K"]:
-    """Apply the chain rule from logits to probabilities.
-
-    The factor is ``p(1 − p)`` for a sigmoid and ``p_c (δ_cc' − p_c')`` for a softmax.
-
-    Args:
-        per_logit: Derivatives of each logit at each position.
-        logits: The logits.
-        activation: ``sigmoid`` or ``softmax``.
-
-    Returns:
-        Derivatives of each probability at each position.
-    """
-    if activation == "sigmoid":
-        # σ(−x) rather than 1 − σ(x), which cancels for large x.
-        slope = torch.sigmoid(logits) * torch.sigmoid(-logits)
-        return per_logit * slope[:, None, :]
-    probability = torch.softmax(logits, dim=-1)[:, None, :]
-    return probability * (per_logit - (probability * per_logit).sum(dim=-1, keepdim=True))
 
 
 def input_falls(
