@@ -186,7 +186,7 @@ def test_dropout_and_plateau_resume_as_if_never_interrupted(
     small: Corpus, tmp_path: Path, stop_after: int
 ) -> None:
     settings = replace(SETTINGS, epochs=4, plateau=1, select="accuracy")
-    whole, stopped, other = (fresh(small, "bigru", dropout=0.4) for _ in range(3))
+    whole, stopped = (fresh(small, "bigru", dropout=0.4) for _ in range(2))
     history = train(whole, small, settings)
     train(stopped, small, replace(settings, epochs=stop_after), checkpoint=tmp_path)
     resumed = fresh(small, "bigru", dropout=0.4)
@@ -196,12 +196,6 @@ def test_dropout_and_plateau_resume_as_if_never_interrupted(
     ]
     assert weights(resumed) == weights(whole)
     assert all(epoch.dev == epoch.dev_accuracy for epoch in history)
-    train(other, small, settings, seed=1)
-    assert weights(other) != weights(whole)
-    inputs = whole.inputs(small.splits["test"])
-    np.testing.assert_array_equal(
-        predict(whole, inputs), predict(whole, inputs)
-    )  # nothing is left out of a prediction
 
 
 def test_saved_model_predicts_the_same(corpus: Corpus, tmp_path: Path) -> None:

@@ -77,18 +77,6 @@ class Additive(nn.Module):
         return self.score(inner).movedim(-1, 1)
 
 
-class Uniform(nn.Module):
-    """The same score for every position: attention is 1/T."""
-
-    def __init__(self, width: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-
-    def forward(self, states: DecoderStates, hidden: Hidden) -> Alpha:
-        """Return zeros."""
-        return hidden.new_zeros(len(hidden), self.heads, states.shape[1], hidden.shape[1])
-
-
 class BagEncoder(nn.Module):
     """Replacement for an LSTM: states are the embedded tokens, and the last state is zero."""
 
@@ -112,7 +100,8 @@ class BlankDecoder(nn.Module):
         return torch.zeros_like(embedded), start
 
 
-ATTENTIONS = {"bilinear": Bilinear, "additive": Additive, "uniform": Uniform, "none": Uniform}
+# A model with other attention has a weight of 1/T at every position.
+ATTENTIONS = {"bilinear": Bilinear, "additive": Additive}
 
 
 class EncoderDecoder(nn.Module):
@@ -146,7 +135,8 @@ class EncoderDecoder(nn.Module):
             self.decoder = recurrent(size, width)
         else:
             self.encoder, self.decoder = BagEncoder(layers), BlankDecoder()
-        self.attention = ATTENTIONS[settings.attention](width, settings.heads)
+        scored = ATTENTIONS.get(settings.attention)
+        self.attention = None if scored is None else scored(width, settings.heads)
         self.of_context = nn.Linear(width, size, bias=False)
         self.of_state = nn.Linear(width, size)
         self.output = nn.Linear(size, len(target))
@@ -193,7 +183,11 @@ class EncoderDecoder(nn.Module):
 
     def attend(self, hidden: Hidden, states: DecoderStates) -> PairForward:
         """Attend to the source, and combine the attended states with the decoder's."""
-        alpha = torch.softmax(self.attention(states, hidden), dim=-1)
+        if self.attention is None:
+            shape = (len(hidden), self.settings.heads, states.shape[1], hidden.shape[1])
+            alpha = hidden.new_full(shape, 1.0 / hidden.shape[1])
+        else:
+            alpha = torch.softmax(self.attention(states, hidden), dim=-1)
         combined = self.combined_from_attention(alpha, hidden, states)
         return PairForward(hidden, states, alpha, combined)
 
