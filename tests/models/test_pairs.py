@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +21,9 @@ from attnaudit.models.translator import Translator
 from attnaudit.trace import Trace, concatenate
 from attnaudit.tracing.pairs import change_of_output, collect_pairs
 from attnaudit.tracing.settings import PairCollectSettings
+from attnaudit.training.loop import TrainingSplit, minimise
 from attnaudit.training.pairs import deception_penalty, decode, teacher_forced
+from attnaudit.training.settings import TrainingSettings
 from tests.oracles.pairs import gradient_of_gold, greedy, leave_one_out, relevance, weighted
 from tests.pairs import reversed_pairs, small_translator
 
@@ -279,6 +282,23 @@ def test_deceptive_penalty_against_the_naive_sum(
             if not marks.all():
                 total += -float(torch.log(1.0 - alpha[b].mean(dim=0)[t][marks].sum()))
     assert float(deception_penalty(alpha, batch)) == pytest.approx(total / count)
+
+
+def test_weight_decay_acts_on_every_weight(translator: Translator):
+    """Where the loss has no slope the decay alone moves weights."""
+    model, inputs = copy.deepcopy(translator.model), translator.inputs(reversed_pairs(9))
+    before = {name: values.detach().clone() for name, values in model.named_parameters()}
+    flat = TrainingSplit(
+        inputs,
+        lambda model, *_: 0.0 * torch.stack([p.sum() for p in model.parameters()]).sum(),
+        lambda model, select: (0.5, 0.5),
+    )
+    minimise(model, flat, flat, TrainingSettings(epochs=1, weight_decay=0.1))
+    assert [
+        name
+        for name, values in model.named_parameters()
+        if before[name].any() and torch.equal(values, before[name])
+    ] == []
 
 
 def naive_links(translator: Translator, pairs: Pairs) -> set[tuple[int, int, int]]:

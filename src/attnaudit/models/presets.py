@@ -52,7 +52,7 @@ class EncoderSpec:
             direction, on a window, or on one token.
 
     Raises:
-        InputError: The name is not an identifier, or a preset is unknown.
+        InputError: The name is not an identifier, a width is below 1, or a preset is unknown.
     """
 
     name: str
@@ -69,6 +69,8 @@ class EncoderSpec:
         if not self.name.isidentifier():
             got, expected = "a name that is no identifier", "letters, digits and underscores"
             raise InputError(operation, where, got, expected)
+        if min(self.hidden, self.heads, *self.hidden_of.values()) < 1:
+            raise InputError(operation, where, "a width or number of heads below 1", "1 or more")
         for preset in self.hidden_of:
             _check_known(operation, f"{where}, hidden_of", preset, PRESETS)
 
