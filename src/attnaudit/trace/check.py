@@ -134,7 +134,8 @@ class _Check:
             self.refuse((lengths >= 0) & (lengths != outputs), "candidates", lengths, expected)
             none = ~self.table["candidates"].list.any().fill_null(True).to_numpy()
             self.refuse(none, "candidates", 0, "at least one answer allowed")
-        part, names = "metadata class_names", self.metadata.get("class_names") or []
+        part, names = "metadata class_names", self.metadata.get("class_names")
+        names = [] if names is None else names
         is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
         if not is_list or len(set(names)) < len(names):
             raise self.error(part, str(names), "a list of different texts", "see docs/trace.md")
