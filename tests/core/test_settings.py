@@ -128,7 +128,7 @@ def test_a_mistyped_setting_of_a_translator_is_told_with_what_there_is(key: str,
 
 def test_values_are_described() -> None:
     found: dict[str, Setting] = {one.key: one for one in EVERY}
-    assert found["training.patience"].values == "a whole number or none"
+    assert found["training.patience"].values == "a whole number or none, 1 or more"
     assert found["corpus.train_kept"].values == "a number or none, above 0, up to 1"
     assert coerce(found["dynamics.steps"].full, tuple[int, ...], "steps")[-1] == 4000
 

@@ -306,9 +306,9 @@ def _fit(fit: pl.DataFrame, chosen: Sequence[str]) -> Degree:
     model = LogisticRegression(C=1.0, max_iter=1000).fit(
         standard, truth, sample_weight=weight * fit.height / weight.sum()
     )
-    measures = [tuple(name.split("/")) for name in chosen]
-    numbers: Any = [measures, centre.tolist(), scale.tolist(), model.coef_[0].tolist()]
-    return Degree(*map(tuple, numbers), float(model.intercept_[0]))
+    measures: Any = tuple(tuple(name.split("/")) for name in chosen)
+    slopes, intercept = tuple(model.coef_[0].tolist()), float(model.intercept_[0])
+    return Degree(measures, tuple(centre.tolist()), tuple(scale.tolist()), slopes, intercept)
 
 
 def _draws(

@@ -85,9 +85,13 @@ def digest_of(tensors: Mapping[str, Tensor]) -> str:
 class Fingerprinted(ABC):
     """Base of objects that hold a model and must notice when it changes."""
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
         """Fingerprint of the model at the time of the first access."""
+        return self._first
+
+    @cached_property
+    def _first(self) -> str:
         return self.current_fingerprint()
 
     @abstractmethod

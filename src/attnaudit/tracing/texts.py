@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -27,7 +27,7 @@ from attnaudit.trace import Trace, concatenate, write_shards
 from attnaudit.trace.tails import TanhTail
 from attnaudit.tracing.importance import gradient_importance, input_falls
 from attnaudit.tracing.leave_one_out import leave_one_out
-from attnaudit.tracing.settings import CollectSettings, Outputs
+from attnaudit.tracing.settings import Outputs, Score
 from attnaudit.training.loop import evaluating, torch_threads
 from attnaudit.training.probe import Probe, step_part
 
@@ -41,7 +41,7 @@ PER_HEAD = ("alpha", "readout", "offset")
 
 
 @dataclass(frozen=True)
-class CollectOptions(CollectSettings):
+class CollectOptions:
     """Contents of a trace, and options of its computation.
 
     Attributes:
@@ -58,6 +58,9 @@ class CollectOptions(CollectSettings):
     """
 
     gradient_of: Outputs | None = None
+    level: Literal["positions", "words"] = "positions"
+    erase_input: bool = False
+    scores: tuple[Score, ...] = ("gradient", "loo")
     metadata: Mapping[str, Any] | None = None
     shard_rows: int = SHARD_ROWS
     budget: int | None = None
@@ -165,8 +168,10 @@ class _Collector:
         columns: dict[str, np.ndarray | Ragged] = {}
         for name in batches[0][1]:
             values = np.concatenate([measured[name] for _, measured in batches])
-            of_rows = values if name in PER_ROW else Ragged.from_lengths(values, lengths)
-            columns[name] = of_rows[place] if name in PER_ROW else of_rows.take(place)
+            if name in PER_ROW:
+                columns[name] = values[place]
+            else:
+                columns[name] = Ragged.from_lengths(values, lengths).take(place)
         # With several heads a row has one offset per head, so the array has a third axis.
         offset = columns["offset"]
         assert isinstance(offset, np.ndarray)
