@@ -10,15 +10,22 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from attnaudit.core.files import write_text
 from attnaudit.papers import PAPERS
+from attnaudit.papers.comparison import AGREEMENTS, legend_of
 from attnaudit.recipes.reproduction.records import records_of
 from attnaudit.recipes.reproduction.sweep import Sweep, record
-from attnaudit.report.paper_index import index_markdown, line_of
-from attnaudit.report.paper_page import Reproduction, markdown_of
+from attnaudit.report.paper_page import (
+    Line,
+    Reproduction,
+    line_of,
+    markdown_of,
+    markdown_table,
+    plain,
+)
 
 DOCS = Path(__file__).parent
 _SECTION = re.compile(r"^(?:#+ (.*)|- (`[^`]+`): `attnaudit)", re.MULTILINE)
@@ -34,6 +41,18 @@ def write_tables(docs: Path = DOCS) -> None:
         write_between(docs / one.paper.page, name, markdown_of(one))
     lines = [line_of(one, one.paper.page) for one in found.values()]
     write_between(docs / "reproduction.md", "all", index_markdown(lines))
+
+
+def index_markdown(lines: Sequence[Line]) -> str:
+    """Return the index of all papers as a table of Markdown."""
+    heads = ("paper", "question", "cells recorded", "published numbers")
+    rows = [[line.title, line.question, line.recorded, line.agreement] for line in lines]
+    table = markdown_table(heads, rows)
+    for line in lines:  # links are written after the titles, whose brackets are escaped
+        title = plain(line.title)
+        table = table.replace(f"| {title} |", f"| [{title}]({line.link}) |", 1)
+    commands = "\n".join(f"    {line.command}" for line in lines)
+    return f"{table}\n\n{legend_of(AGREEMENTS)}\n\n{commands}\n"
 
 
 def write_between(file: Path, name: str, text: str) -> None:

@@ -1,4 +1,4 @@
-"""The page of a reproduction: its tables with the published numbers, and what agrees."""
+"""The page of a reproduction, with its published numbers and what agrees, and the index of all."""
 
 from __future__ import annotations
 
@@ -83,32 +83,20 @@ class Reproduction:
         return pl.concat(map(self.comparison, self.paper.cells))
 
 
-class Entry(NamedTuple):
-    """A number of ours with its interval and the published ones; ``agreement`` is empty if none."""
-
-    text: str
-    agreement: str = ""
-
-    @property
-    def mark(self) -> str:
-        """Mark of the agreement."""
-        return AGREEMENTS[self.agreement][0] if self.agreement else ""
-
-
-class Row(NamedTuple):
-    """A table row: its subject, then an entry for each column."""
-
-    labels: list[str]
-    entries: list[Entry]
-    commit: str
-
-
 class Filled(NamedTuple):
-    """A table with its rows; ``reasons`` are (numbers, reason) of those that are farther off."""
+    """A table with its rows of texts.
+
+    Attributes:
+        title: Its title.
+        heads: Titles of the columns, each with its class.
+        rows: A text for each column.
+        tally: How many numbers agree how well.
+        reasons: (numbers, reason) of those that are farther off.
+    """
 
     title: str
-    heads: list[str]
-    rows: list[Row]
+    heads: list[tuple[str, str]]
+    rows: list[list[str]]
     tally: str
     reasons: list[tuple[str, str]]
 
@@ -122,7 +110,8 @@ def write_paper(found: Reproduction, folder: Path) -> Path:
         numbers.write_csv(temporary)
     tables = enumerate(content["tables"], 1)
     links = [(table.title.partition(" (")[0], f"#table-{k}") for k, table in tables]
-    sections: list[Section | None] = [Section("paper", content, (("Verdict", "#verdict"), *links))]
+    shown = (("Verdict", "#verdict"), *links)
+    sections: list[Section | None] = [Section("paper", content, shown, styles=("paper.css",))]
     if numbers["ours"].count():
         label = "Our numbers against the published ones"
         panel = drawn("", agreement_chart(numbers), "agreement", label)
@@ -133,7 +122,6 @@ def write_paper(found: Reproduction, folder: Path) -> Path:
         f"Did “{paper.paper.title}” reproduce?",
         paper.question,
         title=title,
-        styles=("report.css", "paper.css"),
     )
 
 
@@ -149,7 +137,6 @@ def _content(found: Reproduction) -> dict[str, Any]:
         "tables": [table for table in filled if table.rows],
         "rule": f"{legend_of(used)} {RULE}",
         "verdict": _verdict(found),
-        "agreements": AGREEMENTS,
         "missing": _missing(found),
         "notes": [*found.notes, *_remarks(found)],
         "commands": [
@@ -216,8 +203,8 @@ def _missing(found: Reproduction) -> list[tuple[str, str]]:
 def _filled(found: Reproduction, table: Table) -> Filled:
     of_study = [cell for cell in found.paper.cells if cell.study == table.study]
     cells = [cell for cell in of_study if not table.only or cell.corpus in table.only]
-    with_model = any(cell.model for cell in cells)
-    rows, reasons = list[Row](), dict[str, list[str]]()
+    with_model, of_models = any(cell.model for cell in cells), table.by == "model"
+    rows, agreements, reasons = list[list[str]](), list[str](), dict[str, list[str]]()
     for cell in cells:
         record, scale = found.record(cell)
         if record is None:
@@ -225,31 +212,27 @@ def _filled(found: Reproduction, table: Table) -> Filled:
         chosen = found.comparison(cell).filter(pl.col("statistic") != "std")
         theirs = {(row["measure"], _place(row)): row for row in chosen.to_dicts()}
         for group, own in _groups(table, record["summary"]):
-            labels = [cell.corpus]
-            if with_model:
-                labels.append(cell.model or "–")
-            if table.by:
-                labels.append(_label(table, group))
-            entries = [
-                _entry(own, theirs, column, head, group) for column, head in table.columns.items()
-            ]
-            for (column, head), entry in zip(table.columns.items(), entries, strict=True):
-                if entry.agreement == "farther":
-                    of_model = table.by == "model"
-                    measure = f"{column}_{group}" if of_model else column.partition("@")[0]
+            labels = [f"{cell.corpus} ({scale})" if scale else cell.corpus]
+            labels += [cell.model or "–"] * with_model
+            labels += [_label(table, group)] * bool(table.by)
+            rows.append(labels.copy())
+            for column, head in table.columns.items():
+                text, agreement = _entry(own, theirs, column, head, group)
+                rows[-1].append(text)
+                agreements.append(agreement)
+                if agreement == "farther":
+                    measure = f"{column}_{group}" if of_models else column.partition("@")[0]
                     reason = found.paper.reason(cell, measure) or NO_REASON
                     far = ", ".join(part for part in (*labels, head) if part != "–")
                     reasons.setdefault(reason, []).append(f"○ {far}")
-            labels[0] += f" ({scale})" if scale else ""
-            rows.append(Row(labels, entries, record["commit"] or "–"))
-    heads = ["corpus"]
-    if with_model:
-        heads.append("variant" if table.by == "model" else "model")
-    if table.by:
-        heads.append({"delta_alpha": "Δα", "predicted": "texts"}.get(table.by, table.by))
-    counted = tally(entry.agreement for row in rows for entry in row.entries)
+            rows[-1].append(record["commit"] or "–")
+    heads = [("corpus", "")]
+    heads += [("variant" if of_models else "model", "")] * with_model
+    by = {"delta_alpha": "Δα", "predicted": "texts"}.get(table.by, table.by)
+    heads += [(by, "")] * bool(by)
+    heads += [(head, "num") for head in table.columns.values()]
     why = [("; ".join(numbers), reason) for reason, numbers in reasons.items()]
-    return Filled(table.title, [*heads, *table.columns.values()], rows, counted, why)
+    return Filled(table.title, [*heads, ("commit", "muted")], rows, tally(agreements), why)
 
 
 def _groups(table: Table, summary: Sequence[Record]) -> Iterator[tuple[str, dict[str, Record]]]:
@@ -283,11 +266,12 @@ def _place(row: Record) -> str:
 
 def _entry(
     own: Mapping[str, Record], theirs: Mapping[Any, Record], column: str, head: str, group: str
-) -> Entry:
+) -> tuple[str, str]:
+    """Return the text of a number, with the published ones, and its agreement if there is one."""
     column, _, counted = column.partition("#")
     row = own.get(column)
     if counted:
-        return Entry("–" if row is None else str(row[counted]))
+        return "–" if row is None else str(row[counted]), ""
     measure, _, bin_ = column.partition("@")
     place = f"{group}@{bin_}" if bin_ else group
     found = theirs.get((f"{measure}_{group}", ALL)) or theirs.get((measure, place))
@@ -303,13 +287,13 @@ def _entry(
         quoted = "" if found["where"] == "result files" else "°"
         shown = f" ({'≈' if found['read_off'] else ''}{texts}{quoted})"
     if row is None or row["value"] is None:
-        return Entry(f"–{shown}")
+        return f"–{shown}", ""
     text = number(row["value"])
     if row["low"] is not None:
         text += f" [{number(row['low'])}, {number(row['high'])}]"
     if found is None or found["agreement"] == "unknown":
-        return Entry(text)
-    return Entry(f"{text}{shown}", found["agreement"])
+        return text, ""
+    return f"{AGREEMENTS[found['agreement']][0]} {text}{shown}", found["agreement"]
 
 
 def _markdown(found: Reproduction, content: Mapping[str, Any]) -> str:
@@ -321,12 +305,8 @@ def _markdown(found: Reproduction, content: Mapping[str, Any]) -> str:
         "\n".join(f"- {plain(note)}" for note in content["notes"]),
     ]
     for table in content["tables"]:
-        rows = [
-            [*row.labels, *(f"{one.mark} {one.text}".strip() for one in row.entries), row.commit]
-            for row in table.rows
-        ]
-        parts += [f"### {table.title}", table.tally]
-        parts += [markdown_table([*table.heads, "commit"], rows), _listed(table.reasons)]
+        filled = markdown_table([head for head, _ in table.heads], table.rows)
+        parts += [f"### {table.title}", table.tally, filled, _listed(table.reasons)]
     if content["missing"]:
         parts += ["Without a record:", _listed(content["missing"])]
     if content["commands"]:
@@ -336,7 +316,7 @@ def _markdown(found: Reproduction, content: Mapping[str, Any]) -> str:
 
 
 def _listed(pairs: Sequence[tuple[str, str]]) -> str:
-    return "\n".join(f"- {plain(what)}: {plain(reason)}" for what, reason in pairs)
+    return "\n".join(f"- {plain(names)}: {plain(reason)}" for names, reason in pairs)
 
 
 def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -348,3 +328,44 @@ def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def plain(text: str) -> str:
     """Write text on one line, with characters of Markdown and HTML escaped."""
     return re.sub(r"([\\`*_<>\[\]|])", r"\\\1", " ".join(text.split()))
+
+
+@dataclass(frozen=True)
+class Line:
+    """A paper in the index of all papers.
+
+    Attributes:
+        title: Its title.
+        link: Address of its page; empty if there is none.
+        question: What it asks.
+        recorded: How many of its cells are recorded.
+        agreement: How its numbers agree.
+        command: What reproduces it.
+    """
+
+    title: str
+    link: str
+    question: str
+    recorded: str
+    agreement: str
+    command: str
+
+
+def line_of(found: Reproduction, link: str) -> Line:
+    """Return the line of a paper."""
+    paper, cells = found.paper, {cell.key for cell in found.paper.cells}
+    numbers = found.all_numbers().filter(pl.col("ours").is_not_null())["agreement"]
+    return Line(
+        f"{paper.paper.citation}, {paper.paper.title}",
+        link,
+        paper.question,
+        f"{len(cells & found.records.keys())} of {len(cells)}",
+        f"{len(numbers)} measured: {tally(numbers)}" if len(numbers) else "none measured",
+        f"attnaudit reproduce {paper.name}",
+    )
+
+
+def write_index(lines: Sequence[Line], page: Path) -> Path:
+    """Write the index of all papers as a page and return it. Raises RunError."""
+    section = Section("paper_index", {"lines": lines, "marks": legend_of(AGREEMENTS)})
+    return write_page(page, [section], "Reproductions", "Five papers on attention as explanation")

@@ -38,7 +38,7 @@ from attnaudit.steps import SERIAL, Call, Planned, Pool
 from attnaudit.steps.finished import read_spec, whole_manifest
 
 if TYPE_CHECKING:
-    from attnaudit.report.paper_index import Line
+    from attnaudit.report.paper_page import Line
 
 PAGE = "index.html"
 
@@ -237,8 +237,7 @@ def _seeds(record: Mapping[str, Any]) -> int:
 
 def index(out: Path) -> list[Line]:
     """Write ``reproduction.html``, the index of the papers below ``out``, and return its lines."""
-    from attnaudit.report.paper_index import line_of, write_index
-    from attnaudit.report.paper_page import Reproduction
+    from attnaudit.report.paper_page import Reproduction, line_of, write_index
 
     lines = []
     for paper in PAPERS.values():
