@@ -102,7 +102,7 @@ def test_a_page_has_no_serious_barrier(
 @pytest.mark.parametrize(
     ("view", "ready"),
     [
-        ("view=runs", ".multiple"),
+        ("view=runs", "#run-measure option"),
         ("view=instances&open=3", ".opened .token"),
         ("view=compare&open=3", ".opened .heatmap ~ .heatmap"),
     ],

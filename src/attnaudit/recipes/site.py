@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import combinations, count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import content_key, read_json, unwritable, write_json, write_text
@@ -28,6 +28,9 @@ from attnaudit.results.record import read_record
 from attnaudit.results.summary import SummaryRows
 from attnaudit.steps.finished import read_spec, require_as_written, require_finished, require_text
 from attnaudit.steps.folder import MANIFEST, SPEC
+
+if TYPE_CHECKING:
+    from attnaudit.report.site.page import SiteRun
 
 PAGE, INDEX, MARK, DATA = "report.html", "index.html", "site.json", "data"
 PAIRED_ROWS = 1_000_000  # compared for a site, in about a minute
@@ -141,8 +144,8 @@ def site_into(runs: Sequence[str | Path], out: str | Path, progress: Progress = 
 def _write(staging: Path, found: _Found, single: bool, progress: Progress) -> None:
     """Write a site into a folder, or into one file."""
     # Charts and templates take long to import.
-    from attnaudit.report.site.packing import script
-    from attnaudit.report.site.page import OVERVIEW, Further, overview, write_index
+    from attnaudit.report.site.contents import script
+    from attnaudit.report.site.page import write_index
 
     kept: dict[str, str] = {}
 
@@ -156,24 +159,18 @@ def _write(staging: Path, found: _Found, single: bool, progress: Progress) -> No
     shown = []
     for number, (place, folder) in enumerate(found.runs.items()):
         progress("read runs", number, len(found.runs))
-        run, packed_texts = _read(folder, place, number, keep)
-        fingerprint = content_key(packed_texts)
-        if fingerprint not in texts:
-            texts[fingerprint] = f"texts-{len(texts)}"
-            keep(texts[fingerprint], packed_texts)
         page = "" if single else f"{place}/{PAGE}"
-        shown.append(replace(run, page=page, texts=texts[fingerprint]))
+        shown.append(_read(folder, place, page, texts, number, keep))
     progress("write the site", len(found.runs), len(found.runs))
-    keep(OVERVIEW, overview(shown))
     pairs = _pairs(list(found.runs.values()), shown, keep)
     if single:
-        write_index(staging, shown, [], pairs, kept)
+        write_index(staging, shown, {}, pairs, kept)
         return
-    further = [
-        Further(name, tuple(_titles(found, found.further[name])))
+    further = {
+        name: list(_titles(found, found.further[name]))
         for name in HEADINGS
         if name in found.further
-    ]
+    }
     for address, page in found.pages.items():
         write_text(staging / address, _text_of(page))
     write_index(staging / INDEX, shown, further, pairs)
@@ -182,27 +179,34 @@ def _write(staging: Path, found: _Found, single: bool, progress: Progress) -> No
 
 
 def _read(
-    folder: Path, place: str, number: int, keep: Callable[[str, str], None]
-) -> tuple[Any, str]:
-    """Return a run as the site shows it, its columns and weights kept, and its texts."""
-    from attnaudit.report.site.contents import contents, known_figures
+    folder: Path,
+    place: str,
+    page: str,
+    texts: dict[str, str],
+    number: int,
+    keep: Callable[[str, str], None],
+) -> SiteRun:
+    """Return a run as the site shows it, and keep its data; ``texts`` are keys by fingerprint."""
+    from attnaudit.report.site.contents import contents
     from attnaudit.report.site.page import SiteRun
 
     measured, trace = measured_run(folder), trace_of(folder)
     record = read_record(folder, trace)
-    held = contents(measured, record, trace)
-    columns, weights = f"run-{number}-columns", f"run-{number}-weights"
-    keep(columns, held.columns)
-    keep(weights, held.weights)
+    held, key = contents(measured, record, trace), f"run-{number}"
+    keep(f"{key}-columns", held.columns)
+    keep(f"{key}-weights", held.weights)
+    fingerprint = content_key(held.texts)
+    if fingerprint not in texts:
+        texts[fingerprint] = f"texts-{len(texts)}"
+        keep(texts[fingerprint], held.texts)
     notice = no_skill_of_run(SummaryRows.of(record.summary))
     name = printable(place.replace("/runs/", "/"))
-    sizes = held.measures, held.rows, held.instances
-    named = name, "", record.about, known_figures(record)
-    return SiteRun(*named, *sizes, notice, columns, weights), held.texts
+    sizes = held.rows, held.instances
+    return SiteRun(name, key, record, *sizes, texts[fingerprint], page, notice)
 
 
 def _pairs(
-    folders: Sequence[Path], shown: Sequence[Any], keep: Callable[[str, str], None]
+    folders: Sequence[Path], shown: Sequence[SiteRun], keep: Callable[[str, str], None]
 ) -> dict[str, dict[str, str]]:
     """Compare runs two by two, those on the same texts first, until `PAIRED_ROWS` are compared.
 

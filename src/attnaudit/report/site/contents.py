@@ -1,27 +1,39 @@
-"""Contents of a site: measures, texts and weights of each run, and of each pair of runs."""
+"""Contents of a site: measures, texts and weights of each run, and of each pair of runs.
+
+A browser refuses to fetch a file for a page opened from disk, but runs a script next to it. So a
+file is the call
+
+    attnauditData("key", "base64 of zlib of: header length (uint32), header (JSON), columns")
+
+in which each column begins at a multiple of 8 bytes, and the header says the type, the beginning
+and the number of values of each. All numbers are little-endian.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import base64
+import json
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float, Int64
+from jaxtyping import Float, UInt16
 
+from attnaudit.core.printable import data_without_controls
 from attnaudit.core.ragged import Ragged
+from attnaudit.experiments import measure_label
+from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.sections.differences import COLUMNS, intervals, lead, texts_of
 from attnaudit.report.sections.heatmaps import visible
-from attnaudit.report.sections.instances import overview
-from attnaudit.report.site.packing import pack, quantised
 from attnaudit.results.paired import B, MeasuredRun, pair
 from attnaudit.results.record import RunRecord
 from attnaudit.trace import ROW_KEYS, Trace, concatenate
 from attnaudit.trace.schema import flat
 
-FINE = 240  # bins of a run's own histogram, from which those of a common axis are made
 SHADES, FINE_SHADES = 255, 65535  # steps of a weight; attention is compared, and has more
 OF_ROWS = {
     "row.confidence": "probability of the predicted class, ŷ",
@@ -30,24 +42,25 @@ OF_ROWS = {
 }
 _READ = ("instance", "label", "prediction", "alpha", "gradient", "loo", "rationale", "special")
 _TINY = 1e-300  # divides weights that are all 0
+UNDEFINED = 65535  # of a measure
+_STEPS = UNDEFINED - 1
+_ALIGNED = 8
+_TYPES = {
+    "u1": "Uint8Array",
+    "u2": "Uint16Array",
+    "u4": "Uint32Array",
+    "i4": "Int32Array",
+    "f4": "Float32Array",
+    "f8": "Float64Array",
+}
 
 
-class Spread(NamedTuple):
-    """A measure over the rows of a run: its ends, and its rows in each of `FINE` bins."""
-
-    low: float
-    high: float
-    counts: Int64[np.ndarray, " bins"]
-
-
-@dataclass(frozen=True)
-class Contents:
+class Contents(NamedTuple):
     """A run's packed data; ``texts`` may be another run's too."""
 
     columns: str
     texts: str
     weights: str
-    measures: Mapping[str, Spread]
     rows: int
     instances: int
 
@@ -61,8 +74,10 @@ def contents(run: MeasuredRun, record: RunRecord, trace: Path) -> Contents:
     rows, read = run.rows, concatenate(list(Trace.columns(trace, _READ)))
     lengths = rows["alpha"].list.len().to_numpy()
     alpha = Ragged.from_lengths(rows["alpha"].explode().to_numpy().astype(np.float64), lengths)
-    confidence, positions = overview(read).select("confidence", "positions").get_columns()
-    of_rows = (confidence.to_numpy(), positions.to_numpy().astype(float), alpha.max())
+    confidence = read.prediction.max(axis=1)
+    if read.prediction.shape[1] == 1:
+        confidence = np.maximum(confidence, 1.0 - confidence)
+    of_rows = (confidence, lengths.astype(float), alpha.max())
     values = dict(zip(OF_ROWS, of_rows, strict=True))
     for name in run.measures:
         values[name] = rows[name].cast(pl.Float64).fill_null(float("nan")).to_numpy()
@@ -79,32 +94,32 @@ def contents(run: MeasuredRun, record: RunRecord, trace: Path) -> Contents:
         if name == "split":
             columns[name] = _index(rows[name].to_list(), list(splits))
         else:
-            numbers = rows[name].fill_null(-1).to_numpy()
-            fits = abs(numbers).max(initial=0) < 2**31
-            columns[name] = numbers.astype(np.int32 if fits else np.float64)
+            columns[name] = rows[name].fill_null(-1).to_numpy().astype(np.float64)
     columns |= {"text": text, **{name: column for name, (column, *_) in steps.items()}}
     facts = {
         "rows": rows.height,
         "classes": classes,
         "splits": list(splits),
+        "measures": [measure_facts(name) for name in steps],
         "ends": {name: ends for name, (_, *ends) in steps.items()},
     }
-    spreads = {name: _spread(values[name], *ends) for name, (_, *ends) in steps.items()}
     keys = [name for name in ("split", "instance") if name in rows.columns]
     weights, instances = _weights(alpha, record, read), rows.select(keys).n_unique()
-    return Contents(pack(columns, facts), texts, weights, spreads, rows.height, instances)
+    return Contents(pack(columns, facts), texts, weights, rows.height, instances)
+
+
+def measure_facts(name: str) -> dict[str, str]:
+    """Return experiment, label and meaning of ``experiment.measure``, or of one of `OF_ROWS`."""
+    experiment, _, measure = name.partition(".")
+    label = OF_ROWS.get(name) or measure_label(measure, experiment)
+    meaning = "" if name in OF_ROWS else measure_meaning(measure, experiment)
+    return {"name": name, "experiment": experiment, "label": label, "meaning": meaning}
 
 
 def _index(names: Sequence[str | None], known: Sequence[str]) -> np.ndarray:
     """Return the place of each of ``names`` in ``known``; −1 if there is none."""
     place: dict[str | None, int] = {name: k for k, name in enumerate(known)}
     return np.array([place.get(name, -1) for name in names], np.int32)
-
-
-def _spread(values: Float[np.ndarray, " n"], low: float, high: float) -> Spread:
-    known = values[np.isfinite(values)]
-    counts, _ = np.histogram(known, FINE, (low, high if high > low else low + 1))
-    return Spread(low, high, counts)
 
 
 def _texts(rows: pl.DataFrame) -> tuple[str, np.ndarray]:
@@ -149,12 +164,6 @@ def _weights(alpha: Ragged, record: RunRecord, trace: Trace) -> str:
     return pack(columns, {"kinds": list(kinds)})
 
 
-def known_figures(record: RunRecord) -> dict[str, dict[str, Any]]:
-    """Return the summary rows over all instances, by ``experiment.measure``."""
-    overall = record.summary.filter(group="all")
-    return {f"{row['experiment']}.{row['measure']}": row for row in overall.iter_rows(named=True)}
-
-
 def paired_contents(a: MeasuredRun, b: MeasuredRun) -> str:
     """Pack the comparison of two runs: its sentences, its table, and the rows of both.
 
@@ -182,3 +191,38 @@ def paired_contents(a: MeasuredRun, b: MeasuredRun) -> str:
         "jsd": ends,
     }
     return pack(columns | {"jsd": jsd}, facts)
+
+
+def pack(columns: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> str:
+    """Return base64 of the compressed columns, with a header that has the ``facts`` too."""
+    parts, header, start = [], {}, 0
+    for name, values in columns.items():
+        kind = values.dtype.str[1:]
+        content = values.astype(f"<{kind}").tobytes()
+        header[name] = [_TYPES[kind], start, len(values)]
+        parts += [content, bytes(-len(content) % _ALIGNED)]
+        start += len(content) + len(parts[-1])
+    shown = data_without_controls({"columns": header, "facts": facts})
+    text = json.dumps(shown, ensure_ascii=False, allow_nan=False).encode("utf-8", "replace")
+    text += b" " * (-(len(text) + 4) % _ALIGNED)
+    length = np.uint32(len(text)).astype("<u4").tobytes()
+    return base64.b64encode(zlib.compress(b"".join([length, text, *parts]))).decode("ascii")
+
+
+def script(key: str, packed: str) -> str:
+    """Return a script that passes the output of `pack` to the page under ``key``."""
+    return f'attnauditData("{key}", "{packed}");\n'
+
+
+def quantised(values: Float[np.ndarray, " n"]) -> tuple[UInt16[np.ndarray, " n"], float, float]:
+    """Return values in 65,535 steps, with the smallest and the largest; NaN is `UNDEFINED`.
+
+    A value read back is off by at most one part in 131,068 of the range. Both ends, and so values
+    of 0 and 1 only, are exact.
+    """
+    known = np.isfinite(values)
+    low, high = (float(end(values[known])) for end in (np.min, np.max)) if known.any() else (0, 0)
+    width = (high - low) or 1.0
+    steps = np.full(len(values), UNDEFINED, np.uint16)
+    steps[known] = np.rint((values[known] - low) / width * _STEPS)
+    return steps, float(low), float(high)

@@ -7,25 +7,20 @@ of the summaries and of `attnaudit compare`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from attnaudit.core.numbers import count
-from attnaudit.experiments import measure_label
-from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import Section, write_page
-from attnaudit.report.sections.provenance import corpus_title, settings
-from attnaudit.report.site.contents import OF_ROWS, Spread
-from attnaudit.report.site.packing import pack
+from attnaudit.report.sections.provenance import corpus_title
+from attnaudit.report.site.contents import measure_facts
 from attnaudit.report.words import figure, interval
 from attnaudit.results.about import About
+from attnaudit.results.record import RunRecord
 from attnaudit.results.summary import INSTANCE
 
-BINS = 30
-MOST_VALUES = 24  # of a setting that runs can be filtered by
 SCRIPTS = (
     *("heatmap.js", "chart.js"),
     *("site/data.js", "site/explorer.js", "site/runs.js", "site/views.js"),
@@ -40,13 +35,6 @@ HEADLINES = {
     "flips by max α": "erasure.flip_max",
     "removed to flip": "erasure.removed_attention",
 }
-OVERVIEW = "overview"
-_NAMING = ("corpus", "model", "attention", "seed")  # settings that name a run
-# Settings that are nothing to filter by.
-_PLACES = (
-    *("data_dir", "trace", "shards", "sha256", "fingerprint", "schema", "kind", "chosen", "source"),
-    *("model.encoder", "model.attention", "model.name"),
-)
 
 
 @dataclass(frozen=True)
@@ -55,29 +43,34 @@ class SiteRun:
 
     Attributes:
         name: Its name.
-        page: Address of its page; empty if there is none.
-        about: The run.
-        figures: Rows of its summary over all instances, by ``experiment.measure``.
-        spreads: Its measures over rows.
+        key: Begins the keys of its columns and weights.
+        record: Its results.
         rows: Number of rows.
         instances: Number of instances.
-        notice: Reason to conclude nothing from its attention.
-        columns: Key of its columns.
-        weights: Key of its weights.
         texts: Key of its texts.
+        page: Address of its page; empty if there is none.
+        notice: Reason to conclude nothing from its attention.
     """
 
     name: str
-    page: str
-    about: About
-    figures: Mapping[str, Mapping[str, Any]]
-    spreads: Mapping[str, Spread]
+    key: str
+    record: RunRecord
     rows: int
     instances: int
+    texts: str
+    page: str
     notice: str = ""
-    columns: str = ""
-    weights: str = ""
-    texts: str = ""
+
+    @property
+    def about(self) -> About:
+        """Corpus and model."""
+        return self.record.about
+
+    @cached_property
+    def figures(self) -> dict[str, dict[str, Any]]:
+        """Rows of its summary over all instances, by ``experiment.measure``."""
+        overall = self.record.summary.filter(group="all").iter_rows(named=True)
+        return {f"{row['experiment']}.{row['measure']}": row for row in overall}
 
     @property
     def model(self) -> str:
@@ -91,38 +84,26 @@ class SiteRun:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Fields that filter the runs, those that name a run first."""
-        named = (self.corpus, self.model, self.about.attention, str(self.about.seed))
-        own: dict[str, str] = dict(zip(_NAMING, named, strict=True))
-        for name, value in (e for _, part in settings(About(spec=self.about.spec)) for e in part):
-            if not {name, name.rpartition(".")[2]} & {*_PLACES}:
-                own.setdefault(name, value)
-        return own
+        """Fields that filter the runs."""
+        named = {"corpus": self.corpus, "model": self.model, "attention": self.about.attention}
+        return named | {"seed": str(self.about.seed)}
 
     def as_json(self) -> dict[str, Any]:
-        """Return what the page's scripts know of it."""
-        names = ("name", "page", "settings", "rows", "notice", "columns", "weights", "texts")
+        """Return what the page's scripts know of it; means have five digits."""
+        names = ("name", "page", "settings", "rows", "notice", "key", "texts")
+        means = {
+            name: [row[end] and float(f"{row[end]:.5g}") for end in ("value", "low", "high")]
+            for name, row in self.figures.items()
+            if row["value"] is not None
+        }
         unit = INSTANCE if self.rows == self.instances else "row"
-        return {name: getattr(self, name) for name in names} | {"unit": unit}
-
-
-@dataclass(frozen=True)
-class Further:
-    """Further pages of a site under one heading: (title, address)."""
-
-    heading: str
-    pages: tuple[tuple[str, str], ...] = field(default_factory=tuple)
-
-    @property
-    def anchor(self) -> str:
-        """The fragment of the page's address that names it."""
-        return self.heading.lower().replace(" ", "-")
+        return {name: getattr(self, name) for name in names} | {"unit": unit, "means": means}
 
 
 def write_index(
     path: Path,
     runs: Sequence[SiteRun],
-    further: Sequence[Further],
+    further: Mapping[str, Sequence[tuple[str, str]]],
     pairs: Mapping[str, Mapping[str, str]],
     inlined: Mapping[str, str] | None = None,
 ) -> Path:
@@ -131,7 +112,7 @@ def write_index(
     Args:
         path: Path of the page.
         runs: Its runs.
-        further: Its further pages.
+        further: (title, address) of its further pages, by heading.
         pairs: For two runs, as ``0-1``, the ``key`` of their comparison, or the ``reason`` why
             there is none.
         inlined: Data by key, if the site is one file.
@@ -139,7 +120,10 @@ def write_index(
     Raises:
         RunError: If it cannot be written.
     """
-    data: dict[str, Any] = {"site-data": {"runs": [run.as_json() for run in runs], "pairs": pairs}}
+    known = dict.fromkeys(name for run in runs for name in run.figures)
+    site = {"runs": [run.as_json() for run in runs], "pairs": pairs}
+    site["measures"] = list(map(measure_facts, known))
+    data: dict[str, Any] = {"site-data": site}
     data |= {f"data-{key}": packed for key, packed in (inlined or {}).items()}
     axes = {}  # of the measures of the table that a run has
     for name in HEADLINES.values():
@@ -150,14 +134,12 @@ def write_index(
     shown = {title: name for title, name in HEADLINES.items() if name in axes}
     content = {
         "runs": [(run, [_cell(run.figures.get(n), axes[n]) for n in axes]) for run in runs],
-        "columns": [(title, _measure(name)["meaning"]) for title, name in shown.items()],
+        "columns": [(title, measure_facts(name)["meaning"]) for title, name in shown.items()],
         "facets": facets(runs),
         "further": further,
     }
-    names = ("Runs", "One measure", "Instances", "Compare")
-    views = dict(zip(names, ("runs", "runs&at=multiples", "instances", "compare"), strict=True))
-    links = [(title, f"#view={view}") for title, view in views.items() if runs]
-    links += [(one.heading, f"#view=runs&at={one.anchor}") for one in further]
+    links = [(name, f"#view={name.lower()}") for name in ("Runs", "Instances", "Compare") if runs]
+    links += [(heading, f"#view=runs&at={heading.lower()}") for heading in further]
     corpora = len({run.corpus for run in runs})
     on = "one corpus" if corpora == 1 else f"{corpora} corpora"
     subtitle = f"{count(len(runs), 'run')} on {on}" if runs else ""
@@ -165,45 +147,15 @@ def write_index(
     return write_page(path, [section], "Attention audits", subtitle, allows="'strict-dynamic'")
 
 
-def overview(runs: Sequence[SiteRun]) -> str:
-    """Pack the mean of every run and measure, and histograms on an axis that all runs share."""
-    names = list(dict.fromkeys(name for run in runs for name in (*run.spreads, *run.figures)))
-    measures, means = [], np.full((len(runs), len(names), 3), np.nan)
-    bins = np.zeros((len(runs), len(names), BINS), np.uint32)
-    for m, name in enumerate(names):
-        spreads = {r: run.spreads[name] for r, run in enumerate(runs) if name in run.spreads}
-        low = min((one.low for one in spreads.values()), default=0)
-        high = max((one.high for one in spreads.values()), default=1)
-        measures.append(_measure(name) | {"ends": [low, high], "rows": bool(spreads)})
-        for r, spread in spreads.items():
-            # Counts of fine bins go where their middles lie on the common axis.
-            edges = np.linspace(spread.low, max(spread.high, spread.low), len(spread.counts) + 1)
-            middles = (edges[1:] + edges[:-1]) / 2
-            place = np.clip((middles - low) / ((high - low) or 1) * BINS, 0, BINS - 1)
-            bins[r, m] = np.bincount(place.astype(int), spread.counts, BINS)
-        for r, run in enumerate(runs):
-            row = run.figures.get(name, {})
-            means[r, m] = [row.get(part) for part in ("value", "low", "high")]
-    facts = {"bins": BINS, "measures": measures}
-    return pack({"means": means.ravel(), "bins": bins.ravel()}, facts)
-
-
 def facets(runs: Sequence[SiteRun]) -> list[tuple[str, list[str]]]:
-    """Return the settings in which runs differ, those that name a run first: (name, values)."""
-    values: dict[str, set[str]] = {}
-    for run in runs:
-        for name, value in run.settings.items():
-            values.setdefault(name, set()).add(value)
-    differing = [name for name, known in values.items() if 1 < len(known) <= MOST_VALUES]
-    order = sorted(differing, key=lambda name: (name not in _NAMING, "." in name))
-    return [(name, sorted(values[name], key=_natural)) for name in order]
+    """Return the settings in which runs differ: (name, values)."""
 
+    def by_size(text: str) -> tuple[int, str]:
+        return int(text) if text.isdigit() else -1, text
 
-def _measure(name: str) -> dict[str, str]:
-    experiment, _, measure = name.partition(".")
-    label = OF_ROWS.get(name) or measure_label(measure, experiment)
-    meaning = "" if name in OF_ROWS else measure_meaning(measure, experiment)
-    return {"name": name, "experiment": experiment, "label": label, "meaning": meaning}
+    names = runs[0].settings if runs else ()
+    every = [(name, sorted({run.settings[name] for run in runs}, key=by_size)) for name in names]
+    return [(name, values) for name, values in every if len(values) > 1]
 
 
 def _cell(row: Mapping[str, Any] | None, axis: tuple[float, float]) -> dict[str, Any] | None:
@@ -216,11 +168,3 @@ def _cell(row: Mapping[str, Any] | None, axis: tuple[float, float]) -> dict[str,
     text = figure(row["value"], 3 if abs(row["value"]) < 0.1 else 2)
     value, title = row["value"], interval(row, 3)
     return {"value": value, "text": text, "title": title, "style": ";".join(style)}
-
-
-def _natural(text: str) -> tuple[int, float, str]:
-    """Order numbers by size, before names."""
-    try:
-        return 0, float(text), text
-    except ValueError:
-        return 1, 0.0, text

@@ -6,7 +6,6 @@ const KEYS = ["layer", "head", "query"];
 const CAPTIONS = {
   alpha: "Attention", adversary: "Adversarial attention", gradient: "Gradient", loo: "Leave-one-out",
 };
-const LONG = 120; // tokens from which a text is in boxes that scroll
 const UNIFORM = 4; // uniform shares that have the deepest colour, so nearly uniform weights are pale
 
 const state = {
@@ -89,7 +88,7 @@ async function unpack(text) {
 
 // The rows of a run: `value(name)` is a measure as numbers, NaN if it is undefined.
 async function loadRun(run) {
-  const [{ columns, facts }, texts] = await Promise.all([load(run.columns), load(run.texts)]);
+  const [{ columns, facts }, texts] = await Promise.all([load(`${run.key}-columns`), load(run.texts)]);
   const keys = ["instance", ...KEYS.filter((key) => columns[key])];
   const split = (row) => (facts.splits.length > 1 ? [facts.splits[columns.split[row]]] : []);
   return {
@@ -98,7 +97,7 @@ async function loadRun(run) {
     measures: Object.keys(facts.ends),
     value: memo((measure) => restored(columns[measure], facts.ends[measure])),
     classOf: (row) => facts.classes[columns.predicted[row]],
-    weights: () => load(run.weights).then(weightsOf),
+    weights: () => load(`${run.key}-weights`).then(weightsOf),
   };
 }
 
@@ -161,9 +160,7 @@ async function pictureOf(loaded, row, ...head) {
   const { strips, known, special } = await loaded.weights(), text = loaded.columns.text[row];
   const [tokens, question] = [loaded.text.tokens(text), loaded.text.question(text)];
   const one = { tokens, question, strips: strips(row), known: known(row), special: special(row) };
-  const made = heatmap(one, ...head);
-  if (tokens.length > LONG) made.querySelector(".strips").replaceWith(wholeText(one));
-  return made;
+  return heatmap(one, ...head);
 }
 
 // Measures grouped by their experiment.

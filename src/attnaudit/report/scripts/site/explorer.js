@@ -5,7 +5,7 @@ const KEY = "Grey: all rows; blue: those that fit every other filter; bars are s
 
 /* `data` has rows, unit, measures [{name, label, experiment}], value(name), categories [{name, label, names,
    values}], name(row), tokens(row), having(words), detail(row), which promises an element, and initial {charts,
-   x, y, sort}. The explorer's `show(fields)` shows what the address says. */
+   sort}. The explorer's `show(fields)` shows what the address says. */
 function explorer(root, data) {
   const labels = new Map([...data.measures, ...data.categories].map(({ name, label }) => [name, label]));
   const failed = new Uint32Array(data.rows); // a bit for each filter that a row does not pass
@@ -18,31 +18,23 @@ function explorer(root, data) {
   });
   const selects = data.categories.map(({ name, names }) => (
     choice(name, [new Option("any", ""), ...names.map((one) => new Option(one))])));
-  const [across, up, adding] = ["x", "y", "adding"].map((name) => choice(name, []));
+  const adding = choice("adding", []);
   const shown = Object.assign(element("output"), { ariaLive: "polite" });
   const form = element("form", "filters", labelled("Text", words),
     ...selects.map((select) => labelled(labels.get(select.name), select)),
     button("Clear", () => set(cleared())), shown);
   form.ariaLabel = "Filter rows";
-  const scatter = plane(
-    (xs, ys) => set({ [RANGE + across.value]: written(xs), [RANGE + up.value]: written(ys) }),
-    (row) => set({ open: data.name(row) }),
-  );
   const small = element("div", "linked-charts"), opened = element("article", "opened");
   const add = element("div", "axes", labelled("Add a chart", adding));
-  const plotted = element("div", "axes", labelled("Across", across), labelled("Up", up));
   const list = Object.assign(element("div", "scroll"), { tabIndex: 0, role: "region", ariaLabel: "List" });
   const pages = pager((page) => set({ page: page + 1 }));
-  root.replaceChildren(form, element("div", "board", element("div", "", small, add),
-    element("div", "plane-box", plotted, scatter.box, scatter.numbers)),
-  element("p", "note", KEY), opened, list, pages.box);
-  for (const select of [across, up]) measureOptions(select, data.measures);
+  root.replaceChildren(form, small, add, element("p", "note", KEY), opened, list, pages.box);
 
   const written = (range) => range?.map((end) => (Number.isFinite(end) ? end : "")).join("..");
   const chosen = () => (fields.get("charts") ?? data.initial.charts.join(",")).split(",")
     .filter((name) => data.measures.some((one) => one.name === name));
   const sorting = () => fields.get("sort") ?? data.initial.sort;
-  const othersThan = (...names) => names.reduce((all, name) => all & ~(bits.get(RANGE + name) ?? 0), -1);
+  const othersThan = (name) => ~(bits.get(RANGE + name) ?? 0);
   const categoryOf = (name) => data.categories.find((one) => one.name === name);
 
   function rangeOf(name) {
@@ -67,7 +59,6 @@ function explorer(root, data) {
     for (const field of [words, ...selects]) field.value = fields.get(field.name) ?? "";
     filter();
     drawCharts();
-    drawPlane();
     drawList();
     open(fields.get("open") ?? "");
   }
@@ -120,16 +111,6 @@ function explorer(root, data) {
     made.legend.append(close);
     return made;
   });
-
-  function drawPlane() {
-    const [x, y] = [across, up].map((select) => {
-      select.value = fields.get(select.name) ?? "";
-      if (!select.value) select.value = data.initial[select.name];
-      const name = select.value;
-      return { values: data.value(name), label: labels.get(name), range: rangeOf(name) };
-    });
-    scatter.update(x, y, failed, othersThan(across.value, up.value));
-  }
 
   const sorted = memo((key) => {
     const name = key.replace("-", ""), sign = key.startsWith("-") ? -1 : 1;
@@ -218,7 +199,5 @@ function explorer(root, data) {
   }));
   on(form, "submit", (event) => event.preventDefault());
   on(adding, "change", () => set({ charts: [...chosen(), adding.value].join(",") }));
-  on(plotted, "change", () => set({ x: across.value, y: up.value }));
-  on(document, "scheme", () => root.contains(form) && scatter.recolour());
   return { show };
 }

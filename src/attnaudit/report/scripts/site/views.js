@@ -38,9 +38,8 @@ const instancesView = {
     return explore("instances-explorer", run.name, () => this.data(run));
   },
   async data(run) {
-    const [loaded, overview] = await Promise.all([loadRun(run), load("overview")]);
-    const { columns, facts, rows, measures, value } = loaded, { label, predicted } = columns;
-    const known = overview.facts.measures.filter(({ name }) => measures.includes(name));
+    const loaded = await loadRun(run), { columns, facts, rows, measures, value } = loaded;
+    const { label, predicted } = columns, known = facts.measures;
     const categories = [category("predicted", "Predicted", facts.classes, predicted)];
     if (label.some((one) => one >= 0)) {
       const right = label.map((one, row) => (one < 0 ? -1 : Number(one !== predicted[row])));
@@ -53,13 +52,9 @@ const instancesView = {
       const values = columns[key].map((number) => numbers.indexOf(number));
       categories.push(category(key, key, numbers.map(String), values, true));
     }
-    const either = (one, other) => (measures.includes(one) ? one : other);
     return {
       rows, unit: run.unit, name: loaded.name, measures: known, value, categories,
-      initial: {
-        charts: FIRST_CHARTS.filter((name) => measures.includes(name)), sort: "row",
-        x: either("correlation.tau_gradient", "row.max_alpha"), y: either("adversary.emax_jsd", "row.confidence"),
-      },
+      initial: { charts: FIRST_CHARTS.filter((name) => measures.includes(name)), sort: "row" },
       ...textsAt(loaded, (row) => columns.text[row]),
       async detail(row) {
         const made = await pictureOf(loaded, row);
@@ -109,7 +104,7 @@ const compareView = {
   },
   lead(name) {
     const [a, b, gap, apart] = Object.keys(SIDES).map((side) => `${side}.${name}`);
-    state.write({ charts: `${gap},${a},${b}`, x: a, y: b, sort: `-${apart}`, page: null });
+    state.write({ charts: `${gap},${a},${b}`, sort: `-${apart}`, page: null });
     go();
     byId("compare-explorer").scrollIntoView();
   },
@@ -139,7 +134,7 @@ const compareView = {
     const same = one.map((chosen, k) => Number(chosen !== other[k]));
     const usual = "difference.correlation.tau_gradient", names = measures.map(({ name }) => name);
     const main = (names.includes(usual) ? usual : names[2])?.replace("difference.", "");
-    const [x, y] = main ? [`a.${main}`, `b.${main}`] : [JSD, JSD];
+    const charts = [JSD, ...(main ? [`a.${main}`, `b.${main}`] : [])];
     return {
       rows: jsd.length, unit: a.run.unit, name: (k) => a.name(ofA[k]), value,
       measures: [{ name: JSD, experiment: "attention", label: "JSD of the two attentions" }, ...measures],
@@ -149,7 +144,7 @@ const compareView = {
         category("label", "Label", classes, gold),
         category("agree", "Predictions", ["same", "different"], same, true),
       ],
-      initial: { charts: [...new Set([JSD, x, y])], x, y, sort: `-${JSD}` },
+      initial: { charts, sort: `-${JSD}` },
       ...textsAt(a, (k) => a.columns.text[ofA[k]]),
       async detail(k) {
         const both = Object.values(sides).map(([run, rows]) => {
