@@ -98,10 +98,11 @@ def test_a_row_of_output_relevance_is_scaled_to_one_and_its_probabilities_are_to
     matrices = sentence_matrices(trace)
     assert len(matrices) == 4
     for matrix in matrices:
-        for _, cells in (*matrix.attention, *matrix.relevance):
-            assert sum(cell.shade for cell in cells) == pytest.approx(1, abs=2e-3)
+        for _, cells in matrix.rows:
+            assert sum(cell.weight for cell in cells) == pytest.approx(1, abs=2e-3)
+            assert sum(cell.share for cell in cells) == pytest.approx(1, abs=2e-3)
     rows = np.flatnonzero(trace.instance == trace.instance[0])
-    told = [[cell.value for cell in cells] for _, cells in matrices[0].relevance]
+    told = [[cell.probability for cell in cells] for _, cells in matrices[0].rows]
     assert np.allclose(
         told, [np.exp(trace.take(rows).ragged("importance_relevance")[k]) for k in range(len(rows))]
     )

@@ -19,19 +19,10 @@ from attnaudit.experiments.prediction import Prediction
 from attnaudit.report.card import head_cards, verdict
 from attnaudit.report.cards.wording import across
 from attnaudit.report.run_page import write_report
-from attnaudit.report.sections import head_cards as module
-from attnaudit.report.sections.head_cards import (
-    CHANGED,
-    DRAWN,
-    FREE,
-    MOST_CARDS,
-    MOST_TEXTS,
-    TEXTS,
-    head_view,
-)
+from attnaudit.report.sections import heads as module
+from attnaudit.report.sections.heads import heads_section
 from attnaudit.report.sections.heatmaps import heatmap, read_instances
-from attnaudit.report.sections.instances import STRIKING, overview, select
-from attnaudit.report.sections.numbers import summary_tables
+from attnaudit.report.sections.numbers import summary_numbers, tables_of
 from attnaudit.report.words import describe_heads, of_unit
 from attnaudit.results import SUMMARY_SCHEMA, summary_row
 from attnaudit.results.about import About
@@ -102,7 +93,7 @@ def test_a_page_without_heads_says_instances_as_before(tmp_path: Path):
     page = write_report(write_run(tmp_path, make_trace(30, (3, 12)))).read_text()
     assert "All 30 instances" in page
     assert 'data-unit="instance"' in page
-    assert not any(name in page for name in ('id="head-view"', 'id="head-data"', "token special"))
+    assert not any(name in page for name in ('id="head-view"', 'id="head-texts', "token special"))
 
 
 def test_predictions_are_of_texts_and_so_are_their_intervals():
@@ -130,11 +121,9 @@ def test_several_positions_of_a_text_are_rows_of_one_text():
     card = verdict(summary, ABOUT)
     assert "of 60 labelled positions of 12 texts (" in card.rows[0].sentence
     assert {one.unit for one in head_cards(summary, ABOUT).values()} == {"position"}
-    assert [table.groups[0] for table in summary_tables(summary, card.unit, heads)] == [
-        "all positions",
-        "all rows",
-    ]
-    assert "n 60 (12 texts)" in summary_tables(summary, card.unit, heads)[0].rows[0][2][0].detail  # type: ignore[union-attr]
+    tables = list(tables_of(summary_numbers(summary, card.unit, heads)))
+    assert [table.columns[0] for table in tables] == ["all positions", "all rows"]
+    assert "n 60 (12 texts)" in tables[0].rows[0][2][0].detail  # type: ignore[union-attr]
 
 
 def _of_heads(
@@ -314,61 +303,42 @@ def test_the_card_of_a_head_is_that_of_a_trace_of_this_head_alone():
 
 def test_the_page_shows_the_strongest_head_and_holds_the_cards_of_all(run: Path):
     page, record = (run / "report.html").read_text(), read_record(run)
-    shown = data(page, "head-data")
-    strength = {
-        row["group"]: row["value"]
-        for row in record.summary.filter(measure="max_delta_y").to_dicts()
-    }
-    best = max((group for group in strength if group != "all"), key=lambda group: strength[group])
+    heads = record.summary.filter(pl.col("group").str.starts_with("head:"), measure="max_delta_y")
+    best = heads.sort("value", descending=True)["group"][0]
     assert f'data-shown="head-{best[5:].replace(".", "-")}"' in page
-    cards = head_cards(record.summary, record.about)
-    assert set(shown) == {f"head-{layer}-{head}" for layer, head in cards}
-    for (layer, head), card in cards.items():
-        numbers = [row for row in shown[f"head-{layer}-{head}"]["rows"] if row is not None]
-        assert [row[:4] for row in numbers] == [
-            [row.figure, row.interval, row.yardstick, row.sentence] for row in card.rows
-        ]
-
-
-def test_the_texts_of_a_head_are_those_that_the_page_says(run: Path):
-    shown, record = data((run / "report.html").read_text(), "head-data"), read_record(run)
-    rows = record.columns({"max_delta_y", "emax_jsd"})
-    drawn = set()
     for (layer, head), card in head_cards(record.summary, record.about).items():
-        texts = {one["why"]: one for one in shown[f"head-{layer}-{head}"]["texts"]}
-        of_head = rows.filter(layer=layer, head=head)
-        changed = of_head.row(int(np.argmax(of_head["max_delta_y"].to_numpy())), named=True)[
-            "instance"
-        ]
-        assert texts[CHANGED]["text"] == changed
-        assert (
-            FREE not in texts
-            or texts[FREE]["text"]
-            == of_head.row(int(of_head["emax_jsd"].arg_max() or 0), named=True)["instance"]
-        )
-        drawn |= {texts[DRAWN]["text"]} if DRAWN in texts else set()
-        assert len(texts) <= TEXTS
-        assert card.rows
-    assert len(drawn) == 1
+        found = re.search(rf'<template id="card-head-{layer}-{head}">(.*?)</template>', page, re.S)
+        assert found is not None
+        said = re.findall(r'<p class="sentence">(.*?)</p>', found[1])
+        assert list(map(html.unescape, said)) == [row.sentence for row in card.rows]
+
+
+def test_every_head_has_the_same_random_texts(run: Path):
+    texts = data((run / "report.html").read_text(), "head-texts-data")
+    assert len(texts) == 4
+    numbers = {tuple(one["text"] for one in own) for own in texts.values()}
+    assert len(numbers) == 1
+    assert len(set(*numbers)) == module.TEXTS
+    attention = {str(own[0]["strips"][0]) for own in texts.values()}
+    assert len(attention) == 4
 
 
 def test_what_a_page_holds_of_heads_is_bounded(run: Path, monkeypatch: pytest.MonkeyPatch):
     record, trace = read_record(run), Trace.read(run / "trace")
-    rows = record.columns({"max_delta_y", "emax_jsd"})
+    rows = record.columns(())
     monkeypatch.setattr(module, "MOST_CARDS", 3)
     monkeypatch.setattr(module, "MOST_TEXTS", 2)
-    view = head_view(record, trace, rows)
-    assert view is not None
-    assert len(view.data) == 3
-    assert [len(one["texts"]) for one in view.data.values()] == [1, 1, 0]
-    assert view.note.startswith(
-        "Cards of the 3 heads that can change the output most, of 4. Heatmaps of the 2 strongest heads, up to 1 text"
+    section = heads_section(record, trace, rows)
+    assert section is not None
+    assert len(section.content["cards"]) == 3
+    assert [len(own) for own in section.data["head-texts-data"].values()] == [1, 1]
+    assert section.content["note"].startswith(
+        "Cards of the 3 heads that can change the output most, of 4. Heatmaps of the 2 strongest"
     )
-    many = RunRecord("run", _many(40, 40))
-    view = head_view(many, None, rows)
-    assert view is not None
-    assert (MOST_CARDS, MOST_TEXTS) == (400, 192)
-    assert len(json.dumps(view.data)) < 200_000
+    many = heads_section(RunRecord("run", _many(40, 40)), None, rows)
+    assert many is not None
+    assert len(many.content["cards"]) == 3
+    assert len(many.content["maps"]) == 1
 
 
 def _many(layers: int, heads: int) -> pl.DataFrame:
@@ -393,16 +363,8 @@ def _many(layers: int, heads: int) -> pl.DataFrame:
 def test_a_page_of_heads_without_a_trace_has_cards_and_no_texts(tmp_path: Path):
     folder = write_run(tmp_path, make_heads(8), corpus="random", with_trace=False)
     page = write_report(folder).read_text()
-    assert all(one["texts"] == [] for one in data(page, "head-data").values())
-
-
-def test_striking_texts_of_several_heads_are_different_texts(run: Path):
-    record, trace = read_record(run), Trace.read(run / "trace")
-    rows, seen = record.columns({"emax_jsd"}), overview(trace)
-    texts = trace.instance[select(rows, seen, 0, ROW).striking]
-    assert len(texts) == len(set(texts)) == STRIKING
-    assert "Of the quarter of rows" in select(rows, seen, 0, ROW).rule
-    assert "Of the quarter of instances" in select(rows, seen, 0).rule
+    assert 'id="card-head-0-0"' in page
+    assert data(page, "head-texts-data") == {}
 
 
 def test_the_checks_are_in_their_order_with_meaning_figure_and_limit(run: Path):
@@ -430,9 +392,6 @@ def test_pieces_are_joined_and_special_tokens_marked():
         assert instance.special == special
         assert instance.figures["max_alpha"] == pytest.approx(trace.ragged("alpha")[k].max())
         picture = heatmap(instance, 100)
-        assert [
-            token for token, one in zip(picture.pieces, picture.special, strict=True) if one
-        ] == ["[CLS]", "[SEP]"]
         assert picture.as_json()["special"] == [0, len(words) - 1]
 
 

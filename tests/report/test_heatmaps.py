@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -12,53 +14,59 @@ from attnaudit.core.errors import InputError
 from attnaudit.experiments import audit
 from attnaudit.report.sections.heatmaps import (
     LONGEST,
-    SMALLEST_GAP,
-    Gap,
+    densest,
     full_colour,
     heatmap,
     marks_words,
     read_instances,
-    shown_pieces,
-    shown_positions,
     visible,
 )
 from attnaudit.report.sections.instances import (
     CONFIDENT,
-    LISTED,
     SHORTEST,
     STRIKING,
-    check_same_instances,
-    overview,
-    rows_shown,
-    select,
+    instance_sections,
+    most_striking,
+    read_rows,
 )
+from attnaudit.report.words import percent
+from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord
+from attnaudit.results.summary import INSTANCE, ROW
 from attnaudit.trace import Trace
+from tests.report.heads import make_heads
 from tests.traces import make_trace
 
 
-def _audited(trace: Trace) -> tuple[Trace, pl.DataFrame]:
+def _run(trace: Trace) -> tuple[Trace, RunRecord]:
     results = audit(trace)
     tables = {name: result.rows for name, result in results.items()}
-    return trace, RunRecord("run", results.summary, tables=tables).rows(np.arange(len(trace)))
+    return trace, RunRecord("run", results.summary, tables=tables)
 
 
-@given(st.integers(1, 200), st.integers(10, 60), st.integers(0, 1000))
-def test_trimming_accounts_for_every_token_in_order(length: int, budget: int, seed: int):
+def _audited(trace: Trace) -> tuple[Trace, pl.DataFrame]:
+    return trace, _run(trace)[1].rows(np.arange(len(trace)))
+
+
+@given(st.integers(1, 200), st.integers(1, 60), st.integers(0, 1000))
+def test_the_part_that_is_shown_has_the_most_attention(length: int, budget: int, seed: int):
     weights = np.random.default_rng(seed).random(length)
-    positions = shown_positions([weights], budget)
-    pieces = list(shown_pieces(list(map(str, range(length))), positions))
-    gaps = [piece.size for piece in pieces if isinstance(piece, Gap)]
-    assert [int(piece) for piece in pieces if isinstance(piece, str)] == positions.tolist()
-    assert len(positions) + sum(gaps) == length
-    assert all(size >= SMALLEST_GAP for size in gaps)
-    assert int(weights.argmax()) in positions
+    part = densest(weights, budget)
+    shown = len(weights[part])
+    assert shown == min(length, budget)
+    every = [weights[first : first + shown].sum() for first in range(length - shown + 1)]
+    assert weights[part].sum() == pytest.approx(max(every))
 
 
-def test_the_heaviest_tokens_of_every_strip_are_shown():
-    weights = np.zeros((2, 500))
-    weights[0, 400], weights[1, 17] = 1.0, 9.0
-    assert {400, 17} <= set(shown_positions(list(weights), 40).tolist())
+def test_a_long_text_is_shown_in_part_and_says_so():
+    trace, rows = _audited(make_trace(3, [50, 700, 40], sharpness=1.5))
+    _, long, _ = (heatmap(one, 100) for one in read_instances(trace, rows))
+    first = int(long.left_out.split()[1]) - 1
+    assert long.tokens == trace.tokens(1)[first : first + 100]
+    assert f"of 700 are shown; they hold {percent(trace.alpha[1][first : first + 100].sum())}" in (
+        long.left_out
+    )
+    assert all(len(strip.shades) == 100 for strip in long.strips)
 
 
 def test_shades_are_the_weights_relative_to_the_top_of_their_own_strip():
@@ -73,17 +81,17 @@ def test_shades_are_the_weights_relative_to_the_top_of_their_own_strip():
             assert shades == pytest.approx(weights, abs=strip.full / 1999)
             assert strip.top == pytest.approx(weights.max())
         assert f"{instance.probability:.3f}" in strips[0].note
-        assert f"{instance.adversarial_probability:.3f}" in strips[1].note
+        assert f"JSD {instance.figures['emax_jsd']:.3f}" in strips[1].note
 
 
 def test_a_bar_spans_the_weights_of_a_token_and_its_mark_is_the_own_weight():
     trace, rows = _audited(make_trace(20, (2, 200), seed=4))
     for k, instance in enumerate(read_instances(trace, rows)):
         ranges = heatmap(instance, 40).as_json()["strips"][-1]
-        positions = shown_positions(list(instance.weights.values()), 40)
+        part = densest(instance.weights["alpha"], 40)
         known = np.array([rows["necessary"][k].to_list(), rows["possible"][k].to_list()]).T
-        assert np.array(ranges[-1]) / 1000 == pytest.approx(known[positions], abs=5e-4)
-        own = instance.weights["alpha"][positions]
+        assert np.array(ranges[-1]) / 1000 == pytest.approx(known[part], abs=5e-4)
+        own = instance.weights["alpha"][part]
         assert np.array(ranges[-2]) / 1000 == pytest.approx(own, abs=5e-4)
 
 
@@ -103,41 +111,50 @@ def test_even_weights_are_pale_and_one_that_stands_out_is_not():
 
 
 def test_an_instance_is_the_row_of_its_trace_and_of_its_tables():
-    trace, rows = _audited(make_trace(20, (4, 9), outputs=1, seed=3))
-    picks = np.array([2, 7])
-    two, seven = read_instances(rows_shown(trace, picks), rows[picks])
+    trace, record = _run(make_trace(20, (4, 9), outputs=1, seed=3))
+    shown, rows = read_rows(trace, record, np.array([2, 7]))
+    two, seven = read_instances(shown, rows)
     assert (two.name, seven.name) == ("2", "7")
     assert seven.tokens == trace.tokens(7)
-    assert seven.figures["median_delta_y"] == rows["median_delta_y"][7]
+    assert seven.figures["median_delta_y"] == rows["median_delta_y"][1]
     positive = trace.prediction[7, 0]
     chosen = positive if seven.predicted == "positive" else 1 - positive
     assert seven.probability == pytest.approx(chosen)
-    assert seven.correct == bool(rows["correct"][7])
+    assert seven.correct == bool(rows["correct"][1])
 
 
-def test_the_striking_keep_to_their_rule_and_the_draw_to_its_seed():
-    trace, rows = _audited(make_trace(700, (2, 12), sharpness=0.5))
-    seen = overview(trace)
-    chosen, again = select(rows, seen, seed=1), select(rows, seen, seed=1)
-    confidence = np.maximum(trace.prediction[:, 0], 1 - trace.prediction[:, 0])
+@pytest.mark.parametrize("unit", [INSTANCE, ROW])
+def test_the_striking_keep_to_their_rule(unit: str):
+    trace = make_heads(200, 1, 2) if unit == ROW else make_trace(400, (2, 12), sharpness=0.5)
+    trace, rows = _audited(trace)
+    instances = read_instances(trace, rows)
+    chosen, rule = most_striking(instances, unit)
+    confidence = np.array([one.probability for one in instances])
     least = np.quantile(confidence, CONFIDENT)
-    fit = (confidence >= least) & (trace.alpha.lengths >= SHORTEST)
-    assert fit[chosen.striking].all()
+    fit = (confidence >= least) & (np.array([len(one.tokens) for one in instances]) >= SHORTEST)
     jsd = rows["emax_jsd"].to_numpy()
-    assert jsd[chosen.striking] == pytest.approx(np.sort(jsd[fit])[::-1][:STRIKING])
-    assert f"{least:.2f} or more" in chosen.rule
-    assert len(chosen.listed) == LISTED
-    assert set(chosen.striking) | set(chosen.random) <= set(chosen.listed)
-    assert np.array_equal(chosen.listed, again.listed)
-    assert not np.array_equal(chosen.random, select(rows, seen, seed=2).random)
+    best = dict[int, float]()  # of each text the row where it is highest
+    for one, value, fits in zip(instances, jsd, fit, strict=True):
+        if fits:
+            best[one.number] = max(value, best.get(one.number, 0.0))
+    assert fit[chosen].all()
+    assert jsd[chosen] == pytest.approx(sorted(best.values())[::-1][:STRIKING])
+    assert len({instances[k].number for k in chosen}) == STRIKING
+    assert f"{least:.2f} or more" in rule
+    assert f"listed {unit}s" in rule
 
 
-def test_results_of_another_trace_are_refused():
-    trace, rows = _audited(make_trace(20))
-    for other in (make_trace(19), make_trace(20, first_instance=5)):
+def test_the_draw_is_that_of_the_seed_and_results_of_another_trace_are_refused():
+    trace, record = _run(make_trace(520, (2, 12)))
+    *_, pictured = instance_sections(trace, record)
+    *_, again = instance_sections(trace, record)
+    other_seed = replace(record, about=About(spec={"seed": 5}, seed=5))
+    *_, other = instance_sections(trace, other_seed)
+    assert np.array_equal(pictured, again)
+    assert not np.array_equal(pictured, other)
+    for another in (make_trace(519), make_trace(520, first_instance=5)):
         with pytest.raises(InputError, match="trace and results"):
-            check_same_instances(overview(other), rows)
-    check_same_instances(overview(trace), rows)
+            instance_sections(another, record)
 
 
 SENTENCE = "a sentence is a position of a hierarchical model , and is shown whole where it can be"

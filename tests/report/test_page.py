@@ -15,7 +15,7 @@ from attnaudit.core.errors import AttnauditError, RunError
 from attnaudit.core.files import read_json, write_json
 from attnaudit.core.ragged import Ragged
 from attnaudit.report.run_page import write_report
-from attnaudit.report.sections.numbers import MOST_COLUMNS, SummaryCell, SummaryTable, parts
+from attnaudit.report.sections.numbers import MOST_COLUMNS, Number, SummaryCell, tables_of
 from attnaudit.trace import Trace
 from tests.report.runs import write_run
 from tests.traces import make_trace
@@ -244,7 +244,7 @@ def test_what_cannot_be_read_is_told_in_one_line(tmp_path: Path):
     with pytest.raises(RunError, match=r"summary\.json"):
         write_report(tmp_path)
     folder = write_run(tmp_path / "run", make_trace(8))
-    with pytest.raises(AttnauditError, match="names other instances"):
+    with pytest.raises(AttnauditError, match="trace and results"):
         write_report(folder, make_trace(9))
     (folder / "results" / "adversary.parquet").write_bytes(b"no parquet")
     with pytest.raises(RunError, match=r"adversary\.parquet") as refusal:
@@ -258,11 +258,11 @@ def test_what_cannot_be_read_is_told_in_one_line(tmp_path: Path):
         write_report(folder)
 
 
-@pytest.mark.parametrize("columns", [0, MOST_COLUMNS, 25])
+@pytest.mark.parametrize("columns", [1, MOST_COLUMNS, 25])
 def test_a_table_of_many_groups_is_in_parts_that_hold_every_cell_once(columns: int):
-    names = tuple(f"group {k}" for k in range(columns))
-    cells = tuple(SummaryCell(str(k)) for k in range(columns))
-    found = list(parts(SummaryTable("tau", names, (("tau", "τ", cells),))))
-    assert max(len(table.groups) for table in found) <= MOST_COLUMNS
-    assert tuple(name for table in found for name in table.groups) == names
-    assert tuple(cell for table in found for cell in table.rows[0][2]) == cells
+    names, cells = ([f(k) for k in range(columns)] for f in ("group {}".format, SummaryCell))
+    numbers = [Number("tau", ("tau", "τ"), *one) for one in zip(names, cells, strict=True)]
+    found = list(tables_of(numbers))
+    assert max(len(table.columns) for table in found) <= MOST_COLUMNS
+    assert [name for table in found for name in table.columns] == names
+    assert [cell for table in found for cell in table.rows[0][2]] == cells

@@ -13,16 +13,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from attnaudit.experiments.adversary.exact import slab_within, unconstrained_bound
+from attnaudit.experiments.adversary.exact import unconstrained_bound
 from attnaudit.experiments.adversary.experiment import Adversary
 from attnaudit.experiments.adversary.frontier import EPSILONS, frontier, frontier_epsilons
-from attnaudit.experiments.ranges.line import ranges_in_slab
 from attnaudit.report.fragment import facts_of
 from attnaudit.report.sections.playground import (
     MOST_NUMBERS,
-    MOST_OF_LIST,
     MOST_TOKENS,
-    listed_entries,
     listed_positions,
     playground_data,
 )
@@ -42,11 +39,9 @@ console.log(JSON.stringify(data.instances.map((entry, k) => {
     return { weights: Array.from(weights), p, tvd: m.tvd(p, target), jsd: m.jsd(weights, own) };
   };
   const given = (asked[k] || []).map((weights) => Float64Array.from(weights));
-  const ends = (text) => text && Array.from(m.numbers(text));
   return {
     own: measured(own), moved: measured(m.moved(own, one.listed - 1, 0.4, own)),
     cases: [...given, m.uniform(one), m.shuffled(one, own, () => 0.4), m.without(own, [0])].map(measured),
-    least: ends(entry.least), most: ends(entry.most),
     adversary: entry.adversary && measured(m.numbers(entry.adversary)),
   };
 })));
@@ -103,15 +98,12 @@ def test_the_page_computes_what_the_readout_does(trace: Trace):
             assert_as_readout(trace, row, case)
 
 
-def test_the_page_has_the_exact_adversary_and_both_ends_of_a_range():
+def test_the_page_has_the_exact_adversary():
     trace = make_trace(6, (3, 12), seed=11)
     table = Adversary()(trace)
-    exact = ranges_in_slab(trace.alpha, slab_within(trace.readout, trace.alpha, 0.01))
     for row, one in enumerate(computed(of_trace(trace))):
         assert one["adversary"]["jsd"] == pytest.approx(table["emax_jsd"][row], abs=1e-6)
         assert one["adversary"]["tvd"] <= 0.01 + 1e-6
-        for name, flat in (("least", exact.necessary), ("most", exact.possible)):
-            assert one[name] == pytest.approx(trace.alpha.with_values(flat)[row], abs=1e-6)
 
 
 def test_the_frontier_is_the_adversary_at_every_epsilon():
@@ -165,14 +157,3 @@ def test_wide_readouts_are_bounded_and_the_widest_has_none():
     assert entries[0]["rest"] > 500
     widest = make_trace(1, [8], 3, seed=15, hidden=MOST_NUMBERS // 2, loo=False)
     assert playground_data(widest, pl.DataFrame(), 0.01)["instances"] == []
-
-
-def test_the_list_has_what_fits_and_its_entries_compute_the_same():
-    trace = make_trace(4, [9, 900, 12, 1], seed=16)
-    entries = listed_entries(trace, pl.DataFrame())
-    assert [entry["id"] for entry in entries] == ["0", "2"], "one too long, one of a single token"
-    found = computed({**of_trace(trace), "instances": entries})
-    np.testing.assert_allclose(found[1]["own"]["p"], trace.prediction[2], atol=1e-4)
-    room = MOST_OF_LIST // (5 * 600)
-    many = make_trace(room + 3, [600] * (room + 3), seed=17, loo=False)
-    assert len(listed_entries(many, pl.DataFrame())) == room

@@ -23,7 +23,7 @@ from attnaudit.report.cards.card import WITHHELD, Claim, card_row
 from attnaudit.report.cards.lead import claimed
 from attnaudit.report.cards.skill import no_skill, no_skill_of_run
 from attnaudit.report.run_page import write_report
-from attnaudit.report.study_page import study_card, study_tables, write_studies
+from attnaudit.report.study_page import study_card, study_numbers, write_studies
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.results.measures import BASE, OF_BASE
@@ -293,7 +293,7 @@ def test_the_base_of_a_study_is_measured_over_seeds_and_instances() -> None:
     summary = pl.DataFrame(
         [*Uniform().summarise(Uniform()(traces)).to_dicts(), *rows.values()], schema=SUMMARY_SCHEMA
     )
-    assert study_tables("uniform", summary)[-1].rows[0][1] == OF_BASE[0].label
+    assert OF_BASE[0].label in [one.row[1] for one in study_numbers("uniform", summary)]
 
 
 def test_a_base_without_an_error_is_judged_as_the_run_of_it_is() -> None:

@@ -18,7 +18,7 @@ from attnaudit.copying.study import Copying, PresetName, passing, summarise
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.recipes.copying import copying_study, run_copying
 from attnaudit.report.cards.card import WITHHELD
-from attnaudit.report.copying_page import copying_card
+from attnaudit.report.study_page import copying_card
 from tests import killed
 from tests.forked import apart
 from tests.report.access import barriers

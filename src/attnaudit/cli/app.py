@@ -429,7 +429,7 @@ def report(
 
     With --serve nothing is written: the pages are served to this machine, at an address with a
     random token. Where a run has its model, a sentence of your own can be typed there: its tokens,
-    attention and prediction, and the playground with the exact adversary, ranges and smallest
+    attention and prediction, and the playground with the exact adversary and smallest
     flipping set.
 
     \b

@@ -20,10 +20,9 @@ from attnaudit.corpora.check import CorpusCheck
 from attnaudit.corpora.fetch import Fetched
 from attnaudit.recipes.translator import DICTIONARY
 from attnaudit.report.card import verdict
-from attnaudit.report.copying_page import copying_card
 from attnaudit.report.sections.comparison import print_comparison
 from attnaudit.report.sections.differences import print_differences
-from attnaudit.report.study_page import study_card
+from attnaudit.report.study_page import copying_card, study_card
 from attnaudit.report.words import figure, interval
 from attnaudit.results import counted, read_table
 from attnaudit.results.about import About
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from attnaudit.hf.gate import Gate
     from attnaudit.recipes.reproduction.sweep import Outcome
     from attnaudit.recipes.settings import Setting
-    from attnaudit.report.paper_index import Line
+    from attnaudit.report.paper_page import Line
 
 PAGES = {
     "translation.html": "translations",

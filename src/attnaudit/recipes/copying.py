@@ -126,6 +126,6 @@ def _analyse(folder: Folder, made: Path) -> None:
 
 
 def _write_page(folder: Path, page: Path) -> None:
-    from attnaudit.report.copying_page import write_copying
+    from attnaudit.report.study_page import write_copying
 
     write_copying(folder, page)

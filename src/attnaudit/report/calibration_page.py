@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from attnaudit.experiments import measure_label
 from attnaudit.report.charts.calibration import matrix_chart
 from attnaudit.report.charts.svg import Figure, drawn
 from attnaudit.report.page import figures_section, write_page
-from attnaudit.report.sections.numbers import SummaryCell, SummaryTable, numbers_section
+from attnaudit.report.sections.numbers import Number, SummaryCell, numbers_section
 from attnaudit.report.words import figure, interval
 from attnaudit.results import read_table
 
@@ -49,6 +49,7 @@ _CHECKS = {
     "mass": "attention on deciding words",
     "confirmed": "confirmed",
 }
+_COEFFICIENT = "coefficient a standard deviation"
 _DIALS = "dials: Kendall's τ, positive where a measure falls as attention gets less faithful"
 _DIRECTIONS = {"higher": "higher is better", "lower": "lower is better"}
 # Columns with an interval, and the ends of it.
@@ -77,19 +78,21 @@ def write_calibration(folder: Path, page: Path | None = None) -> Path:
         f"confirmed the truth of {int(confirmed['confirmed'].sum())} of {confirmed.height} that are"
         " faithful or unfaithful by construction"
     )
-    tables = [_table("faithful over unfaithful", _SCORES, map(_scored, scores.to_dicts()))]
-    if dials.height:
-        tables.append(_dials(dials))
+    numbers = list(_numbers("faithful over unfaithful", _SCORES, map(_scored, scores.to_dicts())))
+    for dial in dials["dial"].unique(maintain_order=True):
+        title = CONSTRUCTIONS[dial].title
+        title += " (no change of truth)" if CONSTRUCTIONS[dial].nuisance else ""
+        scored = map(_scored, dials.filter(dial=dial).to_dicts())
+        numbers += _numbers(_DIALS, {"tau": title}, scored)
     if held:
         known = zip(degree["measures"], degree["coefficients"], strict=True)
         weights = (
             (f"{experiment}/{measure}", measure_label(measure, experiment), {"": weight})
             for (experiment, measure, _), weight in known
         )
-        tables += [
-            _table("the degree on held-out constructions", _HELD, [("held", "other half", held)]),
-            _table("the degree's measures", {"": "coefficient a standard deviation"}, weights),
-        ]
+        half = [("held", "other half", held)]
+        numbers += _numbers("the degree on held-out constructions", _HELD, half)
+        numbers += _numbers("the degree's measures", {"": _COEFFICIENT}, weights)
     means = checks.group_by("construction", maintain_order=True).agg(
         pl.col(list(_CHECKS)).cast(pl.Float64).mean()
     )
@@ -98,30 +101,26 @@ def write_calibration(folder: Path, page: Path | None = None) -> Path:
         for row in means.iter_rows(named=True)
         for name in (row["construction"],)
     )
-    tables.append(_table("the check of every construction", _CHECKS, constructed))
+    numbers += _numbers("the check of every construction", _CHECKS, constructed)
     return write_page(
         page or folder / "report.html",
-        [figures_section(list(_figures(scores, matrix))), numbers_section(tables, LEAD)],
+        [figures_section(list(_figures(scores, matrix))), numbers_section(numbers, LEAD)],
         HEADING,
         subtitle,
     )
 
 
-def _table(
-    title: str, columns: Mapping[str, str], rows: Iterable[tuple[str, str, Mapping[str, Any]]]
-) -> SummaryTable:
-    """Lay out rows of name, label and numbers by column."""
-
-    def cell(row: Mapping[str, Any], name: str) -> SummaryCell | None:
-        if row.get(name) is None:
-            return None
-        low, high = (row.get(end) for end in _ENDS.get(name, ("", "")))
-        return SummaryCell(figure(row[name]), interval({"low": low, "high": high}))
-
-    lines = (
-        (name, label, tuple(cell(row, column) for column in columns)) for name, label, row in rows
-    )
-    return SummaryTable(title, tuple(columns.values()), tuple(lines))
+def _numbers(
+    table: str, columns: Mapping[str, str], rows: Iterable[tuple[str, str, Mapping[str, Any]]]
+) -> Iterator[Number]:
+    """Yield the numbers of rows of name, label and values by column."""
+    for name, label, row in rows:
+        for column, title in columns.items():
+            cell = None
+            if row.get(column) is not None:
+                low, high = (row.get(end) for end in _ENDS.get(column, ("", "")))
+                cell = SummaryCell(figure(row[column]), interval({"low": low, "high": high}))
+            yield Number(table, (name, label), title, cell)
 
 
 def _scored(row: Mapping[str, Any]) -> tuple[str, str, Mapping[str, Any]]:
@@ -131,26 +130,6 @@ def _scored(row: Mapping[str, Any]) -> tuple[str, str, Mapping[str, Any]]:
     if "faithful" in row:
         label += f"; {row['faithful']} × {row['unfaithful']} constructions"
     return f"{row['experiment']}/{row['measure']}", f"{label})", row
-
-
-def _dials(dials: pl.DataFrame) -> SummaryTable:
-    """Lay out Kendall's τ of every measure with every dial."""
-    titles = {
-        name: CONSTRUCTIONS[name].title
-        + (" (no change of truth)" if CONSTRUCTIONS[name].nuisance else "")
-        for name in dials["dial"].unique(maintain_order=True)
-    }
-    columns = [
-        _table("", {"tau": title}, map(_scored, dials.filter(dial=name).to_dicts()))
-        for name, title in titles.items()
-    ]
-    cells = [{name: own for name, _, own in one.rows} for one in columns]
-    labels = {name: label for one in columns for name, label, _ in one.rows}
-    rows = (
-        (name, label, tuple(own.get(name, (None,))[0] for own in cells))
-        for name, label in labels.items()
-    )
-    return SummaryTable(_DIALS, tuple(titles.values()), tuple(rows))
 
 
 def _figures(scores: pl.DataFrame, matrix: pl.DataFrame) -> Iterable[Figure]:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attnaudit.report.page import Section, page_text
-from attnaudit.report.sections.playground import SCRIPTS, STYLES, moving
+from attnaudit.report.sections.playground import SCRIPTS, STYLES
+from attnaudit.results.summary import INSTANCE
 
 
 def start_page(entries: Sequence[Mapping[str, Any]]) -> str:
@@ -23,9 +24,10 @@ def start_page(entries: Sequence[Mapping[str, Any]]) -> str:
 def typing_page(name: str, has_question: bool, epsilon: float) -> str:
     """Return the page where a sentence is typed, with its playground."""
     scripts = (*SCRIPTS, "sections/live.js")
+    content = {"reason": None, "epsilon": epsilon, "unit": INSTANCE}
     sections = [
         Section("live_type", {"has_question": has_question}),
-        Section("playground", moving(epsilon), scripts=scripts, styles=STYLES),
+        Section("playground", content, scripts=scripts, styles=STYLES),
     ]
     title, subtitle, back = (
         "Type a sentence",

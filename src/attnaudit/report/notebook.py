@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -18,8 +17,6 @@ import polars as pl
 
 from attnaudit.core.display import Shown
 from attnaudit.core.errors import InputError, did_you_mean
-from attnaudit.core.numbers import thousands
-from attnaudit.core.printable import printable
 from attnaudit.experiments import measure_label
 from attnaudit.report.card import VerdictCard, verdict
 from attnaudit.report.cards import columns_of_figures
@@ -36,10 +33,9 @@ from attnaudit.results.summary import INSTANCE, ROW, Heads
 from attnaudit.trace import Trace
 
 FIRST, BRIEF = 6, 40  # rows of a trace that are shown, tokens of each
-WHOLE, LINES = 2000, 300  # tokens of one text, in a notebook and in a terminal
+WHOLE = 2000  # tokens of one text
 MOST_CLASSES = 8
 SHOWN = ("instance", "tokens", "alpha", "prediction")  # columns without which a row has no picture
-_BARS = " ▁▂▃▄▅▆▇█"
 
 
 def trace_html(trace: Trace) -> str:
@@ -49,14 +45,12 @@ def trace_html(trace: Trace) -> str:
         rows = replace(trace, table=trace.table.head(FIRST))
         pictures = _pictures(rows, pl.DataFrame(), BRIEF)
     names = trace.class_names if trace.has("prediction") else []
-    more = len(names) - MOST_CLASSES
     about = About.of(None, trace.metadata)
     return _fragment(
         "trace",
         title=about.name or ("Trace" if about.corpus == UNKNOWN else f"Trace of {about.corpus}"),
         rows=len(trace),
-        classes=", ".join(names[:MOST_CLASSES])
-        + (f" and {thousands(more)} more" if more > 0 else ""),
+        classes=", ".join([*names[:MOST_CLASSES], *(["…"] if names[MOST_CLASSES:] else [])]),
         pictures=[replace(picture, strips=picture.strips[:1]) for picture in pictures],
         columns=", ".join(trace.table.columns),
     )
@@ -77,8 +71,8 @@ def results_html(results: Results) -> str:
 
 def result_html(result: Result) -> str:
     """Show the figures of one experiment, and its summary over all instances."""
-    drawn = _figures(Results({result.experiment: result}), result.experiment)
-    return _fragment("figures", **drawn, table=_table(result))
+    html, _ = _figures(Results({result.experiment: result}), result.experiment, with_table=True)
+    return html
 
 
 def figures_of(results: Results, experiment: str) -> Shown:
@@ -93,10 +87,9 @@ def figures_of(results: Results, experiment: str) -> Shown:
         got = f"skipped: {reason}" if reason else "no such result"
         where, near = f"experiment {experiment!r}", did_you_mean(experiment, results)
         raise InputError("show figure", where, got, f"one of {names}", near)
-    result, drawn = results[experiment], _figures(results, experiment)
-    html = _fragment("figures", **drawn, table=() if drawn["figures"] else _table(result))
-    titles = "; ".join(figure.title for figure in drawn["figures"]) or "no figure"
-    return Shown(html, f"{experiment}: {titles} (drawn in a notebook)\n{result!r}")
+    html, titles = _figures(results, experiment, with_table=False)
+    drawn = "; ".join(titles) or "no figure"
+    return Shown(html, f"{experiment}: {drawn} (drawn in a notebook)\n{results[experiment]!r}")
 
 
 def heatmap_of(trace: Trace, instance: int, results: Results | None = None) -> Shown:
@@ -104,7 +97,6 @@ def heatmap_of(trace: Trace, instance: int, results: Results | None = None) -> S
 
     Raises:
         InputError: The instance is unknown, or the results are of another trace.
-        TypeError: Either is something else.
     """
     operation = "show heatmap"
     if missing := [name for name in SHOWN if not trace.has(name)]:
@@ -112,7 +104,7 @@ def heatmap_of(trace: Trace, instance: int, results: Results | None = None) -> S
         raise InputError(operation, f"instance {instance}", got, "a trace with these columns")
     rows, facts = rows_of(operation, trace, instance, results)
     html = _fragment("heatmaps", pictures=_pictures(rows, facts, WHOLE))
-    return Shown(html, "\n\n".join(map(_as_text, _pictures(rows, facts, LINES))))
+    return Shown(html, f"Heatmap of instance {instance}: open it in a notebook")
 
 
 def playground_of(trace: Trace, instance: int, results: Results | None = None) -> Shown:
@@ -120,31 +112,30 @@ def playground_of(trace: Trace, instance: int, results: Results | None = None) -
 
     Raises:
         InputError: The instance is unknown, or the results are of another trace.
-        TypeError: Either is something else.
     """
     text = f"Playground of instance {instance}: open it in a notebook, or in the report of a run"
     return Shown(_fragment("frame", frame=playground(trace, instance, results)), text)
 
 
-def _figures(results: Results, experiment: str) -> Mapping[str, Any]:
-    """Draw the figures of one experiment, and the legend if they need it."""
+def _figures(results: Results, experiment: str, with_table: bool) -> tuple[str, list[str]]:
+    """Draw the figures of one experiment, and its numbers if asked to or if there is no figure.
+
+    Returns:
+        The fragment, and the titles of the figures.
+    """
     summary, about = results.summary, About.of(None, results.metadata)
     tables = {name: result.rows for name, result in results.items()}
     rows = RunRecord("", summary, about, tables).columns(columns_of_figures())
     unit = INSTANCE if Heads.of(summary) is None else ROW
     figures, legend = draw_figures(rows, about.class_names, unit, (experiment,))
-    drawn = [*figures, *draw_summaries(summary, unit, (experiment,))]
-
-    def with_ids(svg: str) -> str:
-        # A notebook shows many drawings, perhaps the same twice: ids must not meet.
-        prefix = f"a{hashlib.sha256(svg.encode()).hexdigest()[:10]}-"
-        return re.sub(r'(\bid="|\burl\(#|\baria-labelledby=")', rf"\g<1>{prefix}", svg)
-
-    apart = [
-        replace(one, panels=tuple(replace(own, svg=with_ids(own.svg)) for own in one.panels))
-        for one in drawn
-    ]
-    return {"figures": apart, "legend": legend if figures else ()}
+    every = [*figures, *draw_summaries(summary, unit, (experiment,))]
+    table = _table(results[experiment]) if with_table or not every else ()
+    legend = legend if figures else ()
+    html = _fragment("figures", figures=every, legend=legend, table=table)
+    # A notebook shows many drawings, perhaps the same twice: ids must not meet.
+    prefix = f"a{hashlib.sha256(html.encode()).hexdigest()[:10]}-"
+    html = re.sub(r'(\bid="|\burl\(#|\baria-labelledby=")', rf"\g<1>{prefix}", html)
+    return html, [figure.title for figure in every]
 
 
 def _table(result: Result) -> list[tuple[str, ...]]:
@@ -168,22 +159,6 @@ def _pictures(rows: Trace, facts: pl.DataFrame, budget: int) -> list[Heatmap]:
         replace(picture, strips=tuple(strip for strip in picture.strips if not strip.spans))
         for picture in pictures
     ]
-
-
-def _as_text(picture: Heatmap) -> str:
-    """Draw a bar behind each token, as high as its weight compared with the largest."""
-    lines = [f"{picture.instance.title}: predicted {picture.instance.predicted}"]
-    for strip in picture.strips:
-        shades = iter(strip.shades)
-        highest = len(_BARS) - 1
-        tokens = [
-            piece + _BARS[min(round(next(shades) * highest / 1000), highest)]
-            if isinstance(piece, str)
-            else f"… {piece.size} tokens …"
-            for piece in picture.pieces
-        ]
-        lines += [f"{strip.caption} (top {strip.top:.3g})", "  " + " ".join(tokens)]
-    return "\n".join(map(printable, filter(None, [*lines, picture.left_out])))
 
 
 def _fragment(template: str, **content: Any) -> str:

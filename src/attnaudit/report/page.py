@@ -71,7 +71,6 @@ def page_text(
     *,
     title: str = "",
     links: Sequence[tuple[str, str]] = (),
-    styles: Sequence[str] = ("report.css",),
     bare: bool = False,
     allows: str = "",
 ) -> str:
@@ -83,7 +82,6 @@ def page_text(
         subtitle: Line below the heading.
         title: Title of the browser's window; by default the heading.
         links: End of the navigation: (title, address).
-        styles: Style sheets.
         bare: Leaves out the masthead, for a page within another.
         allows: Ends the content policy: ``'strict-dynamic'`` lets the page's script run files of
             data, ``; connect-src 'self'`` lets it ask the page's server.
@@ -97,7 +95,7 @@ def page_text(
     if term.defined:
         parts.append(rendered("definitions", {"defined": term.defined}))
         navigation.append(("Definitions", "#definitions"))
-    styles = [*styles, *dict.fromkeys(name for section in shown for name in section.styles)]
+    styles = dict.fromkeys(name for section in shown for name in section.styles)
     data = {name: read for section in shown for name, read in section.data.items()}
     # By these hashes the policy lets these scripts run and no other.
     hashes = [f"'sha256-{_hash(text)}'" for text in (scheme, script) if text]
@@ -108,7 +106,7 @@ def page_text(
         "title": title or heading,
         "bare": bare,
         "policy": Markup(policy),
-        "style": Markup("\n".join(map(style_of, styles))),
+        "style": Markup("\n".join(map(style_of, ["report.css", *styles]))),
         "links": [*navigation, *links],
         "parts": parts,
         "data": {name: data_without_controls(read) for name, read in data.items()},

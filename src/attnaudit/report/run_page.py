@@ -4,29 +4,22 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-import polars as pl
-from jaxtyping import Int64
-
 from attnaudit.core.numbers import count, thousands
 from attnaudit.report.card import verdict
 from attnaudit.report.cards import columns_of_figures
 from attnaudit.report.charts.instances import draw_figures, draw_summaries
 from attnaudit.report.page import Section, card_section, figures_section, write_page
 from attnaudit.report.sections.comparison import comparison_section
-from attnaudit.report.sections.gate import gate_section
-from attnaudit.report.sections.head_cards import head_view
 from attnaudit.report.sections.heads import heads_section
-from attnaudit.report.sections.instances import (
-    SHOWN_BY,
-    check_same_instances,
-    instance_sections,
-    overview,
-    rows_shown,
-)
-from attnaudit.report.sections.numbers import numbers_section, summary_tables
+from attnaudit.report.sections.instances import instance_sections, read_rows
+from attnaudit.report.sections.numbers import numbers_section, summary_numbers
 from attnaudit.report.sections.playground import READ, epsilon_of, playground_section
-from attnaudit.report.sections.provenance import citations, left_out, provenance_sections
+from attnaudit.report.sections.provenance import (
+    citations,
+    gate_section,
+    left_out,
+    provenance_sections,
+)
 from attnaudit.report.words import row_of_heads
 from attnaudit.results.record import read_record
 from attnaudit.results.summary import ROW
@@ -53,22 +46,14 @@ def write_report(
     if trace is None and (folder / "trace").exists():
         trace = folder / "trace"
     record = read_record(folder, trace)
-    about, rows, first = record.about, record.columns({SHOWN_BY, *columns_of_figures()}), None
+    about, rows, first = record.about, record.columns(columns_of_figures()), None
     card = verdict(record.summary, about)
     of_instances: tuple[Section | None, ...] = (Section("no_trace"),)
     if trace is not None:
         first = trace if isinstance(trace, Trace) else Trace.first(trace)
-        seen = overview(trace, record.sample)
-        check_same_instances(seen, rows)
-
-        def read(picks: Int64[np.ndarray, " k"]) -> tuple[Trace, pl.DataFrame]:
-            """Read rows with their readout, and what experiments found of them."""
-            return rows_shown(trace, picks, READ), record.rows(picks)
-
-        heatmaps, instances, chosen = instance_sections(trace, seen, rows, record, card.unit)
-        listed = read(chosen.only_listed) if len(chosen.only_listed) else None
-        epsilon = epsilon_of(about, first.task)
-        played = playground_section(*read(chosen.pictured), epsilon, card.unit, listed)
+        heatmaps, instances, pictured = instance_sections(trace, record, card.unit)
+        read = read_rows(trace, record, pictured, READ)
+        played = playground_section(*read, epsilon_of(about, first.task), card.unit)
         of_instances = (heatmaps, played, instances)
     missing, heads = left_out(record, first), card.audited
     lead = (
@@ -86,11 +71,11 @@ def write_report(
     figures, legend = draw_figures(rows, about.class_names, card.unit)
     sections = [
         card_section(card, missing),
-        heads_section(record, head_view(record, trace, rows)),
+        heads_section(record, trace, rows),
         figures_section([*figures, *draw_summaries(record.summary, card.unit)], legend),
         *of_instances,
         comparison_section(record),
-        numbers_section(summary_tables(record.summary, card.unit, heads), lead),
+        numbers_section(summary_numbers(record.summary, card.unit, heads), lead),
         gate_section(about),
         *provenance_sections(about, citations(record.tables, about.corpus), missing),
     ]

@@ -1,4 +1,4 @@
-"""The page of a study, and the page that joins all studies of one model and corpus."""
+"""The pages of a study, of all studies of one model and corpus, and of the copying study."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from typing import Any
 
 import polars as pl
 
+from attnaudit.copying.measures import measure_label
+from attnaudit.copying.study import NAME, Copying
 from attnaudit.core.files import read_with_digest
 from attnaudit.report.card import VerdictCard, verdict
+from attnaudit.report.cards import copying
 from attnaudit.report.cards.card import CardRow, of_enough, without_conclusions
 from attnaudit.report.cards.skill import no_skill
 from attnaudit.report.cards.studies import STUDY_CARDS
+from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.models import figure_and_model, model_label, seeds_of_models
 from attnaudit.report.page import card_section, figures_section, write_page
 from attnaudit.report.sections.growth import growth_section
 from attnaudit.report.sections.numbers import (
-    SummaryCell,
-    SummaryTable,
+    Number,
     group_label,
-    meanings,
     numbers_section,
     summary_cell,
 )
@@ -58,14 +60,14 @@ def write_study(
     table = read_table(folder / "results" / f"{name}.parquet").collect()
     first, *others = STUDY_CARDS[name].figures(table, summary)
     first = replace(first, caption=" ".join([first.caption, *notes]))
-    card = study_card(summary, about)
+    card, labels = study_card(summary, about), [one.label for one in known_measures(name)]
     return write_page(
         page or folder / "report.html",
         [
             card_section(card),
             figures_section([first, *others]),
             growth_section(table),
-            numbers_section(study_tables(name, summary), _spread(name, table)),
+            numbers_section(study_numbers(name, summary), _spread(name, table), labels),
             *provenance_sections(about, [study.paper.bibtex]),
         ],
         study.question,
@@ -145,29 +147,19 @@ def study_card(summary: pl.DataFrame, about: About) -> VerdictCard:
     )
 
 
-def study_tables(name: str, summary: pl.DataFrame) -> list[SummaryTable]:
-    """Lay out the whole summary of a study, with every row in one cell."""
-    known = known_measures(name)
-    # By title: cells by row, its label, and column; and labels of measures.
-    cells: dict[str, dict[tuple[str, str], dict[str, SummaryCell]]] = {}
-    labels: dict[str, dict[str, str]] = {}
+def study_numbers(name: str, summary: pl.DataFrame) -> list[Number]:
+    """Return every number of a study, those of the base models last."""
+    known, numbers = known_measures(name), []
     for row in summary.to_dicts():
         figure, model = row["measure"], ""
         if EVERY_STUDY[name].layout == "models":
             figure, model = figure_and_model(figure, known)
         label = label_of([*known, *OF_BASE], figure)
-        title, line, column = _place(name, row["group"], (figure, label), model)
-        cells.setdefault(title, {}).setdefault(line, {})[column] = summary_cell(row)
-        labels.setdefault(title, {})[figure] = line[1] if line[0] == figure else column
-    tables = []
-    for title, lines in cells.items():
-        found = dict.fromkeys(column for line in lines.values() for column in line)
-        # Columns of models are in the order of the study's measures.
-        columns = sorted(found, key=[*(one.label for one in known), *found].index)
-        rows = ((*names, tuple(map(line.get, columns))) for names, line in lines.items())
-        explained = meanings(name, labels[title])
-        tables.append(SummaryTable(title, tuple(columns), tuple(rows), explained))
-    return sorted(tables, key=lambda table: table.experiment == BASE_MODELS)
+        table, line, column = _place(name, row["group"], (figure, label), model)
+        explained = line[1] if line[0] == figure else column
+        meaning = explained, measure_meaning(figure, name)
+        numbers.append(Number(table, line, column, summary_cell(row), meaning))
+    return sorted(numbers, key=lambda one: one.table == BASE_MODELS)
 
 
 def _place(
@@ -219,3 +211,60 @@ def _spread(name: str, table: pl.DataFrame) -> str:
             "the last step need not equal the finished models."
         )
     return text
+
+
+def write_copying(folder: Path, page: Path | None = None) -> Path:
+    """Write the page of the copying study and return it.
+
+    Args:
+        folder: Folder of the study.
+        page: Where to write it instead of ``report.html``.
+
+    Raises:
+        RunError: A file of the folder is damaged.
+    """
+    spec, summary = read_with_digest(folder / "spec.json"), read_summary(folder / "summary.json")
+    curves, final, attention = (
+        read_table(folder / "results" / f"{name}.parquet").collect()
+        for name in (NAME, "seeds", "attention")
+    )
+    card = copying_card(summary, spec["study"])
+    numbers = [
+        Number(
+            NAME,
+            (row["measure"], measure_label(row["measure"])),
+            copying.GROUPS.get(row["group"], row["group"]),
+            summary_cell(row),
+            (measure_label(row["measure"]), measure_meaning(row["measure"], NAME)),
+        )
+        for row in summary.iter_rows(named=True)
+    ]
+    return write_page(
+        page or folder / "report.html",
+        [
+            card_section(card),
+            figures_section(list(copying.figures(curves, final, attention, _study(spec["study"])))),
+            numbers_section(numbers, copying.SPREAD),
+            *provenance_sections(About.of(spec), [Copying.paper.bibtex]),
+        ],
+        copying.QUESTION,
+        f"{card.title}, {card.subtitle}",
+        title=f"{copying.QUESTION}: {card.title}",
+    )
+
+
+def copying_card(summary: pl.DataFrame, study: Mapping[str, Any]) -> VerdictCard:
+    """Say whether copying is learned, and what first."""
+    settings, found = _study(study), SummaryRows.of(summary)
+    rows, notice = copying.card_rows(found, settings), copying.none_learned(found)
+    return VerdictCard(
+        *copying.headings(settings),
+        tuple(without_conclusions(rows) if notice else rows),
+        (notice,) if notice else (),
+        model="a model trained to copy",
+    )
+
+
+def _study(recorded: Mapping[str, Any]) -> Copying:
+    """Return the study of a ``spec.json``."""
+    return Copying(**{key: value for key, value in recorded.items() if key != "name"})

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float
 
 from attnaudit.core.files import read_with_digest
 from attnaudit.core.numbers import thousands
@@ -19,7 +16,7 @@ from attnaudit.core.papers import LUONG2015, SNELL2020
 from attnaudit.report.cards.skill import no_skill_of_run
 from attnaudit.report.page import Section, write_page
 from attnaudit.report.sections.heatmaps import marks_words
-from attnaudit.report.sections.numbers import numbers_section, summary_tables
+from attnaudit.report.sections.numbers import numbers_section, summary_numbers
 from attnaudit.report.sections.provenance import corpus_title, provenance_sections
 from attnaudit.report.words import with_interval
 from attnaudit.results import read_table
@@ -44,28 +41,20 @@ _LEAD = (
 
 
 class Cell(NamedTuple):
-    """A cell of a matrix: a shade from 0 to 1, its weight or probability, a known alignment."""
+    """A source unit of a gold token: its weight, its relevance as share and as probability."""
 
-    shade: float
-    value: float
+    weight: float
+    share: float
+    probability: float
     aligned: bool
 
 
-@dataclass(frozen=True)
-class Matrix:
-    """One sentence.
-
-    Attributes:
-        title: Its title.
-        source: Source units.
-        attention: Gold tokens, each with its attention to every source unit.
-        relevance: The same by output relevance.
-    """
+class Matrix(NamedTuple):
+    """One sentence: its source units, and gold tokens with a cell for each of them."""
 
     title: str
     source: list[str]
-    attention: list[tuple[str, list[Cell]]]
-    relevance: list[tuple[str, list[Cell]]]
+    rows: list[tuple[str, list[Cell]]]
 
 
 def write_translation(folder: str | Path, page: Path | None = None) -> Path:
@@ -94,7 +83,7 @@ def write_translation(folder: str | Path, page: Path | None = None) -> Path:
         [
             Section("translations", content, (("Translations", "#translations"),)),
             *(_of_alignment(trace, folder / "dictionary.parquet") if trace else ()),
-            numbers_section(summary_tables(own), _LEAD),
+            numbers_section(summary_numbers(own), _LEAD),
             *provenance_sections(about, [paper.bibtex for paper in (SNELL2020, LUONG2015)]),
         ],
         f"{about.attention} attention on {corpus_title(about)}: where does a translator attend?",
@@ -132,34 +121,13 @@ def sentence_matrices(trace: Trace) -> list[Matrix]:
 
 
 def _matrix(part: Trace, instance: int) -> Matrix:
-    relevance = list(part.ragged("importance_relevance"))
+    rows, scores = [], part.ragged("importance_relevance")
     known = part.table["rationale"].to_list() if part.has("rationale") else [None] * len(part)
-
-    def cells(
-        shades: Iterable[np.ndarray], values: Iterable[np.ndarray]
-    ) -> list[tuple[str, list[Cell]]]:
-        rows = zip(part.table["gold"], shades, values, known, strict=True)
-        return [
-            (
-                token,
-                list(
-                    map(
-                        Cell, shade.round(4).tolist(), value.tolist(), marks or [False] * len(value)
-                    )
-                ),
-            )
-            for token, shade, value, marks in rows
-        ]
-
-    return Matrix(
-        f"Pair {instance}",
-        part.tokens(0),
-        cells(part.alpha, part.alpha),
-        cells(map(share, relevance), map(np.exp, relevance)),
-    )
-
-
-def share(relevance: Float[np.ndarray, " S"]) -> Float[np.ndarray, " S"]:
-    """Return the probabilities of which these are the logarithms, scaled to sum to 1."""
-    raised = np.exp(relevance - relevance.max())
-    return raised / raised.sum()
+    gold = part.table["gold"]
+    for token, alpha, relevance, marks in zip(gold, part.alpha, scores, known, strict=True):
+        # The largest is subtracted first: all probabilities of a row may be 0 as floats.
+        raised = np.exp(relevance - relevance.max())
+        aligned = marks or [False] * len(alpha)
+        cells = map(Cell, alpha, raised / raised.sum(), np.exp(relevance), aligned)
+        rows.append((token, list(cells)))
+    return Matrix(f"Pair {instance}", part.tokens(0), rows)

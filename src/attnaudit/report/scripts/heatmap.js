@@ -15,22 +15,13 @@ function fillBlock(block) {
   inView.unobserve(block);
 }
 
-const gap = (size) => `… ${size} token${size === 1 ? "" : "s"} …`;
-
-// Appends `pieces` to `text`: tokens, each drawn by `token(text, position)`, or the size of a gap.
-function appendTokens(text, pieces, token) {
-  let count = 0;
-  const positions = pieces.map((piece) => (typeof piece === "number" ? -1 : count++));
-  const nodes = (first, last) => pieces.slice(first, last).flatMap((piece, k) => {
-    const position = positions[first + k];
-    return [position < 0 ? element("span", "gap", gap(piece)) : token(piece, position), " "];
-  });
-  if (pieces.length <= 2 * BLOCK) return text.append(...nodes(0));
-  for (let first = 0; first < pieces.length; first += BLOCK) {
-    const plain = pieces.slice(first, first + BLOCK);
-    const words = plain.map((piece) => (typeof piece === "number" ? gap(piece) : piece));
-    const block = element("span", "block", words.join(" "));
-    unseen.set(block, () => nodes(first, first + BLOCK));
+// Appends tokens to `text`, each drawn by `token(word, position)`.
+function appendTokens(text, words, token) {
+  const nodes = (part, first) => part.flatMap((word, k) => [token(word, first + k), " "]);
+  if (words.length <= 2 * BLOCK) return text.append(...nodes(words, 0));
+  for (let first = 0; first < words.length; first += BLOCK) {
+    const part = words.slice(first, first + BLOCK), block = element("span", "block", part.join(" "));
+    unseen.set(block, () => nodes(part, first));
     inView.observe(block);
     text.append(block, " ");
   }
@@ -62,51 +53,12 @@ function strip(one, [kind, caption, note, top, full, shades, spans]) {
   return element("div", spans.length ? "strip wide-strip" : "strip", head, text);
 }
 
-const stripsOf = (one) => element("div", "strips", ...one.strips.map((each) => strip(one, each)));
-
 // The text with all its strips, below a `head`.
 function heatmap(one, ...head) {
   const question = element("p", "question", "Read with: ", element("q", "", one.question));
-  return element("div", "heatmap", ...head, ...(one.question ? [question] : []), stripsOf(one),
+  return element("div", "heatmap", ...head, ...(one.question ? [question] : []),
+    element("div", "strips", ...one.strips.map((each) => strip(one, each))),
     ...(one.note ? [element("p", "note", one.note)] : []));
 }
 
-// Every token in boxes that scroll together, from the one with the most attention.
-function wholeText(one) {
-  const strips = stripsOf(one), shades = one.strips[0][5];
-  const boxes = Array.from(strips.querySelectorAll(".strip:not(.wide-strip) .tokens"));
-  for (const box of boxes) {
-    const follow = () => boxes.forEach((other) => { other.scrollTop = box.scrollTop; });
-    on(box, "scroll", follow, { passive: true });
-  }
-  const most = shades.indexOf(Math.max(...shades));
-  const first = new IntersectionObserver((entries) => {
-    if (!entries.some((entry) => entry.isIntersecting)) return;
-    first.disconnect();
-    strips.querySelectorAll(".tokens").forEach((box) => scrollToToken(box, most));
-  });
-  first.observe(strips);
-  strips.classList.add("whole");
-  return strips;
-}
-
-function scrollToToken(box, most) {
-  const from = (node) => node.getBoundingClientRect().top - box.getBoundingClientRect().top;
-  const block = box.querySelectorAll(".block")[Math.floor(most / BLOCK)];
-  if (!block) return;
-  fillBlock(block);
-  box.scrollTop += from(block); // what is out of view has an estimated height
-  box.scrollTop += from(block.children[most % BLOCK]) - box.clientHeight / 2;
-}
-
-// Paper and pages without scripts show long texts cut; with scripts they have every token.
-for (const [anchor, one] of Object.entries(dataOf("long-data") ?? {})) {
-  const title = document.querySelector(`#heatmaps h4 a[href="#${CSS.escape(anchor)}"]`);
-  const article = title.closest(".heatmap");
-  const said = one.note || `All ${thousands(one.length)} tokens, scrolled to the most attention.`;
-  article.querySelector(".strips").after(wholeText(one));
-  article.append(element("p", "note whole", said));
-  article.classList.add("long");
-}
-const everyBlock = (part) => part.querySelectorAll(".block").forEach(fillBlock);
-addEventListener("beforeprint", () => everyBlock(document));
+addEventListener("beforeprint", () => document.querySelectorAll(".block").forEach(fillBlock));

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import polars as pl
-from markupsafe import Markup
 from rich.console import Console
 from rich.table import Table
 
@@ -25,16 +25,12 @@ VECTORS_DIFFER = (
     "on those): a run that began with others, see vectors in its settings, is another model and "
     "may lie farther off."
 )
-_STYLES = {"between": "green", "spread": "green", "farther": "red", "unknown": "dim"}
 _PLACES = {"median_delta_y": 3, "emax_jsd": 3}
-_MARKED = "Agrees"
 # Titles with the class of the columns.
-_COLUMNS = {
-    "Measure": "",
-    "Instances": "",
-    **dict.fromkeys(("Paper", "Re-run", "This run", "95 % interval", "Spread"), "num"),
-    _MARKED: "",
-}
+_COLUMNS = (
+    *(("Measure", ""), ("Instances", ""), ("Paper", "num"), ("Re-run", "num"), ("This run", "num")),
+    *(("95 % interval", "num"), ("Spread", "num"), ("Agrees", "")),
+)
 
 
 def comparison_section(record: RunRecord) -> Section | None:
@@ -58,21 +54,14 @@ def comparison_section(record: RunRecord) -> Section | None:
             "legend": legend_of(frame["agreement"]),
             "notes": _notes(frame),
             "vectors_differ": VECTORS_DIFFER,
-            "columns": [(title, title, kind) for title, kind in _COLUMNS.items()],
+            "columns": _COLUMNS,
             "parts": [
-                (title, list(map(_marked, part.to_dicts())))
+                (title, list(map(_texts, part.to_dicts())))
                 for title, part in parts.items()
                 if part.height
             ],
         }
     return Section("comparison", content, (("Published numbers", "#comparison"),))
-
-
-def _marked(row: dict[str, Any]) -> dict[str, str]:
-    """Return the texts of a row, with its agreement marked."""
-    texts = _texts(row)
-    degree = Markup('<span class="degree {}">{}</span>').format(row["agreement"], texts[_MARKED])
-    return texts | {"This run": Markup("<b>{}</b>").format(texts["This run"]), _MARKED: degree}
 
 
 def _notes(frame: pl.DataFrame) -> list[str]:
@@ -93,20 +82,31 @@ def print_comparison(frame: pl.DataFrame, console: Console | None = None) -> Non
     for (run,), part in frame.group_by("run", maintain_order=True):
         model, corpus = part.select("model", "corpus").row(0)
         title = f"{run}: {model} on {corpus}, compared with Jain & Wallace 2019"
-        table = Table(title=as_markup(title), title_justify="left")
-        for name, kind in _COLUMNS.items():
-            table.add_column(name.lower(), justify="right" if kind else "left")
-        for row in part.filter(pl.col("statistic") != "std").to_dicts():
-            *texts, mark = map(as_markup, _texts(row).values())
-            table.add_row(*texts, f"[{_STYLES.get(row['agreement'], 'yellow')}]{mark}[/]")
-        console.print(table)
+        rows = part.filter(pl.col("statistic") != "std").to_dicts()
+        print_table(console, title, _COLUMNS, map(_texts, rows))
         for line in (*(f"note: {note}" for note in _notes(part)), comparison_sentence(part)):
             console.print(printable(line), markup=False, highlight=False)
     for line in (legend_of(frame["agreement"]), VECTORS_DIFFER):
         console.print(line, markup=False, highlight=False)
 
 
-def _texts(row: dict[str, Any]) -> dict[str, str]:
+def print_table(
+    console: Console,
+    title: str,
+    columns: Iterable[tuple[str, str]],
+    rows: Iterable[Iterable[str]],
+) -> None:
+    """Print rows of texts below (title, class) of columns; numbers stand on the right."""
+    table = Table(title=as_markup(title), title_justify="left")
+    for name, kind in columns:
+        justify = "right" if kind else "left"
+        table.add_column(name.lower(), justify=justify, no_wrap=bool(kind))
+    for texts in rows:
+        table.add_row(*map(as_markup, texts))
+    console.print(table)
+
+
+def _texts(row: dict[str, Any]) -> tuple[str, ...]:
     """Return what the `_COLUMNS` show of a row."""
     places, name = _PLACES.get(row["measure"], 2), measure_label(row["measure"])
     if row["statistic"] in ("std", "median"):
@@ -119,5 +119,4 @@ def _texts(row: dict[str, Any]) -> dict[str, str]:
         for source in ("paper", "rerun", "ours", "spread")
     )
     mark = AGREEMENTS[row["agreement"]][0]
-    texts = (name, group, paper, rerun, ours, interval(row, places), spread, mark)
-    return dict(zip(_COLUMNS, texts, strict=True))
+    return name, group, paper, rerun, ours, interval(row, places), spread, mark

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 from rich.console import Console
-from rich.table import Table
 
 from attnaudit.core.numbers import count, thousands
-from attnaudit.core.printable import as_markup, printable
+from attnaudit.core.printable import printable
 from attnaudit.experiments import measure_label
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import Section, write_page
+from attnaudit.report.sections.comparison import print_table
 from attnaudit.report.sections.heatmaps import visible
 from attnaudit.report.words import figure, interval, of_unit
-from attnaudit.results.paired import HIGHER, LOWER, MOST, B, PairedRuns
+from attnaudit.results.paired import MOST, B, PairedRuns
 from attnaudit.results.summary import ROW
 from attnaudit.trace import SEVERAL
 
@@ -27,7 +27,8 @@ _SNIPPET = 24  # tokens of a text
 SHOWN = 5e-4  # what three places show as more than 0
 _CHANCE = 0.05  # of an interval to exclude 0 if there is no difference
 COLUMNS = ("measure", "a", "b", "b − a", "95 % interval", "n", "undefined", "conclusion")
-_WORDS = ("measure", "conclusion")  # columns that are no numbers
+# Titles with the class of the columns.
+_COLUMNS = [(name, "" if name in ("measure", "conclusion") else "num") for name in COLUMNS]
 _MOST_COLUMNS = (
     "JSD",
     "predicted by a",
@@ -39,27 +40,12 @@ _MOST_COLUMNS = (
 
 
 def print_differences(compared: Sequence[PairedRuns], console: Console) -> None:
-    """Print a table of differences and one of instances for each pair of runs."""
+    """Print a table of differences for each pair of runs."""
     for pair in compared:
         for note in pair.notes:
             console.print(f"note: {printable(note)}", markup=False, highlight=False)
-        table = Table(title=as_markup(_title(pair)), title_justify="left")
-        for name in COLUMNS:
-            justify = "left" if name in _WORDS else "right"
-            table.add_column(name, justify=justify, no_wrap=name != "measure")
-        known = pair.differences.filter(pl.col("n") > 0)
-        for _, part in known.group_by("experiment", maintain_order=True):
-            table.add_section()
-            for row in part.iter_rows(named=True):
-                shown = row["conclusion"] in (HIGHER, LOWER)
-                table.add_row(*map(as_markup, texts_of(row)), style=None if shown else "dim")
-        console.print(table)
-        if different := most_different(pair):
-            title = f"The {count(len(different), pair.unit)} whose attention differs most"
-            most = Table(pair.unit, *_MOST_COLUMNS, title=title, title_justify="left")
-            for texts in different:
-                most.add_row(*map(as_markup, texts))
-            console.print(most)
+        known = pair.differences.filter(pl.col("n") > 0).iter_rows(named=True)
+        print_table(console, _title(pair), _COLUMNS, map(texts_of, known))
         console.print(f"{lead(pair)} {intervals(pair)}", markup=False, highlight=False)
 
 
@@ -115,15 +101,13 @@ def most_different(pair: PairedRuns) -> list[tuple[str, ...]]:
         order = np.argsort(-np.array(alpha), kind="stable")[:TOP].tolist()
         return ", ".join(f"{visible(tokens[k])} {figure(alpha[k])}" for k in order)
 
+    def keys(row: dict[str, Any]) -> list[str]:
+        return [f"{key} {row[key]}" for key in SEVERAL if row.get(key) is not None]
+
     rows = pair.instances.filter(pl.col("jsd") >= SHOWN).head(MOST)
     return [
         (
-            " ".join(
-                [
-                    str(row["instance"]),
-                    *(f"{key} {row[key]}" for key in SEVERAL if row.get(key) is not None),
-                ]
-            ),
+            " ".join([str(row["instance"]), *keys(row)]),
             figure(row["jsd"], 3),
             row["predicted"],
             row["predicted" + B],
@@ -151,9 +135,9 @@ def _section(pair: PairedRuns, number: int) -> Section:
         "tables": [
             (name, list(map(explained, part.iter_rows(named=True)))) for (name,), part in parts
         ],
-        "columns": [(name, "" if name in _WORDS else "num") for name in COLUMNS],
+        "columns": _COLUMNS,
         "most": most_different(pair),
-        "most_columns": [(name, k, "") for k, name in enumerate((pair.unit, *_MOST_COLUMNS))],
+        "most_columns": (pair.unit, *_MOST_COLUMNS),
         "unit": pair.unit,
     }
     return Section("differences", content, ((f"a and {pair.b}", f"#differences-{number}"),))

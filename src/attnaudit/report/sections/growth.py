@@ -8,13 +8,7 @@ import numpy as np
 import polars as pl
 
 from attnaudit.report.page import Section
-from attnaudit.report.sections.heatmaps import (
-    Gap,
-    full_colour,
-    marks_words,
-    shown_pieces,
-    shown_positions,
-)
+from attnaudit.report.sections.heatmaps import densest, full_colour, marks_words, visible
 from attnaudit.studies.dynamics.relevance import followed
 
 BUDGET = 90  # tokens of a text that are shown
@@ -45,18 +39,16 @@ def _entry(
     Of each score it has a row of shades for each step, in thousandths of the deepest colour that
     the score has at any step.
     """
-    largest = [np.abs(values).max(axis=0) for values in scores.values()]
-    positions, full, shades = shown_positions(largest, BUDGET), {}, {}
+    part, full, shades = densest(scores["alpha"].max(axis=0), BUDGET), {}, {}
     for kind, values in scores.items():
         deepest = max(map(full_colour, values)) if kind == "alpha" else np.abs(values).max()
         full[kind] = float(f"{deepest:.4g}")
-        shades[kind] = np.rint(1000 * values[:, positions] / (deepest or 1.0)).astype(int).tolist()
-    pieces = shown_pieces(rows["tokens"][0].to_list(), positions)
+        shades[kind] = np.rint(1000 * values[:, part] / (deepest or 1.0)).astype(int).tolist()
     return {
         "name": ", token ".join(map(str, number)),
         "gold": rows["gold"][0],
         "probability": [float(f"{p:.3g}") for p in rows["probability"]],
-        "tokens": [piece.size if isinstance(piece, Gap) else piece for piece in pieces],
+        "tokens": list(map(visible, rows["tokens"][0].to_list()[part])),
         "full": full,
         "shades": shades,
     }

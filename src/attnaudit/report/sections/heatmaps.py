@@ -7,25 +7,21 @@ leave-one-out, which deletes whole words, the largest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 
 from attnaudit.core.printable import without_controls
-from attnaudit.report.words import figure, name_head, percent
-from attnaudit.results.summary import Head
+from attnaudit.report.words import figure, percent
 from attnaudit.trace import ROW_KEYS, Trace
 from attnaudit.trace.words import join_tokens, to_words
 
 MEASURES = ("max_alpha", "tau_gradient", "tau_loo", "median_delta_y", "emax_jsd")
 UNIFORM_SHARES = 4
-CONTEXT = 3  # tokens shown on each side of one with weight
-SMALLEST_GAP = 3  # fewer tokens than this are shown rather than counted
 LONGEST, LONGEST_SENTENCE = 60, 300  # characters of a token that are shown
 WORD_BEGINS = "▁"  # as sentencepiece writes it
 _SYMBOLS = {code: chr(0x2400 + code) for code in range(32)} | {0x7F: "␡", ord("\n"): "⏎"}
@@ -43,65 +39,43 @@ class Instance:
 
     Attributes:
         name: Number of the instance, with layer, head and query if the trace has them.
+        number: Number of the instance.
         tokens: T tokens, or words.
         weights: T numbers of each known kind: ``alpha``, ``adversary``, ``gradient``, ``loo``.
+        notes: The output under this attention, or how the weights agree with it, by kind.
+        ranges: Least and most weight of each token with nearly the same output.
         rationale: Marks tokens that are known to matter.
+        special: Marks tokens that are no part of the text.
+        question: What the text was read with.
         predicted: Predicted class.
         probability: Probability of the predicted class.
         label: Gold class.
-        adversarial_probability: Probability of the predicted class under the adversary's attention.
-        delta_y: Change of the output under the adversary's attention.
         figures: `MEASURES` of the row.
-        question: What the text was read with.
-        special: Marks tokens that are no part of the text.
-        number: Number of the text.
-        head: The head whose attention it is.
-        ranges: Least and most weight of each token with nearly the same output.
     """
 
     name: str
+    number: int
     tokens: Sequence[str]
     weights: Mapping[str, Float[np.ndarray, " T"]]
+    notes: Mapping[str, str]
+    ranges: Float[np.ndarray, "T 2"] | None
     rationale: Sequence[bool] | None
+    special: Sequence[bool] | None
+    question: str
     predicted: str
     probability: float
     label: str | None
-    adversarial_probability: float | None
-    delta_y: float | None
     figures: Mapping[str, float | None]
-    question: str
-    special: Sequence[bool] | None
-    number: int
-    head: Head | None
-    ranges: Float[np.ndarray, "T 2"] | None
-
-    @property
-    def title(self) -> str:
-        """Its name in a heading."""
-        if self.head is None:
-            return f"Instance {self.name}"
-        return f"Text {self.number}, {name_head(self.head)}"
-
-    @property
-    def listed(self) -> str:
-        """Its name in a list."""
-        return row_name(str(self.name if self.head is None else self.number), self.head)
 
     @property
     def anchor(self) -> str:
         """The fragment of a page's address that names it."""
-        return f"instance-{self.name.replace(' ', '-')}"
+        return f"instance-{as_address(self.name)}"
 
     @property
     def correct(self) -> bool | None:
         """Return True if the prediction is the label; None without a label."""
         return None if self.label is None else self.label == self.predicted
-
-
-class Gap(NamedTuple):
-    """``size`` tokens that are not shown."""
-
-    size: int
 
 
 class Strip(NamedTuple):
@@ -133,66 +107,60 @@ class Heatmap:
 
     Attributes:
         instance: The text.
-        pieces: Shown tokens in order, with a `Gap` for those between them.
-        known: Marks shown tokens of the rationale.
+        tokens: Shown tokens in order.
         strips: The shadings.
         left_out: Says how many tokens are not shown.
-        special: Marks shown special tokens.
+        known: Places, among the shown tokens, of those of the rationale.
+        special: Places of special tokens.
     """
 
     instance: Instance
-    pieces: tuple[str | Gap, ...]
-    known: tuple[bool, ...]
-    strips: tuple[Strip, ...]
+    tokens: list[str]
+    strips: list[Strip]
     left_out: str
-    special: tuple[bool, ...]
+    known: list[int]
+    special: list[int]
 
     def as_json(self) -> dict[str, Any]:
-        """Return what the page's script draws the same picture from; a gap is its size."""
-        pieces = [piece.size if isinstance(piece, Gap) else piece for piece in self.pieces]
-        strips = [one._replace(top=_short(one.top), full=_short(one.full)) for one in self.strips]
-        known, special = (np.flatnonzero(marks).tolist() for marks in (self.known, self.special))
-        marks = {"known": known, **({"special": special} if special else {})}
-        note, question = self.left_out, self.instance.question
-        return {"tokens": pieces, "strips": strips, "note": note, "question": question} | marks
+        """Return what the page's script draws the same picture from."""
+        drawn = {"tokens": self.tokens, "strips": self.strips, "note": self.left_out}
+        marks = {"known": self.known, "special": self.special}
+        return {**drawn, "question": self.instance.question, **marks}
 
 
 def heatmap(instance: Instance, budget: int) -> Heatmap:
-    """Draw one instance with about ``budget`` tokens, around the most weight if it has more."""
-    length, alpha = len(instance.tokens), instance.weights["alpha"]
-    positions = shown_positions(list(instance.weights.values()), budget)
-    strips = [_strip(instance, kind, w, positions) for kind, w in instance.weights.items()]
+    """Draw one instance; of a text of more than ``budget`` tokens the part with most attention."""
+    length, alpha, strips = len(instance.tokens), instance.weights["alpha"], list[Strip]()
+    part = densest(alpha, budget)
+    for kind, weights in instance.weights.items():
+        full, note = full_colour(weights), instance.notes.get(kind, "")
+        ends = _short(float(weights.max())), _short(full)
+        strips.append(Strip(kind, _CAPTIONS[kind], note, *ends, _shades(weights[part], full)))
     if instance.ranges is not None:
-        thousandths = np.rint(1000 * instance.ranges[positions]).astype(int).tolist()
-        possible, own = instance.ranges[:, 1], _shades(alpha[positions], 1.0)
+        thousandths = np.rint(1000 * instance.ranges[part]).astype(int).tolist()
+        possible, own = instance.ranges[:, 1], _shades(alpha[part], 1.0)
         note = f"with nearly the same output; mean possible weight {figure(float(possible.mean()))}"
-        caption, top = "Necessary to possible weights", float(possible.max())
+        caption, top = "Necessary to possible weights", _short(float(possible.max()))
         strips.append(Strip("ranges", caption, note, top, 1.0, own, thousandths))
     left_out = ""
-    if len(positions) < length:
-        held = f"they hold {percent(float(alpha[positions].sum()))} of the attention"
-        left_out = f"{len(positions)} of {length} tokens shown; {held}."
+    if length > budget:
+        held = f"they hold {percent(float(alpha[part].sum()))} of the attention"
+        left_out = f"Tokens {part.start + 1} to {part.stop} of {length} are shown; {held}."
     known, special = (
-        tuple(marks is not None and bool(marks[p]) for p in positions)
+        [] if marks is None else np.flatnonzero(np.asarray(marks, bool)[part]).tolist()
         for marks in (instance.rationale, instance.special)
     )
-    pieces = tuple(shown_pieces(instance.tokens, positions))
-    return Heatmap(instance, pieces, known, tuple(strips), left_out, special)
+    tokens = list(map(visible, instance.tokens[part]))
+    return Heatmap(instance, tokens, strips, left_out, known, special)
 
 
-def _strip(instance: Instance, kind: str, weights: np.ndarray, positions: np.ndarray) -> Strip:
-    if kind == "alpha":
-        note = f"ŷ({instance.predicted}) = {figure(instance.probability, 3)}"
-    elif kind == "adversary":
-        output = f"ŷ({instance.predicted}) = {figure(instance.adversarial_probability, 3)}"
-        jsd = figure(instance.figures["emax_jsd"], 3)
-        note = f"{output}, Δŷ {figure(instance.delta_y, 3)}, JSD {jsd}"
-    else:
-        tau = instance.figures.get(f"tau_{kind}")
-        note = "" if tau is None else f"τ with attention {figure(tau)}"
-    full = full_colour(weights)
-    shades = _shades(weights[positions], full)
-    return Strip(kind, _CAPTIONS[kind], note, float(weights.max()), full, shades)
+def densest(weights: Float[np.ndarray, " T"], budget: int) -> slice:
+    """Return the ``budget`` neighbouring positions with the most weight, or all of fewer."""
+    if len(weights) <= budget:
+        return slice(0, len(weights))
+    sums = np.cumsum([0.0, *weights])
+    start = int(np.argmax(sums[budget:] - sums[:-budget]))
+    return slice(start, start + budget)
 
 
 def _shades(weights: Float[np.ndarray, " s"], full: float) -> list[int]:
@@ -232,40 +200,6 @@ def marks_words(tokens: Iterable[str]) -> bool:
     return any(token.startswith(WORD_BEGINS) for token in tokens)
 
 
-def shown_positions(
-    weights: Sequence[Float[np.ndarray, " T"]], budget: int
-) -> Int64[np.ndarray, " s"]:
-    """Choose the positions to show, in order: all of a text of at most ``budget`` tokens.
-
-    Of a longer text they are chosen by their largest weight relative to the top of each of
-    ``weights``, with `CONTEXT` tokens on both sides, until about ``budget`` tokens are shown. Gaps
-    of one or two tokens are filled.
-    """
-    length = len(weights[0])
-    if length <= budget:
-        return np.arange(length)
-    relative = np.max([row / (row.max() or 1.0) for row in weights], axis=0)
-    shown = np.zeros(length, bool)
-    for position in np.argsort(-relative, kind="stable"):
-        window = slice(max(position - CONTEXT, 0), position + CONTEXT + 1)
-        if shown.sum() + (~shown[window]).sum() > budget:
-            break
-        shown[window] = True
-    for before, after in pairwise([-1, *np.flatnonzero(shown).tolist(), length]):
-        if after - before <= SMALLEST_GAP:
-            shown[before + 1 : after] = True
-    return np.flatnonzero(shown)
-
-
-def shown_pieces(tokens: Sequence[str], positions: Int64[np.ndarray, " s"]) -> Iterator[str | Gap]:
-    """Yield the tokens at ``positions``, visible, with a `Gap` for those between them."""
-    for before, position in pairwise([-1, *positions.tolist(), len(tokens)]):
-        if position - before > 1:
-            yield Gap(position - before - 1)
-        if position < len(tokens):
-            yield visible(tokens[position])
-
-
 def read_instances(trace: Trace, rows: pl.DataFrame) -> list[Instance]:
     """Read the rows of a trace.
 
@@ -287,29 +221,35 @@ def _instance(
 ) -> Instance:
     label = int(trace.array("label")[k]) if trace.has("label") else -1
     chosen, alpha = int(trace.predicted[k]), weights["alpha"]
-    figures = {name: facts.get(name) for name in MEASURES} | {"max_alpha": float(alpha.max())}
-    adversarial, prediction = facts.get("alpha"), None
-    if adversarial is not None and len(adversarial) == len(alpha):
-        weights = {"alpha": alpha, "adversary": np.asarray(adversarial), **weights}
-        prediction = _probability(np.asarray(facts["prediction"]), chosen)
+    predicted, probability = trace.class_names[chosen], trace.array("prediction")[k]
+    notes = {
+        kind: f"τ with attention {figure(facts[f'tau_{kind}'])}"
+        for kind in ("gradient", "loo")
+        if facts.get(f"tau_{kind}") is not None
+    }
+    notes["alpha"] = f"ŷ({predicted}) = {figure(_probability(probability, chosen), 3)}"
+    adversary = facts.get("alpha")
+    if adversary is not None:
+        weights = {"alpha": alpha, "adversary": np.asarray(adversary), **weights}
+        output = figure(_probability(np.asarray(facts["prediction"]), chosen), 3)
+        change, jsd = figure(facts.get("delta_y"), 3), figure(facts.get("emax_jsd"), 3)
+        notes["adversary"] = f"ŷ({predicted}) = {output}, Δŷ {change}, JSD {jsd}"
     tokens, weights, marks = _words(trace, k, weights)
     ends = [facts.get("necessary"), facts.get("possible")]
     question = trace.cell("question", k) if trace.has("question") else None
     return Instance(
         name=full_name(trace, k),
+        number=int(trace.instance[k]),
         tokens=tokens,
         weights=weights,
-        predicted=trace.class_names[chosen],
-        probability=_probability(trace.array("prediction")[k], chosen),
-        label=trace.class_names[label] if label >= 0 else None,
-        adversarial_probability=prediction,
-        delta_y=facts.get("delta_y"),
-        figures=figures,
-        question=" ".join(question or ()),
-        number=int(trace.instance[k]),
-        head=head_of_row(trace, k),
+        notes=notes,
         ranges=None if None in ends or len(tokens) < len(alpha) else np.array(ends, float).T,
         **marks,
+        question=" ".join(question or ()),
+        predicted=predicted,
+        probability=_probability(probability, chosen),
+        label=trace.class_names[label] if label >= 0 else None,
+        figures={name: facts.get(name) for name in MEASURES} | {"max_alpha": float(alpha.max())},
     )
 
 
@@ -342,20 +282,12 @@ def _probability(prediction: Float[np.ndarray, " C"], chosen: int) -> float:
 
 
 def full_name(trace: Trace, k: int) -> str:
-    """Return the instance's number, with layer, head and query if the trace has them."""
+    """Name a row: ``103``, or ``103, layer 3, head 1, query 0``."""
     keys = [key for key in ROW_KEYS if key not in ("split", "instance") and trace.has(key)]
     known = [f"{key} {trace.array(key)[k]}" for key in keys if trace.array(key)[k] >= 0]
-    return " ".join([str(trace.instance[k]), *known])
+    return ", ".join([str(trace.instance[k]), *known])
 
 
-def row_name(name: str, head: Head | None) -> str:
-    """Return ``103``, or ``103, head 1 of layer 3``."""
-    return name if head is None else f"{name}, {name_head(head)}"
-
-
-def head_of_row(trace: Trace, k: int) -> Head | None:
-    """Return the head whose attention a row is; None if the trace does not say."""
-    if not trace.has("layer", "head"):
-        return None
-    layer, head = (int(trace.array(key)[k]) for key in ("layer", "head"))
-    return None if layer < 0 or head < 0 else (layer, head)
+def as_address(name: str) -> str:
+    """Return the name of a row as a part of an address."""
+    return name.replace(", ", "-").replace(" ", "-")

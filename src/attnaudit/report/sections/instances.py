@@ -1,12 +1,11 @@
 """The instances of a page: which ones it shows, their heatmaps, and the list to search.
 
-A large trace fits into little memory: a line for every row, and a few rows whole.
+Of a large trace a few rows are read whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from pathlib import Path
 from zlib import crc32
 
@@ -17,19 +16,18 @@ from jaxtyping import Int64
 from attnaudit.core.errors import InputError
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import SAVE, Section
-from attnaudit.report.sections.heatmaps import Heatmap, heatmap, read_instances
+from attnaudit.report.sections.heatmaps import Heatmap, Instance, heatmap, read_instances
 from attnaudit.report.words import of_unit
 from attnaudit.results.record import RunRecord
 from attnaudit.results.summary import INSTANCE, ROW, Heads
-from attnaudit.trace import Trace, concatenate, trace_files, trace_rows
+from attnaudit.trace import Trace, concatenate, trace_rows
 
-STATIC_TOKENS, LISTED_TOKENS = 120, 75
-WHOLE_TOKENS = 5000  # of a text with a heatmap, in the boxes that scroll
+STATIC_TOKENS, LISTED_TOKENS = 400, 100
 SNIPPET = 14  # tokens that the list shows of each text
 CONFIDENT = 0.75  # quantile of the probability of the predicted class
 SHORTEST = 5
 STRIKING, RANDOM, LISTED = 6, 6, 500
-SHOWN_BY = "emax_jsd"  # the column whose highest values are striking
+SHOWN_BY = "emax_jsd"  # the figure whose highest values are striking
 
 FIGURES = (  # of the list: measure, title, experiment, decimals
     ("max_alpha", "max α", "", 2),
@@ -38,57 +36,52 @@ FIGURES = (  # of the list: measure, title, experiment, decimals
     ("median_delta_y", "Δŷ shuffled", "permutation", 3),
     ("emax_jsd", "ε-max JSD", "adversary", 3),
 )
-_SHOWN = (
+SHOWN = (
     *("instance", "split", "label", "tokens", "question", "alpha", "prediction", "gradient", "loo"),
     *("rationale", "layer", "head", "query", "special", "word_id"),
 )
 
 
 def instance_sections(
-    trace: Trace | str | Path,
-    seen: pl.DataFrame,
-    rows: pl.DataFrame,
-    record: RunRecord,
-    unit: str = INSTANCE,
-) -> tuple[Section, Section, Selection]:
-    """Make the heatmaps, the list, and the choice of trace rows that they show.
+    trace: Trace | str | Path, record: RunRecord, unit: str = INSTANCE
+) -> tuple[Section, Section, Int64[np.ndarray, " k"]]:
+    """Make the heatmaps and the list, of rows drawn with the run's seed.
 
     Args:
         trace: The trace.
-        seen: Its `overview`.
-        rows: The experiments' tables, joined.
         record: The run.
         unit: What a row is called.
+
+    Returns:
+        Both sections, and the numbers of the rows with a heatmap.
+
+    Raises:
+        TraceError: If the trace cannot be read.
+        InputError: If the results are of another trace.
     """
-    chosen = select(rows, seen, record.about.seed or 0, unit).of(record.sample)
-    picks = np.union1d(chosen.listed, chosen.pictured)
-    read = read_instances(rows_shown(trace, picks), record.rows(picks))
-    instances = dict(zip(picks.tolist(), read, strict=True))
-    striking, random, listed = (
-        [heatmap(instances[row], budget) for row in part.tolist()]
-        for part, budget in (
-            (chosen.striking, STATIC_TOKENS),
-            (chosen.random, STATIC_TOKENS),
-            (chosen.listed, LISTED_TOKENS),
-        )
+    height = len(trace) if isinstance(trace, Trace) else trace_rows(trace)
+    if record.height not in (0, height):
+        raise _another_trace(f"{record.height} rows of results, and {height} of the trace")
+    rng = np.random.default_rng([record.about.seed or 0, crc32(b"report")])
+    drawn = rng.permutation(height if record.sample is None else len(record.sample))[:LISTED]
+    rows = np.sort(drawn)
+    instances = read_instances(*read_rows(trace, record, rows))
+    shown_first, rule = most_striking(instances, unit)
+    shown_next = np.searchsorted(rows, np.sort(drawn[:RANDOM])).tolist()
+    striking, random = (
+        [heatmap(instances[k], STATIC_TOKENS) for k in part] for part in (shown_first, shown_next)
     )
-    pictured = [*striking, *random]
-    special = any(any(picture.special) for picture in listed)
-    whole = {
-        one.instance.anchor: heatmap(one.instance, WHOLE_TOKENS).as_json()
-        | {"length": len(one.instance.tokens)}
-        for one in pictured
-        if one.left_out
-    }
+    listed = [heatmap(one, LISTED_TOKENS) for one in instances]
+    special = any(picture.special for picture in listed)
     heatmaps = {
         "striking": striking,
         "random": random,
-        "rule": chosen.rule,
+        "rule": rule,
         "unit": unit,
-        "has_rationale": any(any(picture.known) for picture in listed),
-        "has_adversary": SHOWN_BY in rows.columns,
+        "has_rationale": any(picture.known for picture in listed),
+        "has_adversary": "adversary" in record.tables,
         "special": special,
-        "has_ranges": any(picture.instance.ranges is not None for picture in pictured),
+        "has_ranges": any(one.ranges is not None for one in instances),
     }
     heading = "Instances" if unit == INSTANCE else "Texts"
     columns = [
@@ -100,7 +93,7 @@ def instance_sections(
     ]
     content = {
         "listed": [(picture, _snippet(picture)) for picture in listed],
-        "total": record.height or seen.height,
+        "total": height,
         "classes": sorted({picture.instance.predicted for picture in listed}),
         "unit": unit,
         "heading": heading,
@@ -108,13 +101,13 @@ def instance_sections(
         "columns": columns,
         "figures": [(name, places) for name, _, _, places in FIGURES],
     }
-    links, data = (("Heatmaps", "#heatmaps"),), {"long-data": whole} if whole else {}
+    links = (("Heatmaps", "#heatmaps"),)
     styles, scripts = ("heads.css",) if special else (), ("heatmap.js", "sections/instances.js")
     drawn = {"instance-data": [picture.as_json() for picture in listed]}
     return (
-        Section("heatmaps", heatmaps, links, SAVE, data, styles),
+        Section("heatmaps", heatmaps, links, SAVE, styles=styles),
         Section("instances", content, ((heading, "#instances"),), scripts, drawn),
-        chosen,
+        rows[np.union1d(shown_first, shown_next).astype(int)],
     )
 
 
@@ -123,151 +116,72 @@ def _snippet(picture: Heatmap) -> str:
 
     The question stands before it, since questions about one text would look alike.
     """
-    special = iter(picture.special)
-    words = [
-        piece if isinstance(piece, str) else "…"
-        for piece in picture.pieces
-        if not (isinstance(piece, str) and next(special))
-    ]
+    words = [token for k, token in enumerate(picture.tokens) if k not in picture.special]
     question = f"{picture.instance.question} · " if picture.instance.question else ""
     return question + " ".join(words[:SNIPPET]) + (" …" if len(words) > SNIPPET else "")
 
 
-@dataclass(frozen=True)
-class Selection:
-    """Numbers of trace rows.
-
-    Attributes:
-        striking: The most striking ones first, found by ``rule``.
-        random: Random ones.
-        listed: All that the list shows.
-        rule: How the striking ones were found, for a reader.
-    """
-
-    striking: Int64[np.ndarray, " s"]
-    random: Int64[np.ndarray, " r"]
-    listed: Int64[np.ndarray, " m"]
-    rule: str
-
-    @property
-    def pictured(self) -> Int64[np.ndarray, " k"]:
-        """Rows with a heatmap on the page."""
-        return np.union1d(self.striking, self.random)
-
-    @property
-    def only_listed(self) -> Int64[np.ndarray, " l"]:
-        """Rows of the list without a heatmap."""
-        return np.setdiff1d(self.listed, self.pictured)
-
-    def of(self, sample: Int64[np.ndarray, " n"] | None) -> Selection:
-        """Return these rows of a ``sample`` of trace rows as rows of the trace; None is all."""
-        if sample is None:
-            return self
-        return Selection(sample[self.striking], sample[self.random], sample[self.listed], self.rule)
-
-
-def select(rows: pl.DataFrame, seen: pl.DataFrame, seed: int, unit: str = INSTANCE) -> Selection:
-    """Choose the striking rows by a rule, and the random ones by a draw.
-
-    If ``unit`` is a row, a text is striking under one of its heads.
+def most_striking(instances: Sequence[Instance], unit: str = INSTANCE) -> tuple[list[int], str]:
+    """Choose the instances with the highest ε-max JSD of those with a confident prediction.
 
     Args:
-        rows: The experiments' tables side by side, with a row per trace row.
-        seen: The trace's `overview`.
-        seed: Seed of the draw, which otherwise depends on the number of rows only.
-        unit: What a row is called.
+        instances: Instances to choose from.
+        unit: What a row is called. If it is a row, a text is striking under one of its heads.
+
+    Returns:
+        Their places, the most striking first, and the rule for a reader.
     """
-    draw = np.random.default_rng([seed, crc32(b"report")]).permutation(seen.height)
-    threshold = float(np.quantile(seen["confidence"].to_numpy(), CONFIDENT))
-    striking = np.zeros(0, np.int64)
-    if SHOWN_BY in rows.columns:
-        fit = seen.select((pl.col("confidence") >= threshold) & (pl.col("positions") >= SHORTEST))
-        shown = rows.select("instance", pl.col(SHOWN_BY).fill_nan(None)).with_row_index("row")
-        best = shown.filter(fit.to_series()).drop_nulls(SHOWN_BY)
-        best = best.sort(SHOWN_BY, descending=True, maintain_order=True)
-        if unit == ROW:
-            best = best.unique("instance", keep="first", maintain_order=True)
-        striking = best["row"].head(STRIKING).to_numpy().astype(np.int64)
-    first = np.concatenate([striking, draw])
-    listed = first[np.sort(np.unique(first, return_index=True)[1])][:LISTED]
+    threshold = float(np.quantile([one.probability for one in instances], CONFIDENT))
+    values = np.array([one.figures[SHOWN_BY] for one in instances], float)
+    best: dict[object, int] = {}
+    for k in np.argsort(-values, kind="stable").tolist():
+        one = instances[k]
+        fits = one.probability >= threshold and len(one.tokens) >= SHORTEST
+        if fits and np.isfinite(values[k]):
+            best.setdefault(one.number if unit == ROW else k, k)
     under = " (of each text the head where it is highest)" if unit == ROW else ""
     least = f"{threshold:.2f} or more" if threshold < 0.995 else "more than 0.99"
     rule = (
-        f"Of the quarter of instances whose predicted class is the most probable (here {least}) "
-        f"and that have at least {SHORTEST} tokens, those with the highest ε-max JSD{under}: the "
+        f"Of the quarter of the listed instances whose predicted class is the most probable (here "
+        f"{least}), those of at least {SHORTEST} tokens with the highest ε-max JSD{under}: the "
         "outputs that leave their attention weights most free. The more certain an output is, the "
         "more room it leaves: look at the random ones too."
     )
-    return Selection(striking, np.sort(draw[:RANDOM]), np.sort(listed), of_unit(rule, unit))
+    return list(best.values())[:STRIKING], of_unit(rule, unit)
 
 
-def overview(
-    trace: Trace | str | Path, picks: Int64[np.ndarray, " m"] | None = None
-) -> pl.DataFrame:
-    """Return ``instance``, ``confidence`` and ``positions`` of every trace row, or of ``picks``.
+def read_rows(
+    trace: Trace | str | Path,
+    record: RunRecord,
+    picks: Int64[np.ndarray, " m"],
+    names: tuple[str, ...] = SHOWN,
+) -> tuple[Trace, pl.DataFrame]:
+    """Read rows of a trace, and what the experiments found of them.
 
-    ``confidence`` is the probability of the predicted class, ``positions`` is T.
-
-    Raises:
-        TraceError: If the trace cannot be read.
-    """
-    names = ("instance", "prediction", "alpha")
-    parts = _parts(trace, names) if picks is None else _picked(trace, picks, names)
-    columns = []
-    for part in parts:
-        highest = part.prediction.max(axis=1)
-        if part.prediction.shape[1] == 1:
-            highest = np.maximum(highest, 1.0 - highest)
-        known = {"instance": part.instance, "confidence": highest}
-        columns.append(pl.DataFrame(known | {"positions": part.ragged("alpha").lengths}))
-    return pl.concat(columns)
-
-
-def rows_shown(
-    trace: Trace | str | Path, picks: Int64[np.ndarray, " m"], names: tuple[str, ...] = _SHOWN
-) -> Trace:
-    """Return the rows ``picks``, in ascending order, with the columns that a report shows.
+    Args:
+        trace: The trace.
+        record: The run; its sample, if it has one, is what ``picks`` are numbers in.
+        picks: Numbers of rows, in ascending order.
+        names: Columns to read.
 
     Raises:
         TraceError: If the trace cannot be read.
+        InputError: If the results are of another trace.
     """
-    return concatenate(list(_picked(trace, picks, names)))
+    places = picks if record.sample is None else record.sample[picks]
+    parts, done = list[Trace](), 0
+    for part in [trace] if isinstance(trace, Trace) else Trace.columns(trace, names):
+        first, last = np.searchsorted(places, [done, done + len(part)])
+        if first < last:
+            parts.append(part.take(places[first:last] - done))
+        done += len(part)
+    facts = record.rows(places)
+    ids = [row for part in parts for row in part.instance.tolist()]
+    if facts.height and facts["instance"].to_list() != ids:
+        raise _another_trace("results of other instances")
+    return concatenate(parts), facts
 
 
-def _picked(
-    trace: Trace | str | Path, picks: Int64[np.ndarray, " m"], names: tuple[str, ...]
-) -> Iterator[Trace]:
-    """Yield the rows ``picks``, piece by piece; files that have none of them are not read."""
-    done = 0
-    for file in [trace] if isinstance(trace, Trace) else trace_files(Path(trace)):
-        end = done + (len(file) if isinstance(file, Trace) else trace_rows(file))
-        if not ((picks >= done) & (picks < end)).any():
-            done = end
-            continue
-        for part in _parts(file, names):
-            within = picks[(picks >= done) & (picks < done + len(part))] - done
-            if len(within):
-                yield part.take(within)
-            done += len(part)
-
-
-def _parts(trace: Trace | str | Path, names: tuple[str, ...]) -> Iterator[Trace]:
-    if not isinstance(trace, Trace):
-        return Trace.columns(trace, names)
-    table = trace.table.select([name for name in names if trace.has(name)])
-    return iter([replace(trace, table=table)])
-
-
-def check_same_instances(seen: pl.DataFrame, rows: pl.DataFrame) -> None:
-    """Check that the results' tables are of the trace of the overview ``seen``.
-
-    Raises:
-        InputError: If they are of another trace.
-    """
-    if rows.height and not rows["instance"].equals(seen["instance"]):
-        got = (
-            f"{rows.height} rows of results, and a trace of {seen.height} rows that names other "
-            "instances"
-        )
-        expected = "the trace that the results were made of"
-        raise InputError("write report", "trace and results", got, expected, "run the audit again")
+def _another_trace(got: str) -> InputError:
+    expected, advice = "the trace that the results were made of", "run the audit again"
+    return InputError("write report", "trace and results", got, expected, advice)

@@ -1,9 +1,8 @@
-"""All summary numbers: a table for each experiment, its measures by groups of instances."""
+"""All summary numbers: tables of measures by groups, models, steps or constructions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -16,7 +15,7 @@ from attnaudit.results import OF_HEAD, counted
 from attnaudit.results.groups import OF_CLASS
 from attnaudit.results.summary import INSTANCE, Heads
 
-MOST_COLUMNS = 7
+MOST_COLUMNS = 7  # that fit the width of a page
 MOST_OPEN = 5  # tables; where there are more, each is closed until a reader opens it
 
 
@@ -28,108 +27,95 @@ class SummaryCell(NamedTuple):
     detail: str = ""
 
 
-Row = tuple[str, str, tuple[SummaryCell | None, ...]]
+class Number(NamedTuple):
+    """A number and its place.
+
+    Attributes:
+        table: Title of its table.
+        row: Name and label of its row.
+        column: Title of its column.
+        cell: The number; None shows a dash.
+        meaning: One of both labels, and what it means.
+    """
+
+    table: str
+    row: tuple[str, str]
+    column: str
+    cell: SummaryCell | None
+    meaning: tuple[str, str] = ("", "")
 
 
-@dataclass(frozen=True)
-class SummaryTable:
+class SummaryTable(NamedTuple):
     """A table of numbers.
 
     Attributes:
-        experiment: Its title.
-        groups: Titles of the columns.
-        rows: Name, label and one cell for each group, None where there is no such number.
+        title: Its title.
+        columns: Titles of the columns.
+        rows: Name, label and one cell for each column, None where there is no such number.
         meanings: What labels of both sides mean.
     """
 
-    experiment: str
-    groups: tuple[str, ...]
-    rows: tuple[Row, ...]
-    meanings: Mapping[str, str] = field(default_factory=dict)
+    title: str
+    columns: list[str]
+    rows: list[tuple[str, str, list[SummaryCell | None]]]
+    meanings: Mapping[str, str]
 
 
-def numbers_section(tables: Sequence[SummaryTable], lead: str) -> Section:
+def numbers_section(numbers: Iterable[Number], lead: str, order: Sequence[str] = ()) -> Section:
     """Show all numbers.
 
     Args:
-        tables: The tables.
+        numbers: The numbers.
         lead: What is averaged and what the intervals are over.
+        order: Columns that come first, in this order.
     """
-    summaries = [part for table in tables for part in parts(table)]
-    content = {"summaries": summaries, "lead": lead, "open": len(tables) <= MOST_OPEN}
+    numbers = list(numbers)
+    is_open = len({number.table for number in numbers}) <= MOST_OPEN
+    content = {"tables": list(tables_of(numbers, order)), "lead": lead, "open": is_open}
     return Section("numbers", content, (("All numbers", "#numbers"),))
 
 
-def parts(table: SummaryTable) -> Iterator[SummaryTable]:
-    """Yield parts that fit the width of a page, `MOST_COLUMNS` groups each, with all rows."""
-    for first in range(0, max(len(table.groups), 1), MOST_COLUMNS):
-        chosen = slice(first, first + MOST_COLUMNS)
-        title = f"{table.experiment}, continued" if first else table.experiment
-        rows = tuple((name, label, cells[chosen]) for name, label, cells in table.rows)
-        yield replace(table, experiment=title, groups=table.groups[chosen], rows=rows)
+def tables_of(numbers: Iterable[Number], order: Sequence[str] = ()) -> Iterator[SummaryTable]:
+    """Yield tables, their rows and columns in the order of the numbers, but ``order`` first.
+
+    A table with more than `MOST_COLUMNS` columns is continued in another one.
+    """
+    by_table: dict[str, list[Number]] = {}
+    for number in numbers:
+        by_table.setdefault(number.table, []).append(number)
+    for title, own in by_table.items():
+        cells = {(one.row, one.column): one.cell for one in own}
+        rows, every = (dict.fromkeys(places) for places in zip(*cells, strict=True))
+        ordered = sorted(every, key=[*order, *every].index)
+        for first in range(0, len(ordered), MOST_COLUMNS):
+            columns = ordered[first : first + MOST_COLUMNS]
+            yield SummaryTable(
+                f"{title}, continued" if first else title,
+                columns,
+                [(*row, [cells.get((row, column)) for column in columns]) for row in rows],
+                dict(one.meaning for one in own),
+            )
 
 
-def summary_tables(
+def summary_numbers(
     summary: pl.DataFrame, unit: str = INSTANCE, heads: Heads | None = None
-) -> list[SummaryTable]:
-    """Lay out a summary but for single heads, which have a section of their own.
+) -> Iterator[Number]:
+    """Yield the numbers of a summary but for single heads, which have a section of their own.
 
     Args:
-        summary: The summary; every row of it is in one cell.
+        summary: The summary.
         unit: What the numbers are means over.
         heads: The heads: what one of them has rows for is the unit of tables with as many rows.
     """
     shown = summary.filter(~pl.col("group").str.starts_with(OF_HEAD))
-    tables = []
     for (name,), part in shown.group_by("experiment", maintain_order=True):
         of_head = heads is not None and (part["n"] + part["undefined"]).max() == heads.positions
-        tables.append(table_of(str(name), part, unit=heads.unit if heads and of_head else unit))
-    return tables
-
-
-def table_of(
-    experiment: str,
-    summary: pl.DataFrame,
-    title: str = "",
-    label: Callable[[str], str] | None = None,
-    group: Callable[[str], str] | None = None,
-    unit: str = INSTANCE,
-) -> SummaryTable:
-    """Lay out the summary of an experiment or a study: a row for each measure.
-
-    Args:
-        experiment: Its name.
-        summary: The rows; each is in one cell.
-        title: Title of the table; by default the name.
-        label: Names a measure.
-        group: Names a group.
-        unit: What the numbers are means over.
-    """
-    groups, measures = (
-        summary[name].unique(maintain_order=True).to_list() for name in ("group", "measure")
-    )
-    cells = {
-        (row["measure"], row["group"]): summary_cell(row) for row in summary.iter_rows(named=True)
-    }
-    labels = {name: label(name) if label else measure_label(name, experiment) for name in measures}
-    return SummaryTable(
-        title or experiment,
-        tuple(group(name) if group else group_label(name, unit) for name in groups),
-        tuple(
-            (name, labels[name], tuple(cells.get((name, column)) for column in groups))
-            for name in measures
-        ),
-        meanings(experiment, labels, unit),
-    )
-
-
-def meanings(of: str, labels: Mapping[str, str], unit: str = INSTANCE) -> dict[str, str]:
-    """Return what the measures with these ``labels``, by name, mean, as far as that is known."""
-    return {
-        label: meaning
-        for name, label in labels.items()
-        if (meaning := measure_meaning(name, of, unit))
-    }
+        own = heads.unit if heads and of_head else unit
+        for row in part.iter_rows(named=True):
+            measure, label = row["measure"], measure_label(row["measure"], name)
+            meaning = label, measure_meaning(measure, str(name), own)
+            column = group_label(row["group"], own)
+            yield Number(str(name), (measure, label), column, summary_cell(row), meaning)
 
 
 def group_label(group: str, unit: str = INSTANCE) -> str:

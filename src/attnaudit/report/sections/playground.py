@@ -20,7 +20,7 @@ from attnaudit.experiments.adversary.exact import one_logit_decides
 from attnaudit.experiments.adversary.frontier import frontier, frontier_epsilons
 from attnaudit.experiments.erasure.experiment import MINIMUM
 from attnaudit.report.page import Section
-from attnaudit.report.sections.heatmaps import full_name, head_of_row, row_name, visible
+from attnaudit.report.sections.heatmaps import as_address, full_name, visible
 from attnaudit.results.about import About
 from attnaudit.results.summary import INSTANCE
 from attnaudit.trace import Trace
@@ -32,12 +32,11 @@ READ = (
 )
 SCRIPTS = ("chart.js", "model.js", "sections/playground.js")
 STYLES = ("playground.css",)
+_LINKS = (("Playground", "#playground"),)
 FEWEST = 5  # tokens that are worth a playground
 MOST_TOKENS = 120
 MOST_NUMBERS = 24_000  # of the readout of one instance, 128 kB of a page
 MOST_OF_TAIL = 60_000
-MOST_OF_LISTED = 4_000  # numbers of an instance without a heatmap
-MOST_OF_LIST = 150_000  # numbers of all of these together, 800 kB of a page
 MOST_SEARCHED = 1_500  # positions times numbers of a row whose frontier is searched
 
 
@@ -58,54 +57,26 @@ def refusal(trace: Trace) -> str | None:
 
 
 def playground_section(
-    rows: Trace,
-    facts: pl.DataFrame,
-    epsilon: float,
-    unit: str = INSTANCE,
-    listed: tuple[Trace, pl.DataFrame] | None = None,
+    rows: Trace, facts: pl.DataFrame, epsilon: float, unit: str = INSTANCE
 ) -> Section | None:
     """Make the playground of ``rows``; None if all have a single token.
 
     Args:
-        rows: Rows of a trace with a heatmap.
+        rows: Rows of a trace.
         facts: Tables of the experiments side by side, a row per row, or empty.
         epsilon: Change of the output within which attention is sought.
         unit: What a row is called.
-        listed: Further rows with their facts; they have no frontier, and as many are given as there
-            is room for.
     """
     if not (rows.alpha.lengths > 1).any():
         return None
-    content, data = moving(epsilon, unit) | {"reason": refusal(rows)}, {}
-    if content["reason"] is None:
-        data = playground_data(rows, facts, epsilon)
-        if not data["instances"]:
+    reason, data = refusal(rows), {}
+    if reason is None:
+        data = {"playground-data": playground_data(rows, facts, epsilon)}
+        if not data["playground-data"]["instances"]:
             width = f"{rows.readout.contribution.values.shape[1]:,} numbers to the output"
-            content["reason"] = f"Each position contributes {width}, too many for a page."
-        elif listed is not None:
-            further = listed_entries(*listed)
-            data["instances"] += further
-            content["left_out"] = len(listed[0]) - len(further)
-        content["rest"] = any(one["rest"] for one in data["instances"])
-    read = {} if content["reason"] else {"playground-data": data}
-    links = (("Playground", "#playground"),)
-    return Section("playground", content, links, SCRIPTS if read else (), read, STYLES)
-
-
-def moving(epsilon: float, unit: str = INSTANCE) -> dict[str, Any]:
-    """Return the content of a playground whose instances are not known yet."""
-    most = {"most": MOST_OF_LISTED, "most_together": MOST_OF_LIST}
-    return {"reason": None, "epsilon": epsilon, "rest": True, "unit": unit, "left_out": 0} | most
-
-
-def listed_entries(rows: Trace, facts: pl.DataFrame) -> list[dict[str, Any]]:
-    """Return entries of rows without a heatmap, as many as `MOST_OF_LIST` holds, in their order."""
-    lengths, width = rows.alpha.lengths, rows.readout.contribution.values.shape[1]
-    numbers = lengths * (width + 4)  # with attention of four kinds
-    numbers = np.where((lengths > 1) & (numbers <= MOST_OF_LISTED), numbers, 0)
-    fit = np.flatnonzero((numbers > 0) & (np.cumsum(numbers) <= MOST_OF_LIST))
-    known = _facts(rows, facts)
-    return [_entry(rows, k, known[k], MOST_TOKENS) for k in fit.tolist()]
+            reason, data = f"Each position contributes {width}, too many for a page.", {}
+    content, links = {"reason": reason, "epsilon": epsilon, "unit": unit}, _LINKS
+    return Section("playground", content, links, SCRIPTS if data else (), data, STYLES)
 
 
 def playground_data(rows: Trace, facts: pl.DataFrame, epsilon: float) -> dict[str, Any]:
@@ -122,7 +93,8 @@ def playground_data(rows: Trace, facts: pl.DataFrame, epsilon: float) -> dict[st
         found, upper = frontier(rows.take(drawn), epsilons)
         points = np.stack([np.broadcast_to(epsilons, found.shape), found, upper], axis=2)
         curves = dict(zip(drawn.tolist(), np.round(points, 6).tolist(), strict=True))
-    tail, known = rows.tail if isinstance(rows.tail, TanhTail) else None, _facts(rows, facts)
+    tail = rows.tail if isinstance(rows.tail, TanhTail) else None
+    known = facts.to_dicts() or [{}] * len(rows)
     return {
         "instances": [
             _entry(rows, k, known[k], budget) | {"frontier": curves.get(k)} for k in fit.tolist()
@@ -134,10 +106,6 @@ def playground_data(rows: Trace, facts: pl.DataFrame, epsilon: float) -> dict[st
         },
         "epsilon": epsilon,
     }
-
-
-def _facts(rows: Trace, facts: pl.DataFrame) -> list[dict[str, Any]]:
-    return facts.to_dicts() if facts.height == len(rows) else [{}] * len(rows)
 
 
 def _entry(rows: Trace, k: int, facts: Mapping[str, Any], budget: int) -> dict[str, Any]:
@@ -152,20 +120,14 @@ def _entry(rows: Trace, k: int, facts: Mapping[str, Any], budget: int) -> dict[s
     # The readout of the rest is the mean by the model's own weights.
     rest = [share / share.sum() @ values[hidden]] if len(hidden) else []
 
-    def listed(name: str, others: bool) -> str | None:
-        weights = facts.get(name)
-        if weights is None or len(weights) != len(alpha):
-            return None
-        return _packed(np.append(np.asarray(weights)[positions], [0.0] * (others and len(rest))))
-
     adversary, emax = facts.get("alpha"), [facts.get(m) for m in ("emax_jsd", "emax_jsd_upper")]
-    is_whole = adversary is not None and np.isclose(np.sum(np.asarray(adversary)[positions]), 1)
+    moved = None if adversary is None else np.asarray(adversary)[positions]
     minimum, places = facts.get(MINIMUM), {p: place for place, p in enumerate(positions.tolist())}
     candidates = rows.readout.candidates
     question = rows.cell("question", k) if rows.has("question") else None
     return {
-        "title": row_name(str(rows.instance[k]), head_of_row(rows, k)),
-        "id": full_name(rows, k).replace(" ", "-"),
+        "title": full_name(rows, k),
+        "id": as_address(full_name(rows, k)),
         "predicted": visible(rows.class_names[int(rows.predicted[k])]),
         "question": " ".join(map(visible, question or ())),
         "tokens": [visible(tokens[t]) for t in positions.tolist()],
@@ -175,13 +137,13 @@ def _entry(rows: Trace, k: int, facts: Mapping[str, Any], budget: int) -> dict[s
         "readout": _packed(np.vstack([values[positions], *rest])),
         "offset": _packed(rows.readout.offset[k]),
         "allowed": None if candidates is None else candidates[k].tolist(),
-        "adversary": listed("alpha", True) if is_whole else None,
+        "adversary": _packed(np.append(moved, [0.0] * len(rest)))
+        if moved is not None and np.isclose(moved.sum(), 1)
+        else None,
         "emax": None if None in emax else emax,
         "minimum": [places[p] for p in minimum]
         if minimum and {*minimum} <= places.keys()
         else None,
-        "least": listed("necessary", False),
-        "most": listed("possible", False),
     }
 
 
@@ -194,12 +156,11 @@ def listed_positions(
         return np.arange(len(alpha))
     adversary, room = facts.get("alpha"), budget - 1  # a place for the rest
     score = alpha / alpha.max()
-    if adversary is not None and len(adversary) == len(alpha):
+    if adversary is not None:
         score = np.maximum(score, np.asarray(adversary) / max(adversary))
-    ends = np.unique([values.argmin(axis=0)[:2], values.argmax(axis=0)[:2]])
-    for needed in (ends, facts.get(MINIMUM) or []):
-        if len(needed) <= room // 2:
-            score[needed] = 1.0
+    # Without the extremes of the readout no reader could reach the largest changes.
+    score[np.unique([values.argmin(axis=0)[:2], values.argmax(axis=0)[:2]])] = 1.0
+    score[facts.get(MINIMUM) or []] = 1.0
     return np.sort(np.argsort(-score, kind="stable")[:room])
 
 

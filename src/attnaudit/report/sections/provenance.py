@@ -1,9 +1,9 @@
-"""Provenance: settings as a flat list, results that are missing and why, papers to cite."""
+"""Provenance: settings, checks of the model, missing results, papers to cite."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+import json
+from collections.abc import Iterable, Mapping, Sequence
 
 from attnaudit.core.errors import InputError
 from attnaudit.corpora.registry import CORPORA
@@ -24,39 +24,38 @@ def provenance_sections(
         bibtex: Entries of the papers.
         missing: Name and reason of what has no result.
     """
-    content = {"about": about, "settings": settings(about), "left_out": missing}
+    metadata = {name: value for name, value in about.metadata.items() if name != "gate"}
+    settings = {"Run specification": about.spec, "Trace metadata": metadata}
+    written = {
+        title: json.dumps(own, indent=1, default=str, ensure_ascii=False)
+        for title, own in settings.items()
+        if own
+    }
+    content = {"about": about, "settings": written, "left_out": missing}
     run = Section("run", content, (("What was run", "#run"),))
     return run, Section("citations", {"bibtex": bibtex}, (("Citations", "#citations"),))
 
 
-def settings(about: About) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return lists of (dotted name, value), with titles.
+def gate_section(about: About) -> Section | None:
+    """Show the checks that a transformer passed before its attention was recorded, and its layers.
 
-    The first is the run's specification, the second what the trace's metadata add to it.
+    Returns:
+        The section; None if the trace has no checks.
     """
-    given = dict(_flat(about.spec))
-    added = [pair for pair in _flat(about.metadata) if given.get(pair[0]) != pair[1]]
-    title = "Trace metadata, beyond the above" if given else "Trace metadata"
-    sections = [("Run specification", list(given.items())), (title, added)]
-    return [(title, entries) for title, entries in sections if entries]
-
-
-def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    for name, entry in value.items():
-        if name in ("notes", "gate"):  # which have their own place
-            continue
-        if isinstance(entry, Mapping) and entry:
-            yield from _flat(entry, f"{prefix}{name}.")
-        else:
-            yield prefix + str(name), _text(entry)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return ", ".join(map(str, value)) or "–"
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return "–" if value is None or value == {} else str(value)
+    gate = about.metadata.get("gate", {})
+    if not gate.get("checks"):
+        return None
+    checks = [
+        {
+            **check,
+            "figure": check.get("reason") or "not measured"
+            if check.get("figure") is None
+            else f"{check['figure']:.2g}",
+            "limit": check.get("limit") or "–",
+        }
+        for check in gate["checks"]
+    ]
+    return Section("gate", {**gate, "checks": checks}, (("Checks", "#gate"),))
 
 
 def left_out(record: RunRecord, first: Trace | None) -> list[tuple[str, str]]:

@@ -1,38 +1,21 @@
 // The card of one head and heatmaps of its texts: chosen on a map, in the list, or by the address.
-const view = byId("head-view"), heads = dataOf("head-data"), title = byId("head-title");
-const choice = byId("head-form").elements.head, rows = Array.from(byId("head-rows").children);
-
-function fill(row, numbers) {
-  row.hidden = numbers === null;
-  if (numbers === null) return;
-  const [value, interval, yardstick, sentence, parts] = numbers;
-  const part = (name, ...children) => row.querySelector(name).replaceChildren(...children);
-  part(".value", element("b", "", value), " ", element("span", "interval", interval));
-  part(".yardstick", element("span", "label", "compared with"), ` ${yardstick}`);
-  part(".sentence", sentence);
-  part(".gauge", ...parts.map(([name, left, width]) => {
-    const made = element("i", name);
-    made.style.left = `${left}%`;
-    if (width !== undefined) made.style.width = `${width}%`;
-    return made;
-  }));
-}
+const view = byId("head-view"), texts = dataOf("head-texts-data"), title = byId("head-title");
+const choice = byId("head-form").elements.head;
 
 function picture(one) {
-  const correct = one.correct ? "correct" : "wrong";
   const labelled = one.label === null ? [] : [", labelled ", element("b", "", one.label), " ",
-    element("span", one.correct ? "right" : "wrong", correct)];
-  return heatmap(one, element("h4", "", `Text ${one.text}, ${one.why}: predicted `,
+    element("span", one.correct ? "right" : "wrong", one.correct ? "correct" : "wrong")];
+  return heatmap(one, element("h4", "", `Text ${one.text}: predicted `,
     element("b", "", one.predicted), ...labelled));
 }
 
 function show(address) {
-  const one = heads[address];
-  if (!one) return false;
-  title.textContent = one.title;
+  const card = byId(`card-${address}`);
+  if (!card) return false;
   choice.value = address;
-  rows.forEach((row, k) => fill(row, one.rows[k]));
-  byId("head-texts").replaceChildren(...one.texts.map(picture));
+  title.textContent = choice.selectedOptions[0].text;
+  byId("head-rows").replaceChildren(card.content.cloneNode(true));
+  byId("head-texts").replaceChildren(...(texts[address] ?? []).map(picture));
   for (const link of document.querySelectorAll('#heads .map a[href^="#head-"]')) {
     link.ariaCurrent = link.hash === `#${address}` ? "true" : null;
   }
@@ -56,5 +39,5 @@ on(byId("heads"), "click", ({ target }) => {
 on(choice.form, "submit", (event) => event.preventDefault());
 addEventListener("hashchange", lead);
 // An address leads to the card, and only without scripts to the row of the table.
-for (const address of Object.keys(heads)) byId(address)?.removeAttribute("id");
+for (const { value } of choice.options) byId(value)?.removeAttribute("id");
 if (!lead()) show(view.dataset.shown);

@@ -2,7 +2,7 @@
 const table = byId("instance-table"), { unit } = table.dataset;
 const PAGE = 25, SLACK = 1e-6; // of weights that are float32
 const data = dataOf("instance-data"), form = byId("filters");
-const texts = data.map(({ tokens, question }) => [...tokens.filter(isNaN), question].join(" ").toLowerCase());
+const texts = data.map(({ tokens, question }) => [...tokens, question].join(" ").toLowerCase());
 const rows = () => Array.from(table.tBodies[0].rows).filter((row) => row.matches("[data-index]"));
 const openerOf = (row) => row.querySelector(".open");
 const pages = pager((page) => {
@@ -17,11 +17,10 @@ function close(row) {
 }
 
 function open(row) {
-  const picture = heatmap(data[row.dataset.index]), cell = element("td", "", picture);
+  const cell = element("td", "", heatmap(data[row.dataset.index]));
   cell.colSpan = row.cells.length;
   row.after(element("tr", "detail", cell));
   openerOf(row).ariaExpanded = "true";
-  row.dispatchEvent(new CustomEvent("instance-opened", { bubbles: true, detail: picture }));
 }
 
 function filter() {

@@ -55,12 +55,10 @@ function drawBars() {
 }
 
 function drawSelected() {
-  const { entry: { least, most }, one, bars, selected: t } = state;
+  const { one, bars, selected: t } = state;
   say("word", bars[t].lastChild.textContent);
   typed.value = String(Number(now()[t].toFixed(4)));
-  const range = least?.[t] === undefined ? "" : `${fixed(least[t])} to ${fixed(most[t])}`;
-  say("own", `the model's own ${fixed(one.own[t])}`
-    + (range && `; possible with nearly the same output: ${range}`));
+  say("own", `the model's own ${fixed(one.own[t])}`);
 }
 
 // Readings
@@ -166,9 +164,7 @@ function removeLargest() {
 
 function choose(index) {
   const entry = state.data.instances[index];
-  for (const name of ["adversary", "least", "most"]) {
-    if (typeof entry[name] === "string") entry[name] = model.numbers(entry[name]);
-  }
+  if (typeof entry.adversary === "string") entry.adversary = model.numbers(entry.adversary);
   const one = model.row(entry, state.data.model);
   Object.assign(state, { entry, one, target: model.prediction(one, one.own) });
   state.steps = [measured(one.own)];
@@ -264,16 +260,13 @@ window.playground = { state, load, now, measured };
 const played = dataOf("playground-data");
 if (played) load(played);
 
-function addLink(id, place) {
-  if (!state.data?.instances.some((entry) => entry.id === id)) return;
+for (const title of document.querySelectorAll('#heatmaps h4 a[href^="#instance-"]')) {
+  const id = title.hash.replace("#instance-", "");
+  if (!state.data?.instances.some((entry) => entry.id === id)) continue;
   const made = element("a", "play-link", "move its attention");
   made.href = `#play-${id}`;
-  place.append(" ", made);
+  title.parentNode.append(" ", made);
 }
-for (const title of document.querySelectorAll('#heatmaps h4 a[href^="#instance-"]')) {
-  addLink(title.hash.replace("#instance-", ""), title.parentNode);
-}
-on(document, "instance-opened", ({ target, detail }) => addLink(target.id.replace("instance-", ""), detail));
 on(document, "click", ({ target }) => {
   const pressed = target.closest('a[href^="#play-"]');
   if (pressed?.hash === location.hash) follow(); // no change of the address

@@ -1,6 +1,5 @@
-// Pictures and tables that are shown, saved as SVG, PNG and CSV.
+// Figures and heatmaps that are shown, saved as SVG, and the numbers of figures as CSV.
 const SIZE = 16, LINE = 28, WIDTH = 760;
-const MOST_PIXELS = 16384; // a side of a canvas: larger ones stay empty in some browsers
 
 function download(blob, name) {
   const link = Object.assign(element("a"), { href: URL.createObjectURL(blob), download: name });
@@ -56,28 +55,14 @@ function sheet(drawings) {
   });
   const paper = svg("rect", { width, height, fill });
   const whole = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` }, paper, ...parts);
-  return { source: new XMLSerializer().serializeToString(whole), width, height };
-}
-
-async function png({ source, width, height }) {
-  const image = new Image();
-  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(source)}`;
-  await image.decode();
-  const canvas = element("canvas"), scale = Math.min(2, MOST_PIXELS / Math.max(width, height));
-  [canvas.width, canvas.height] = [scale * width, scale * height];
-  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
-  return new Promise((done) => { canvas.toBlob(done, "image/png"); });
+  return new XMLSerializer().serializeToString(whole);
 }
 
 // A closed list of buttons: one stop of the tab key until it is opened.
 function offer(name, drawings, rows) {
-  const kinds = {
-    SVG: () => new Blob([sheet(drawings()).source]),
-    PNG: () => png(sheet(drawings())),
-    ...(rows && { CSV: () => new Blob([csv(rows())]) }),
-  };
+  const kinds = { SVG: () => sheet(drawings()), ...(rows && { CSV: () => csv(rows()) }) };
   const buttons = Object.entries(kinds).flatMap(([kind, make]) => {
-    const made = button(kind, async () => download(await make(), `${name}.${kind.toLowerCase()}`));
+    const made = button(kind, () => download(new Blob([make()]), `${name}.${kind.toLowerCase()}`));
     made.ariaLabel = `Save ${name} as ${kind}`;
     return [made, " "];
   });
@@ -93,15 +78,9 @@ for (const figure of document.querySelectorAll("figure[id^='figure-']")) {
 }
 
 for (const article of document.querySelectorAll("#heatmaps .heatmap")) {
-  const strips = () => {
-    everyBlock(article);
-    return Array.from(article.querySelectorAll(`${article.matches(".long") ? ".whole" : ".strips"} > .strip`));
-  };
   const heading = (one) => one.querySelector(".strip-head").innerText.replace(/\s+/g, " ");
-  const drawings = () => strips().filter((one) => !one.matches(".wide-strip"))
-    .map((one) => textOf(heading(one), one.querySelectorAll(".token, .gap")));
-  const rows = () => strips().flatMap((one) => Array.from(one.querySelectorAll(".token"), (token) => (
-    [one.querySelector("b").textContent, token.textContent, token.title])));
+  const drawings = () => Array.from(article.querySelectorAll(".strip:not(.wide-strip)"),
+    (one) => textOf(heading(one), one.querySelectorAll(".token")));
   const name = article.querySelector("h4 a").hash.slice(1).replace("instance", "heatmap");
-  article.append(offer(name, drawings, () => [["weights", "token", "weight"], ...rows()]));
+  article.append(offer(name, drawings));
 }
