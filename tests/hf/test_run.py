@@ -92,7 +92,7 @@ def test_pieces_of_words_are_shown_as_words(run: Path) -> None:
     }
     sizes = zip(trace.instance, trace.alpha.lengths, strict=True)
     assert any(words[int(instance)] < size for instance, size in sizes)
-    shown = [text for head in data(page, "head-data").values() for text in head["texts"]]
+    shown = [text for own in data(page, "head-texts-data").values() for text in own]
     assert len(shown) >= 4
     for text in shown:
         tokens = text["tokens"]

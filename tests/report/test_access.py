@@ -167,35 +167,6 @@ def test_colours_follow_the_system_until_switched_and_paper_is_white(
     assert page.evaluate(paper) == "rgb(255, 255, 255)"
 
 
-LONGEST = """() => Array.from(document.querySelectorAll('.note, .lead, figcaption, .sentence, .subtitle')).map((one) => {
-  const range = document.createRange(), lines = new Map();
-  const walker = document.createTreeWalker(one, NodeFilter.SHOW_TEXT);
-  while (walker.nextNode()) {
-    const text = walker.currentNode;
-    for (let k = 0; k < text.length; k += 1) {
-      range.setStart(text, k);
-      range.setEnd(text, k + 1);
-      const box = range.getClientRects()[0];
-      if (box && box.width) lines.set(Math.round(box.bottom / 8), (lines.get(Math.round(box.bottom / 8)) || 0) + 1);
-    }
-  }
-  return Math.max(0, ...lines.values());
-})"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["run", "adversary", "dynamics"])
-def test_lines_of_text_have_at_most_75_characters(
-    kind: str, context: BrowserContext, pages: Callable[[str], Path]
-) -> None:
-    page = context.new_page()
-    page.set_viewport_size({"width": 1440, "height": 900})
-    page.goto(pages(kind).as_uri())
-    lengths = page.evaluate(LONGEST)
-    assert len(lengths) > 3
-    assert max(lengths) <= 75
-
-
 def test_the_numbers_behind_a_chart_are_those_that_it_draws() -> None:
     rows = pl.DataFrame(
         {"name": ["<b>", "two"], "value": [0.5, -0.25], "low": [0.4, -0.5], "high": [0.6, 0.0]}

@@ -202,8 +202,6 @@ def test_the_fragment_stands_alone(context: BrowserContext, tmp_path: Path):
 
 
 def test_the_fragment_refuses_what_is_not_there_and_says_what_cannot_be_computed():
-    with pytest.raises(InputError, match="instance 99: no row of the trace"):
-        playground(TRACE, 99)
     with pytest.raises(InputError, match="results of this trace"):
         playground(TRACE, 3, audit(TRACE.take(np.arange(5)), ["adversary"]))
     hidden = opaque(make_trace(3, (2, 6), 3, hidden=4))

@@ -397,15 +397,6 @@ def test_an_address_that_leads_nowhere_is_told_and_a_closed_instance_gives_the_f
 
 
 @pytest.mark.slow
-def test_the_view_that_is_open_is_printed(context: BrowserContext, site: Path) -> None:
-    page, _ = opened(context, f"{site.as_uri()}#view=compare&a=one&b=two")
-    page.wait_for_selector("#compare-table tbody tr")
-    page.emulate_media(media="print")
-    expect(page.locator("#compare-table tbody tr").first).to_be_visible()
-    expect(page.locator("#runs")).to_be_hidden()
-
-
-@pytest.mark.slow
 def test_rows_are_paired_by_their_keys_and_settings_that_differ_are_told(
     context: BrowserContext, runs: list[Path], tmp_path: Path
 ) -> None:

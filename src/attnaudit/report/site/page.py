@@ -120,10 +120,9 @@ def write_index(
     Raises:
         RunError: If it cannot be written.
     """
-    known = dict.fromkeys(name for run in runs for name in run.figures)
+    every = dict.fromkeys(name for run in runs for name in run.figures)
     site = {"runs": [run.as_json() for run in runs], "pairs": pairs}
-    site["measures"] = list(map(measure_facts, known))
-    data: dict[str, Any] = {"site-data": site}
+    data: dict[str, Any] = {"site-data": {**site, "measures": list(map(measure_facts, every))}}
     data |= {f"data-{key}": packed for key, packed in (inlined or {}).items()}
     axes = {}  # of the measures of the table that a run has
     for name in HEADLINES.values():
@@ -149,12 +148,8 @@ def write_index(
 
 def facets(runs: Sequence[SiteRun]) -> list[tuple[str, list[str]]]:
     """Return the settings in which runs differ: (name, values)."""
-
-    def by_size(text: str) -> tuple[int, str]:
-        return int(text) if text.isdigit() else -1, text
-
     names = runs[0].settings if runs else ()
-    every = [(name, sorted({run.settings[name] for run in runs}, key=by_size)) for name in names]
+    every = [(name, sorted({run.settings[name] for run in runs})) for name in names]
     return [(name, values) for name, values in every if len(values) > 1]
 
 
