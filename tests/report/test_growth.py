@@ -13,7 +13,6 @@ import polars as pl
 import pytest
 
 from attnaudit.report.cards.studies import STUDY_CARDS
-from attnaudit.report.charts.studies import step_ticks
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.sections.growth import growth_section
 from attnaudit.report.study_page import study_card, study_tables
@@ -129,19 +128,6 @@ def test_a_timing_at_the_first_look_is_said_to_say_little(early: float | None, t
     (row,) = study_card(figures(xi_early={"value": early}), About()).rows
     assert ("says little about the order" in row.sentence) == bool(told)
     assert told in row.sentence
-
-
-@pytest.mark.parametrize(
-    ("steps", "ticks"),
-    [
-        ([0, 10, 50, 100, 150, 200, *range(250, 2001, 250)], [0, 50, 250, 500, 1000, 2000]),
-        ([0, 10, 50, 100], [0, 10, 50, 100]),
-        ([0, 3, 100], [0, 3, 100]),
-        ([7], [7]),
-    ],
-)
-def test_ticks_are_steps_that_were_measured(steps: list[int], ticks: list[int]) -> None:
-    assert step_ticks(steps) == ticks
 
 
 def figures(**changed: dict) -> pl.DataFrame:

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from attnaudit.report.cards.card import CardRow
-from attnaudit.report.charts.studies import interval_chart
+from attnaudit.report.charts.marks import interval_chart
 from attnaudit.report.charts.svg import drawn
 from attnaudit.report.study_page import study_card, write_study
 from attnaudit.results import SUMMARY_SCHEMA
