@@ -25,7 +25,7 @@ from attnaudit.report.cards.card import Axis, CardRow, Claim, card_row
 from attnaudit.report.charts.marks import Scale, cell_chart, line_chart, point_chart
 from attnaudit.report.charts.palette import Palette
 from attnaudit.report.charts.svg import Figure, Panel, drawn
-from attnaudit.report.words import figure, interval, percent
+from attnaudit.report.words import figure, percent, with_interval
 from attnaudit.results.summary import SummaryRows
 from attnaudit.stats.agreement import TOP, chance_agreement
 
@@ -108,17 +108,8 @@ def _learned(rows: SummaryRows, won: Row, study: Copying) -> CardRow:
         f"{_range(won)}): more than {percent(SUCCESS)} of the symbols are right, given the right "
         "ones before."
     )
-    stopped, least, most = (
-        rows.get(NAME, name) for name in ("stopped", "stopped_least", "stopped_most")
-    )
-    if stopped is not None and least is not None and most is not None:
-        median = figure(stopped["value"])
-        ends = f"{figure(least['value'])} to {figure(most['value'])}, median {median}"
-        others = f"other {stopped['n']} end at a token accuracy of {ends}"
-        one = f"other one ends at a token accuracy of {median}"
-        sentence += f" The {one if stopped['n'] == 1 else others}."
-    claim, attending = None, rows.get(NAME, "attending")
-    inverted = rows.get(NAME, "upside_down")
+    claim = None
+    attending, inverted = (rows.get(NAME, name) for name in ("attending", "upside_down"))
     if attending is not None:
         sentence += (
             f" {_number(attending)} of {attending['n']} learn to attend ({_range(attending)}): in "
@@ -171,7 +162,7 @@ def _published(study: Copying) -> str:
 
 
 def _first(rows: SummaryRows, row: Row, other: Row, study: Copying) -> CardRow:
-    first, second = (round(part["value"] * row["n"]) for part in (row, other))
+    first, second = map(_number, (row, other))
     sentence = (
         f"Of {count(row['n'], 'run')} that succeeded, and in which both came to be right more "
         f"often than not, output relevance was first in {first}, attention in {second}, and both "
@@ -179,9 +170,8 @@ def _first(rows: SummaryRows, row: Row, other: Row, study: Copying) -> CardRow:
     )
     lead, entropy = rows.get(NAME, "lead"), rows.value(NAME, "relevance_entropy")
     if lead is not None:
-        known = (f"median over {count(lead['n'], 'seed')}", interval(lead, 0))
-        over = ", ".join(filter(None, known))
-        sentence += f" Relevance was earlier by {figure(lead['value'], 0)} steps ({over})."
+        earlier = with_interval(lead, 0)
+        sentence += f" Relevance was earlier by {earlier} steps, a median over seeds."
     if entropy is not None:
         sentence += (
             " At the step at which relevance is first right, the entropy of attention is "

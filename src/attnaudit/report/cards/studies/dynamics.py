@@ -24,53 +24,33 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     row, chance = (rows.get("dynamics", name) for name in ("agreement_alpha_uniform", "chance"))
     if row is None or chance is None:
         return
-    loo, own, habit = (
-        rows.value("dynamics", name)
-        for name in ("agreement_alpha_loo", "agreement_alpha_relevance", ELSEWHERE)
-    )
-    gap, by_chance = rows.get("dynamics", ABOVE_HABIT), chance["value"]
-    above_habit = row["low"] > (habit or 0.0) if gap is None else (gap["low"] or 0.0) > 0.0
-    above_chance, below = row["low"] > by_chance, row["high"] < by_chance
+    gap, habit = rows.get("dynamics", ABOVE_HABIT), rows.value("dynamics", ELSEWHERE)
+    by_chance, low, high = chance["value"], row["low"], row["high"]
+    above_habit = low > (habit or 0.0) if gap is None else (gap["low"] or 0.0) > 0.0
     # Two texts can agree by position alone, so chance is not enough of a baseline.
-    follows = above_chance and above_habit
-    alone = gap is not None and gap["undefined"] > 0
-    texts, alike = "texts", "text of the same length"
-    if about.translates:
-        texts, alike = "gold tokens", "pair of the same length at the same position"
-    compared = by_habit = itself = ""
-    if habit is not None:
-        some = ", where there is one" if alone else ""
-        compared = f"; by the relevance of another {alike}{some}: {percent(habit)}"
-        by_habit = f", {figure(habit)} by positional habit"
-    if loo is not None and own is not None:
-        itself = f"By relevance in the model itself: {percent(own)}; by leave-one-out: "
-        itself += f"{percent(loo)}. "
+    follows, below = low > by_chance and above_habit, high < by_chance
     goes = "attention goes to tokens whose relevance is learned without it"
-    if below:
-        goes += " less often than by chance"
-    said = (
-        "The interval contains chance: no evidence that attention follows relevance learned "
-        "without it. "
-    )
-    if follows or below:
-        said = f"So {goes}. "
-    elif above_chance:
-        said = (
-            "That is above chance, but not above positional habit: no evidence that it follows the "
-            "tokens. "
-        )
+    goes += " less often than by chance" if below else ""
+    said = f"So {goes}."
+    if not (follows or below):
+        reached = "The interval contains chance"
+        if low > by_chance:
+            reached = "That is above chance, but not above positional habit"
+        said = f"{reached}: no evidence that attention follows relevance learned without it."
     side, code = (FOR, HIGH) if follows else (AGAINST, LOW) if below else (NEITHER, UNCLEAR)
-    finding = Finding("dynamics", row["measure"], side, code, row["low"], row["high"])
+    # Where some texts have no other of their length, habit is not known of all.
+    alone = gap is not None and gap["undefined"] > 0
+    texts = "gold tokens" if about.translates else "texts"
+    by_habit = "" if habit is None else f", {figure(habit)} by another text (positional habit)"
     yield card_row(
         Dynamics.question,
         "A(α, rᵘ): top position by attention, top 5 % by relevance under uniform attention",
         row,
         f"{figure(by_chance)} by chance{by_habit}",
         f"In {percent(row['value'])} of the {texts} the token with the most attention is among the "
-        "top 5 % by relevance in a model with uniform attention (by chance: "
-        f"{percent(by_chance)}{compared}). {itself}{said}{_timing(rows, chance)}",
+        f"top 5 % by relevance in a model with uniform attention. {said} {_timing(rows, chance)}",
         axis=Axis(mark=by_chance if alone else max(by_chance, habit or 0.0)),
-        claim=Claim(finding, goes),
+        claim=Claim(Finding("dynamics", row["measure"], side, code, low, high), goes),
     )
 
 
