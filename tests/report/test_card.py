@@ -333,7 +333,7 @@ def test_experiments_that_are_missing_or_undefined_are_left_out() -> None:
 
 
 def test_the_card_prints_figures_and_names_whatever_they_look_like() -> None:
-    console = Console(record=True, width=120)
+    console = Console(record=True, width=200)
     summary = summary_of(permutation__median_delta_y=around(0.35))
     verdict(summary, About(corpus="[red]x[/red]", encoder="bilstm", attention="dot")).print(console)
     text = console.export_text()
@@ -348,7 +348,10 @@ def test_the_card_prints_figures_and_names_whatever_they_look_like() -> None:
     [
         ({}, "this model on this trace"),
         ({"name": "Tickets", "model": {"name": "LSTM", "layers": 2}}, "Tickets: LSTM"),
-        ({"name": "T", "model": "LSTM", "corpus": {"title": "Mail"}}, "T: LSTM on Mail"),
+        (
+            {"name": "T", "model": "LSTM", "corpus": {"name": "m", "title": "Mail"}},
+            "T: LSTM on Mail",
+        ),
         ({"name": ["no text"], "model": 3}, "this model on this trace"),
         ({"name": "n" * 5000}, f"{'n' * 99}…"),
     ],
@@ -418,5 +421,5 @@ def test_classes_that_are_never_predicted_are_named() -> None:
     trace = make_trace(80, (2, 8), outputs=4, class_names=names)
     some = trace.take(np.flatnonzero(trace.predicted < 2))
     about = About.of(None, some.metadata)
-    row = verdict(audit(some, ["prediction"]).summary, about).rows[0]
+    row = verdict(audit(some, ["prediction", "permutation"]).summary, about).rows[0]
     assert "It never predicts mortgage or insurance. " in row.sentence

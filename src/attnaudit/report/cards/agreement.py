@@ -27,7 +27,7 @@ _CAPTION = (
 
 def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     """Word the pairs that agree most and least, by τ."""
-    pairs = [(" and ".join(pair), row) for *pair, row in _pairs(rows, "tau")]
+    pairs = [(f"{one} and {other}", row) for one, other, row in _pairs(rows, "tau")]
     if len(pairs) < 2 or rows.head is not None:
         return
     pairs.sort(key=lambda pair: -pair[1]["value"])

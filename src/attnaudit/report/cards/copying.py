@@ -48,6 +48,7 @@ GROUPS = {
 }
 # Settings that change neither the task nor the model.
 _OF_NO_MODEL = ("seed", "seeds", "every", "probe", "test", "precision", "pretraining_kind")
+_MATRIX = 280  # pixels
 DARKEST = 0.3  # weight from which a cell of a matrix has the deepest colour
 SPREAD = (
     "Shares of seeds with 95 % Wilson intervals; medians over seeds with distribution-free 95 % "
@@ -268,7 +269,7 @@ def _order(curves: pl.DataFrame, final: pl.DataFrame) -> Figure:
     panel = Panel("", note="In no seed were both.")
     if both.height:
         points = both.select("seed", group="outcome", x="relevance_step", y="attention_step")
-        high = max(points["x"].max(), points["y"].max())
+        high = float(np.max(points.select("x", "y").to_numpy()))
         x, y = (Scale(f"first step of {name}", high) for name in ("output relevance", "attention"))
         chart = point_chart(points, x, y, diagonal=True)
         panel = drawn("", chart, "copying-order", "First steps of attention and output relevance")
@@ -289,7 +290,8 @@ def _matrices(final: pl.DataFrame, attention: pl.DataFrame) -> Figure:
                 y=pl.col("target").rank("dense"),
             )
             titles = "position in the source", "position written"
-            chart = cell_chart(rows, (-DARKEST, 0, DARKEST), titles, (7, 7))
+            cell = _MATRIX // rows["x"].n_unique(), _MATRIX // alpha.height
+            chart = cell_chart(rows, (-DARKEST, 0, DARKEST), titles, cell)
             title = f"One of the {GROUPS[outcome]} ({seed})"
             label = f"Attention of a seed that {outcome}"
             panels.append(drawn(title, chart, f"copying-alpha-{outcome}", label))

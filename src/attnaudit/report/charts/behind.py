@@ -23,9 +23,9 @@ def tables_behind(spec: Mapping[str, Any]) -> str:
     Columns are called as the axes that they are drawn on. Of more rows than can be read, those at
     equal distances are shown.
     """
-    data, *others = spec.get("datasets", {}), *(spec[key] for key in spec if key != "datasets")
-    titles = dict(_titles(others))
-    tables = "".join(_table(rows, titles) for rows in data.values() if any(rows))
+    titles = dict(_titles([part for key, part in spec.items() if key != "datasets"]))
+    data = spec.get("datasets", {}).values()
+    tables = "".join(_table(rows, titles) for rows in data if any(rows))
     summary = "<summary>Numbers of this chart</summary>"
     return f'<details class="behind">{summary}{tables}</details>' if tables else ""
 

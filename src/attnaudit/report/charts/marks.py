@@ -56,11 +56,13 @@ class Scale:
         ends: dict[str, Any] = {"zero": self.low is not None, "nice": True}
         if self.high is not None:
             ends = {"domain": [self.low, self.high], "nice": False}
-        axis = {"tickCount": 4, "labelFlush": False, "labelOverlap": True, "labelSeparation": 8}
+        axis: dict[str, Any] = {"tickCount": 4, "labelFlush": False}
         return {
             "title": self.title,
             "scale": alt.Scale(type="sqrt" if self.root else "linear", **ends),
-            "axis": alt.Axis(format=self.format, **axis),
+            "axis": alt.Axis(
+                format=self.format or alt.Undefined, labelOverlap=True, labelSeparation=8, **axis
+            ),
         }
 
 
@@ -127,7 +129,12 @@ def _bound_layers(bound: float | None) -> list[alt.Chart]:
     if bound is None:
         return []
     x = alt.XDatum(bound, type="quantitative")
-    word = {"text": "mean upper bound", "baseline": "bottom", "dy": -2, "fontStyle": "italic"}
+    word: dict[str, Any] = {
+        "text": "mean upper bound",
+        "baseline": "bottom",
+        "dy": -2,
+        "fontStyle": "italic",
+    }
     return [
         alt.Chart().mark_rule(strokeDash=[5, 3], color=_INK, opacity=0.8).encode(x=x),
         alt.Chart().mark_text(**word, fontSize=11.5).encode(x=x, y=alt.YValue(0)),
@@ -245,10 +252,10 @@ def point_chart(
     if "low" in rows.columns:
         layers.insert(0, chart.mark_rule(opacity=0.25).encode(y=y.y("low"), y2="high"))
     if diagonal:
-        start, end = ({"datum": at, "type": "quantitative"} for at in (x.low, x.high))
         line = alt.Chart().mark_rule(color=_INK, opacity=0.4)
-        ends = {"x": alt.X(**start), "y": alt.Y(**start), "x2": alt.X2(**end), "y2": alt.Y2(**end)}
-        layers.insert(0, line.encode(**ends))
+        start: dict[str, Any] = {"datum": x.low, "type": "quantitative"}
+        end = alt.X2(datum=x.high), alt.Y2(datum=x.high)
+        layers.insert(0, line.encode(alt.X(**start), alt.Y(**start), *end))
     return alt.layer(*layers).properties(width=WIDTH, height=WIDTH if diagonal else HEIGHT)
 
 
@@ -276,9 +283,9 @@ def cell_chart(
     )
     # Names are all shown, of positions some.
     some = rows["x"].dtype.is_numeric()
-    top = alt.Axis(orient="top", labelAngle=-50, ticks=False, domain=False, labelOverlap=some)
-    left = name_axis(list(map(str, down)))
-    left["labelOverlap"] = some
+    top = alt.Axis(orient="top", labelAngle=0 if some else -50, ticks=False, domain=False)
+    left = name_axis(list(map(str, down)), 330)
+    top["labelOverlap"] = left["labelOverlap"] = some
     # Cells of the middle colour need no mark: most weights of a text are hardly above 0.
     seen = (pl.col("value") - ends[1]).abs() > _UNSEEN
     chart = alt.Chart(rows if numbers else rows.filter(seen)).encode(

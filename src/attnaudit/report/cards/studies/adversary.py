@@ -55,18 +55,17 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     shown = [finding for finding, alike in found if alike and finding.side]
     none = [replace(finding, side=NEITHER) for finding, _ in found]
     near = [(jsd["value"], tvd["value"]) for tvd, jsd in models if tvd["value"] <= limit]
-    best = f"none within TVD {figure(limit, 3)}"
+    reached = f"no model stays within a mean TVD of {figure(limit, 3)}"
     if near:
         jsd, tvd = max(near)
-        best = f"JSD {figure(jsd)} at TVD {figure(tvd, 3)}"
+        reached = f"a model reaches a mean JSD of {figure(jsd)} at a mean TVD of {figure(tvd, 3)}"
     conclusion = "a longer search might find one that predicts the same with different attention."
     if shown:
-        conclusion = "so the same predictions are possible with a very different attention."
-    sentence = (
-        "Of the models trained to predict the same and attend elsewhere, the one that attends most "
-        f"differently while its predictions differ by a TVD of {figure(limit, 3)} or less has: "
-        f"{best}; {conclusion}"
-    )
+        alike = "the same predictions"
+        if limit > POLICY.trained:
+            alike = "predictions as similar as those of two seeds"
+        conclusion = f"so {alike} are possible with a very different attention."
+    sentence = f"Trained to predict the same and attend elsewhere, {reached}; {conclusion}"
     if frozen is not None:
         sentence += (
             " For each instance separately, with the model frozen, attention reaches a JSD of "

@@ -54,12 +54,13 @@ def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:
         table.filter(inside).select("jsd", name=pl.lit(f"max α {low:g} to {high:g}"))
         for low, high, inside in bins()
     ]
-    parts.append(table.sort("predicted").select("jsd", name="predicted"))
+    predicted = pl.format("predicted {}", "predicted")
+    parts.append(table.sort("predicted").select("jsd", name=predicted))
     moves = pl.concat(parts).rename({"jsd": "value"})
     taus = table.select(pl.col(f"tau_{name}").alias(word) for name, word in _SCORES.items())
     agrees = taus.unpivot(variable_name="name").drop_nulls()
     panels = tuple(
-        drawn(title, box_chart(rows, scale, rows["name"].unique(maintain_order=True)), name, title)
+        drawn(title, box_chart(rows, scale, list(dict.fromkeys(rows["name"]))), name, title)
         for title, name, rows, scale in (
             ("How far attention moves", "seeds-jsd", moves, Scale("median JSD", LN2)),
             ("How well scores agree with themselves", "seeds-tau", agrees, Scale("τ", low=-1.0)),
