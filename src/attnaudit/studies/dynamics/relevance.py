@@ -12,7 +12,7 @@ from scipy.special import entr
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.rows import is_correct, list_column
+from attnaudit.experiments.rows import is_correct
 from attnaudit.stats.agreement import agreement, chance_agreement
 from attnaudit.stats.bootstrap import ratio
 from attnaudit.stats.kendall import kendall_tau
@@ -27,6 +27,7 @@ from attnaudit.studies.dynamics.measures import (
 from attnaudit.studies.study import PLACE, row_numbers, trace_rows
 from attnaudit.trace import Trace
 from attnaudit.trace.readout import IdentityTail
+from attnaudit.trace.schema import list_column
 
 FOLLOWED = ("alpha", "relevance", "relevance_uniform")  # scores that are kept with the tokens
 OTHERS = 10  # rows that stand for all others of their kind
