@@ -24,7 +24,7 @@ from tests.traces import make_trace
 ABOUT = About(corpus="sst", encoder="bilstm", attention="additive", seed=3)
 
 
-def row_of(about: About = ABOUT, **figures: Any) -> CardRow:
+def row_of(about: Any = ABOUT, **figures: Any) -> CardRow:
     (row,) = verdict(summary_of(**figures), about).rows
     return row
 
@@ -117,7 +117,7 @@ GROUPS = ("all", "predicted:a", "predicted:b", "predicted:c")
 FEW = 19  # instances, one less than a conclusion needs
 
 
-def by_class(few: Sequence[str] = (), **figures: dict[str, tuple[float, float]]) -> pl.DataFrame:
+def by_class(few: Any = (), **figures: dict[str, tuple[float, float]]) -> pl.DataFrame:
     """A summary by group: ``experiment__measure``, value and half an interval.
 
     The groups in ``few`` have too few instances for a conclusion.

@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from attnaudit.report.charts.palette import Palette
+from attnaudit.report.charts.svg import Drawing
 
 # With its axis a chart is a third of a page wide, where letters are as large as they are set.
 WIDTH, HEIGHT = 285, 200
@@ -77,9 +78,7 @@ def name_axis(names: Sequence[str], most: float = 215) -> alt.Axis:
     return alt.Axis(ticks=False, domain=False, grid=False, labelLimit=most, minExtent=width)
 
 
-def histogram(
-    rows: pl.DataFrame, scale: Scale, palette: Palette, bound: float | None
-) -> alt.LayerChart:
+def histogram(rows: pl.DataFrame, scale: Scale, palette: Palette, bound: float | None) -> Drawing:
     """Draw the share of each group's values per bin as filled steps, with a tick at its mean.
 
     Args:
@@ -148,7 +147,7 @@ def box_chart(
     palette: Palette | None = None,
     title: str | None = None,
     bound: float | None = None,
-) -> alt.LayerChart:
+) -> Drawing:
     """Draw a line from 5 to 95 %, a bar of quartiles and the median, with the number of values.
 
     Args:
@@ -183,7 +182,7 @@ def box_chart(
     ).properties(width=width, height=max(height, HEIGHT))
 
 
-def interval_chart(rows: pl.DataFrame, title: str) -> alt.LayerChart:
+def interval_chart(rows: pl.DataFrame, title: str) -> Drawing:
     """Draw a dot with its interval for each of ``rows`` {name, value, low, high}, in order."""
     names, scale = rows["name"].to_list(), Scale(title, None, None)
     y = alt.Y("name:N", title=None, sort=names, axis=name_axis(names))
@@ -194,9 +193,7 @@ def interval_chart(rows: pl.DataFrame, title: str) -> alt.LayerChart:
     ).properties(width=_NAMED_WIDTH - name_width(names), height=_LINE * len(names))
 
 
-def line_chart(
-    points: pl.DataFrame, x: Scale, y: Scale, palette: Palette | None = None
-) -> alt.LayerChart:
+def line_chart(points: pl.DataFrame, x: Scale, y: Scale, palette: Palette | None = None) -> Drawing:
     """Draw the lines of groups, with a band if points have ends, and a legend below.
 
     Args:
@@ -226,7 +223,7 @@ def point_chart(
     palette: Palette | None = None,
     order: str = "",
     diagonal: bool = False,
-) -> alt.LayerChart:
+) -> Drawing:
     """Draw points, of many rows some.
 
     Args:
@@ -265,7 +262,7 @@ def cell_chart(
     titles: tuple[str | None, str | None] = (None, None),
     cell: tuple[int, int] = (17, 17),
     numbers: bool = False,
-) -> alt.LayerChart:
+) -> Drawing:
     """Draw a cell for each row, orange at the lower of the ``ends`` and blue at the upper.
 
     Args:
