@@ -260,7 +260,8 @@ def test_what_cannot_be_read_is_told_in_one_line(tmp_path: Path):
 
 @pytest.mark.parametrize("columns", [1, MOST_COLUMNS, 25])
 def test_a_table_of_many_groups_is_in_parts_that_hold_every_cell_once(columns: int):
-    names, cells = ([f(k) for k in range(columns)] for f in ("group {}".format, SummaryCell))
+    names = [f"group {k}" for k in range(columns)]
+    cells = [SummaryCell(str(k)) for k in range(columns)]
     numbers = [Number("tau", ("tau", "τ"), *one) for one in zip(names, cells, strict=True)]
     found = list(tables_of(numbers))
     assert max(len(table.columns) for table in found) <= MOST_COLUMNS

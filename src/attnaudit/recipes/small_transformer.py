@@ -38,7 +38,7 @@ def pieces_of(spec: TransformerTraining, network: Network, corpus: Corpus) -> Co
     """
     from attnaudit.hf.encode import encode
     from attnaudit.hf.texts import texts_of
-    from attnaudit.hf.tokenizer import as_corpus
+    from attnaudit.hf.train import as_corpus
 
     texts, longest = texts_of(corpus), spec.model.length
     if spec.architecture.causal:
@@ -112,8 +112,7 @@ class SmallTransformers(Kind):
     def build(self, job: Job) -> tuple[Network, Notes]:
         """Learn the tokenizer from train and make the network."""
         from attnaudit.hf.texts import texts_of
-        from attnaudit.hf.tokenizer import train_tokenizer
-        from attnaudit.hf.train import Network, build_transformer
+        from attnaudit.hf.train import Network, build_transformer, train_tokenizer
 
         spec, corpus = job.spec, job.corpus
         job.progress("learn the tokenizer", 0, 0)
@@ -187,8 +186,8 @@ class SmallTransformers(Kind):
         """Trace the last layer, with the impermissible pieces as the rationale."""
         from attnaudit.hf.encode import encode, output_names
         from attnaudit.hf.gate import check_model
-        from attnaudit.hf.tokenizer import marks_of
         from attnaudit.hf.trace import choose_layers, collect_shards
+        from attnaudit.hf.train import marks_of
 
         network, tokenizer = model.model, model.tokenizer
         words = job.spec.objective and job.spec.objective.words

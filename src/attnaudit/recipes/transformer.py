@@ -254,7 +254,7 @@ class _Audited:
         """Read the model and the texts. Raises InputError."""
         layers, heads = spec.collect.numbers("layers"), spec.collect.numbers("heads")
         from attnaudit.hf.classes import outputs_of
-        from attnaudit.hf.encode import encode, load_tokenizer, output_names, require_texts
+        from attnaudit.hf.encode import encode, load_tokenizer, output_names
         from attnaudit.hf.encoded import at_positions, positions_of
         from attnaudit.hf.gate import check_model
         from attnaudit.hf.load import load_pretrained
@@ -267,7 +267,7 @@ class _Audited:
         progress("read the model", 0, 0)
         model = load_pretrained(spec.model)
         task = task_of(model)
-        tokenizer = load_tokenizer(spec.model, task or "classification")
+        tokenizer = load_tokenizer(spec.model)
         progress("check the model", 0, 0)
         gate = check_model(model)
         chosen = choose_layers(gate, layers, heads, spec.collect.cross)
@@ -292,7 +292,6 @@ class _Audited:
             on_empty="skip",
             outputs=outputs,
         )
-        require_texts(encoded, texts, spec.source)
         names = output_names(model, tokenizer, encoded.class_names)
         rows, network = at_positions(encoded, positions, spec.seed), Replay(model, gate)
         return cls(spec, texts, rows, network, chosen, names, outputs, positions, pool, progress)

@@ -68,7 +68,7 @@ def rows_of(
         InputError: The instance is unknown, or the results are of another trace.
     """
     is_id = isinstance(instance, int | np.integer)
-    picks = np.flatnonzero(trace.instance == instance)[:MOST_ROWS] if is_id else []
+    picks = np.flatnonzero(trace.instance == instance if is_id else [])[:MOST_ROWS]
     if not len(picks):
         ids = np.unique(trace.instance)
         expected = f"the id of one of {thousands(len(ids))} instances"

@@ -233,11 +233,13 @@ def write_copying(folder: Path, page: Path | None = None) -> Path:
         Number(
             NAME,
             (row["measure"], measure_label(row["measure"])),
-            copying.GROUPS.get(row["group"], row["group"]),
+            row["group"],
             summary_cell(row),
             (measure_label(row["measure"]), measure_meaning(row["measure"], NAME)),
         )
-        for row in summary.iter_rows(named=True)
+        for row in summary.with_columns(pl.col("group").replace(copying.GROUPS)).iter_rows(
+            named=True
+        )
     ]
     return write_page(
         page or folder / "report.html",
