@@ -100,7 +100,7 @@ def test_a_page_has_no_serious_barrier(
 @pytest.mark.parametrize(
     ("view", "ready"),
     [
-        ("view=runs", "#run-measure option"),
+        ("view=runs", "#run-measure"),
         ("view=instances&open=3", ".opened .token"),
         ("view=compare&open=3", ".opened .heatmap ~ .heatmap"),
     ],

@@ -143,7 +143,7 @@ def test_figures_and_heatmaps_are_saved_in_the_colours_of_the_page(
     context: BrowserContext, report: Path, tmp_path: Path
 ):
     page, _, complaints = open_page(context, report)
-    figure, heatmap = page.locator("#figure-permutation"), page.locator("#heatmaps .heatmap").first
+    figure, heatmap = page.locator("#figure-emax"), page.locator("#heatmaps .heatmap").first
     for place, kind, start in (
         (figure, "CSV", '"'),
         (figure, "SVG", "<svg"),
