@@ -155,7 +155,11 @@ def test_a_chart_of_ones_own_is_drawn() -> None:
     shown = FigureSpec(
         "own",
         "Own",
-        (Drawing(("length",), lambda rows, palette: f"<svg>{rows['length'].sum()}</svg>", "Length"),),
+        (
+            Drawing(
+                ("length",), lambda rows, palette: f"<svg>{rows['length'].sum()}</svg>", "Length"
+            ),
+        ),
         "Mine.",
     )
     register_experiment(
