@@ -105,7 +105,7 @@ def test_every_chart_shows_something(browser: Browser, report: Path, scheme: Any
     context = browser.new_context(color_scheme=scheme, offline=True)
     page, _, _ = open_page(context, report)
     charts = page.locator(".chart")
-    assert charts.count() == 14
+    assert charts.count() == 13
     for k in range(12):
         drawn = Image.open(io.BytesIO(charts.nth(k).screenshot())).convert("RGB")
         picture = np.asarray(drawn, dtype=float)
