@@ -156,7 +156,7 @@ def test_finished_runs_are_left_alone_and_others_added(
 ) -> None:
     before = {path: path.stat().st_mtime_ns for path in (finished / RUNS).rglob("*")}
     monkeypatch.setattr(
-        "attnaudit.corpora.read_corpus",
+        "attnaudit.recipes.classifier.read_corpus",
         lambda *arguments, **options: pytest.fail("nothing is left to read"),
     )
     reproduce(small_sweep(finished, data))

@@ -233,8 +233,8 @@ def test_names_of_outputs_are_shown_and_can_be_stated(
     corpus = write(tmp_path / "mine.csv", "text,label", "the baker,x", "a mill,y", "one,z")
     assert audit(models / CLASSIFIER, corpus, *LEAST, *options, out=tmp_path / "out") == 0
     outputs = {f"LABEL_{number}": name for number, name in enumerate(names)}
-    manifest = read_json(tmp_path / "out" / "manifest.json")
-    assert manifest["classes"] == {"outputs": outputs, "matched": matched}
+    model = Trace.first(tmp_path / "out" / "trace").metadata["model"]
+    assert (model["outputs"], model["matched"]) == (outputs, matched)
     page = statements((tmp_path / "out" / "report.html").read_text(encoding="utf-8"))
     assumed = "classes assumed: LABEL_0 is x, LABEL_1 is y, LABEL_2 is z"
     assert (assumed in page) == (matched == "order")
@@ -259,7 +259,7 @@ def test_positions_are_no_texts(models: Path, tmp_path: Path, capsys: Any) -> No
         (("--layers", "7"), "layer 7: no such layer; expected all, last or"),
         (("--heads", "x"), "collect.heads: x; expected all or numbers, as 0,3"),
         (("--set", "collect.cross=true"), "no cross-attention"),
-        (("--set", "collect.scores=gradiant"), "gradiant: no such measure"),
+        (("--set", "collect.scores=gradiant"), "gradiant: an unknown measure"),
         (("--split", "tost"), "--split tost: a file without splits; expected all"),
         (("--set", "collect.classes=a,b"), "a, b (2); expected 3 different names"),
         (("--set", "collect.positions=one"), "positions one: a classifier; expected a model"),

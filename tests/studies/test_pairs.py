@@ -14,8 +14,8 @@ from sacrebleu.metrics.bleu import BLEU
 from attnaudit.cli import main
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json
+from attnaudit.recipes.job import read_translations
 from attnaudit.recipes.study import StudySpec, run_study
-from attnaudit.recipes.translator import read_translations
 from attnaudit.stats.agreement import agreement
 from attnaudit.stats.bleu import bleu, bleu_counts, bleu_over_seeds
 from attnaudit.stats.kendall import kendall_tau
