@@ -139,7 +139,7 @@ class Job:
         cell, settings = self.cell, self.settings
         if cell.study == COPYING:
             return copying_study(cell.corpus, 0, settings, full=not cell.quick)
-        given = {"data_dir": self.sweep.data_dir, "settings": settings}
+        given: dict[str, Any] = {"data_dir": self.sweep.data_dir, "settings": settings}
         if takes_vectors(cell) and not (cell.config or is_parallel(cell.corpus)):
             given["vectors"] = self.sweep.vectors
         if cell.study:
