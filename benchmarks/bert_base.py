@@ -25,7 +25,7 @@ from transformers import (
 
 from attnaudit.corpora import read_corpus
 from attnaudit.hf.importance import USUAL
-from attnaudit.hf.tokenizer import train_tokenizer
+from attnaudit.hf.train import train_tokenizer
 from attnaudit.trace import Trace
 from attnaudit.training.transformers import CONFIGS, TransformerSizes
 from benchmarks.cost import cost_of_attnaudit

@@ -18,7 +18,7 @@ from attnaudit.core.files import write_text
 from attnaudit.experiments import EXPERIMENTS, measure_label
 from attnaudit.report.cards import columns_of_figures
 from attnaudit.report.charts.instances import draw_figures, draw_summaries
-from attnaudit.report.charts.palette import name_axis
+from attnaudit.report.charts.marks import name_axis
 from attnaudit.report.charts.svg import drawn
 from attnaudit.results.record import RunRecord, read_record
 from attnaudit.results.summary import INSTANCE, ROW

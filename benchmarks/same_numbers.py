@@ -53,7 +53,7 @@ KINDS = {
     "translation": ("run planted-reverse", PAIRS),
     "copying": ("study copying permutations", COPYING),
     "sweep": (
-        "reproduce jain2019 --corpus sst --model average --seeds 2 --vectors random "
+        "reproduce jain2019 --only sst-average-* --seeds 2 --vectors random "
         "--data-dir {data}",
         TINY,
     ),

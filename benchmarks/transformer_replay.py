@@ -26,11 +26,11 @@ from torch import Tensor
 from transformers import BertConfig, BertForSequenceClassification, GPT2Config, GPT2LMHeadModel
 
 from attnaudit.experiments.adversary.experiment import Adversary
-from attnaudit.hf.capture import forward
 from attnaudit.hf.gate import check_model
 from attnaudit.hf.network import replay_of
 from attnaudit.hf.replay import replayed, states_of
 from attnaudit.hf.tail import write_tail
+from attnaudit.torch.capture import forward
 from attnaudit.trace import Trace
 from attnaudit.trace.tails import GRAPH_FILE, GraphTail
 from benchmarks.output import print_header, print_row
@@ -71,7 +71,7 @@ def ways_of(name: str, model: Any, tokens: int, layers: Iterable[int]) -> Iterat
         "attention_mask": torch.ones(1, tokens, dtype=torch.long),
     }
     seen = forward(model, inputs)
-    states = states_of(model, inputs, gate.task, gate.reads, seen)
+    states = states_of(model, inputs, gate.task, gate.reads)
     for layer in layers:
         drawn = dirichlet(ALTERNATIVES, seen.attentions[layer])
         given = model, inputs, gate.task, states.position, {layer: drawn[:OF_WHOLE]}

@@ -14,11 +14,11 @@ import pytest
 
 from attnaudit.corpora import CORPORA
 from attnaudit.corpora.registry import Download
+from tests.cli.test_cli import answers, fails
 from tests.corpora.serving import Site, serving
 from tests.corpora.test_fetching import NOISE, TINY, ZIP
 from tests.corpora.writing import ROWS, write
 from tests.pairs import write_pairs
-from tests.test_cli import answers, fails
 
 Capture = pytest.CaptureFixture[str]
 
@@ -72,7 +72,7 @@ def test_a_check_prints_its_tables(capsys: Capture, tmp_path: Path):
     many = write(
         tmp_path / "many.csv", [(f"word {row}", f"class-{row % 40:02}") for row in range(400)]
     )
-    assert "28 others" in answers(capsys, "corpora", "check", many)
+    assert "all 40" in answers(capsys, "corpora", "check", many)
 
 
 def test_findings_are_no_errors_but_what_cannot_be_read_is(capsys: Capture, tmp_path: Path):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attnaudit.experiments.adversary.bounds import _linearised, planes, tail_limits
+from attnaudit.experiments.adversary import bounds
+from attnaudit.experiments.adversary.bounds import planes, tail_limits
 from attnaudit.experiments.adversary.exact import gains
 from attnaudit.experiments.adversary.experiment import Adversary
-from attnaudit.experiments.adversary.program import Task, refine, solve
+from attnaudit.experiments.adversary.program import Box, Task, halves, solve
 from attnaudit.experiments.adversary.state import State
 from attnaudit.experiments.through_tail import Outputs
 from attnaudit.stats.measures import LN2
@@ -24,7 +25,7 @@ def task_of_row(row: int, classes: int = 4, size: int = 5) -> Task:
     rng = np.random.default_rng([row, classes])
     alpha, own = rng.dirichlet(np.ones(size)), rng.dirichlet(np.full(classes, 0.5))
     scores = rng.normal(size=(size, classes))
-    return Task.from_scores(scores - alpha @ scores, own, alpha, EPSILON, 1)
+    return Task.from_scores(alpha, own, scores - alpha @ scores, EPSILON)
 
 
 def allowed(task: Task, samples: int) -> np.ndarray:
@@ -44,21 +45,16 @@ def test_no_allowed_attention_exceeds_the_bound_of_its_box(row: int):
     points = allowed(task, 4000)
     assert len(points) > 50
     worth = 0.5 * LN2 + gains(points, task.alpha).sum(axis=1)
-    boxes, size = [task.box()], len(task.alpha)
+    boxes = [Box(np.zeros_like(task.alpha), np.ones_like(task.alpha))]
     for _ in range(6):
         solutions = [solve(task, box) for box in boxes]
-        bounds = np.array([solution.bound for solution in solutions])
-        inside = np.array(
-            [
-                ((box.low[:size] <= points) & (points <= box.high[:size])).all(axis=1)
-                for box in boxes
-            ]
-        )
-        # A box of outputs is cut too, so that a point is in one of several of its weights.
-        assert (worth <= np.where(inside.T, bounds, -np.inf).max(axis=1) + 1e-9).all()
-        worst = int(bounds.argmax())
-        box, solution = boxes.pop(worst), solutions[worst]
-        boxes += refine(task, box, solution) if solution.values is not None else [box]
+        upper = np.array([solution.bound for solution in solutions])
+        inside = [((box.low <= points) & (points <= box.high)).all(axis=1) for box in boxes]
+        assert (worth <= np.where(np.transpose(inside), upper, -np.inf).max(axis=1) + 1e-9).all()
+        worst = int(upper.argmax())
+        box, weights = boxes.pop(worst), solutions[worst].weights
+        assert weights is not None
+        boxes += halves(task.alpha, box, weights) or [box]
 
 
 @pytest.mark.parametrize("kind", ["identity", "tanh"])
@@ -94,8 +90,8 @@ def test_logits_behind_tanh_are_linear_up_to_the_errors(hidden: int):
     state, rng = State(Outputs.of(trace.readout, trace.alpha), EPSILON), np.random.default_rng(1)
     for row, alpha in enumerate(trace.alpha):
         own, size = trace.readout(trace.alpha)[row], len(alpha)
-        task = Task.from_scores(np.zeros((size, len(own))), own, alpha, EPSILON, 1)
-        task = _linearised(state, row, task, task.box())
+        task = bounds.task_of(state, row, 0.0)
+        assert task is not None
         points = np.vstack([np.eye(size), rng.dirichlet(np.full(size, 0.5), 300)])
         sums = points @ trace.readout.contribution[row]
         ratio = np.log(trace.readout.of_sums(sums, np.full(len(points), row)) / own)

@@ -10,6 +10,7 @@ import pytest
 
 from attnaudit.experiments import audit, make_experiment, refusal
 from attnaudit.experiments.adversary import search
+from attnaudit.experiments.adversary.state import Segments
 from attnaudit.experiments.identifiability.null_space import RANGES, movements
 from attnaudit.hf.gate import check_model
 from attnaudit.hf.network import Replay
@@ -156,7 +157,9 @@ def test_the_adversary_is_no_nearer_than_weights_with_the_same_sum(
 
 def test_a_search_that_starts_at_single_tokens_alone_is_found(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(
-        search, "_same_sum", lambda state, rows: state.to_best(rows, state.alpha.take(rows))
+        search,
+        "_same_sum",
+        lambda state, rows: Segments(rows, state.alpha.take(rows), state.attention.take(rows)),
     )
     monkeypatch.setattr(search, "CLIMBS", 0)
     trace = KINDS["a transformer's layer"]()

@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import polars as pl
 import pytest
 from scipy.stats import kendalltau
 
 from attnaudit.experiments.correlation import Correlation
-from attnaudit.trace.schema import list_column
 from tests.oracles.scores import naive_benjamini_hochberg
 from tests.traces import make_trace
 
@@ -67,33 +64,3 @@ def test_significance_is_adjusted_within_the_group(table: pl.DataFrame):
         tau, p = rows.drop_nulls("tau_gradient").select("tau_gradient", "p_gradient").to_numpy().T
         above = summary.filter(measure="above_chance_gradient", group=group)["value"].item()
         assert above == pytest.approx((0.5 + np.sign(tau) * (0.5 - p / 2)).mean())
-
-
-def test_differences_are_paired(table: pl.DataFrame):
-    summary = Correlation().summarise(table)
-    both = table.drop_nulls(["tau_gradient_loo", "tau_gradient"])
-    row = summary.row(
-        by_predicate=(pl.col("measure") == "tau_gradient_loo_minus_tau_gradient")
-        & (pl.col("group") == "all"),
-        named=True,
-    )
-    assert row["n"] == len(both)
-    assert row["value"] == pytest.approx((both["tau_gradient_loo"] - both["tau_gradient"]).mean())
-
-
-def test_undefined_everywhere_is_null_and_not_zero():
-    summary = Correlation().summarise(Correlation()(make_trace(5, (1, 1), seed=0)))
-    row = summary.row(
-        by_predicate=(pl.col("measure") == "tau_gradient") & (pl.col("group") == "all"), named=True
-    )
-    assert (row["value"], row["low"], row["n"], row["undefined"]) == (None, None, 0, 5)
-
-
-def test_attention_that_is_the_importance_has_tau_1():
-    trace = make_trace(20, (3, 20), seed=2)
-    same = trace.ragged("alpha")
-    opposite = same.with_values(-same.values)
-    columns = [list_column("gradient", same), list_column("loo", opposite)]
-    table = Correlation()(replace(trace, table=trace.table.with_columns(columns)))
-    assert table["tau_gradient"].to_list() == pytest.approx([1.0] * 20)
-    assert table["tau_loo"].to_list() == pytest.approx([-1.0] * 20)

@@ -12,7 +12,6 @@ from attnaudit.experiments.identifiability.null_space import movements
 from attnaudit.experiments.programs import Constraints, Solution
 from attnaudit.trace import Trace
 from tests.oracles.identifiability import largest_distance, null_dimension, weight_range
-from tests.tails import layer_trace, opaque
 from tests.traces import make_trace, trace_of
 
 
@@ -99,33 +98,6 @@ def test_readouts_on_a_line_need_no_program(monkeypatch: pytest.MonkeyPatch):
         assert found.reach == found.upper == pytest.approx(largest_distance(base, row), abs=1e-6)
 
 
-def test_wide_readouts_determine_the_weights(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("scipy.optimize.linprog", None)
-    table = Identifiability()(layer_trace(20, (1, 8), seed=3, width=8))
-    assert table["identifiable"].all()
-    assert table.select(
-        "max_tvd_alpha", "max_tvd_alpha_upper", "weight_range", "largest_weight_range"
-    ).sum().row(0) == (0, 0, 0, 0)
-
-
-def test_equal_readouts_determine_nothing():
-    """All weight may move to the token of least attention."""
-    table = Identifiability()(trace_of([[0.7, 0.2, 0.1], [0.5, 0.5]], np.full(5, 2.0)))
-    assert table["null_share"].to_list() == [1.0, 1.0]
-    assert table["max_tvd_alpha"].to_list() == pytest.approx([0.9, 0.5])
-    assert table["largest_weight_range"].to_list() == [1.0, 1.0]
-
-
-def test_readouts_of_zero_determine_nothing():
-    moved = movement(np.zeros((4, 3)), np.array([0.4, 0.3, 0.2, 0.1]), 4)
-    assert (moved.dimension, moved.reach, moved.upper) == (
-        3,
-        pytest.approx(0.9),
-        pytest.approx(0.9),
-    )
-    assert (moved.least.tolist(), moved.most.tolist()) == ([0.0] * 4, [1.0] * 4)
-
-
 def test_the_size_of_a_direction_does_not_matter():
     """A number of the readouts that is a thousandth or less of the others determines as much as these."""
     rng = np.random.default_rng(3)
@@ -146,21 +118,6 @@ def test_rounding_to_float32_is_no_direction():
     for width, dimension in ((4, 0), (1, 3)):
         assert movement(rounded[:, :width], alpha, 5).dimension == 4
         assert movement(apart[:, :width], alpha, 5).dimension == dimension
-
-
-def test_one_token_has_one_attention():
-    table = Identifiability()(trace_of([[1.0]], [1.0]))
-    assert table.select("identifiable", "null_dimension", "null_share", "max_tvd_alpha").row(0) == (
-        True,
-        0,
-        None,
-        0.0,
-    )
-
-
-def test_the_tail_does_not_matter():
-    trace = make_trace(10, (1, 8), 3, seed=4, hidden=4)
-    assert Identifiability()(opaque(trace)).equals(Identifiability()(trace))
 
 
 def test_rows_too_large_for_programs_have_their_dimension(monkeypatch: pytest.MonkeyPatch):

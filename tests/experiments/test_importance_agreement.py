@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pytest
 
 from attnaudit.experiments import audit, facts
 from attnaudit.experiments.agreement import TOP, Agreement
 from attnaudit.report.card import verdict
 from attnaudit.report.cards.card import WITHHELD
-from attnaudit.report.charts.instances import draw_summaries
 from attnaudit.results import summary_row
 from attnaudit.trace import Trace
 from tests.oracles.agreement import naive_overlap, plain_overlap
@@ -84,48 +82,6 @@ def test_special_tokens_are_no_words():
     assert table["precision_by_chance"].is_null().to_list() == short.tolist()
 
 
-def test_only_the_order_that_a_measure_gives_counts():
-    trace = make_trace(60, (1, 20), seed=5, importance=IMPORTANCE)
-    score = trace.ragged("importance_rollout")
-    larger = score.with_values(np.exp(3.0 * score.values.astype(np.float64)))
-    same = with_columns(trace, importance_rollout=larger)
-    assert Agreement()(same).equals(Agreement()(trace))
-
-
-def test_a_measure_agrees_with_itself_and_not_with_its_reverse():
-    trace = make_trace(60, (8, 20), seed=6, importance=IMPORTANCE)
-    alpha = trace.ragged("alpha")
-    scores = {"rollout": alpha, "value_zeroing": alpha.with_values(-alpha.values)}
-    table = Agreement()(with_columns(trace, **{f"importance_{k}": v for k, v in scores.items()}))
-    for pair, tau, top in (
-        ("attention_and_rollout", 1.0, 1.0),
-        ("rollout_and_value_zeroing", -1.0, 0.0),
-    ):
-        assert table[f"tau_{pair}"].to_list() == pytest.approx([tau] * 60)
-        assert table[f"precision_{pair}"].to_list() == pytest.approx([top] * 60)
-
-
-def test_other_attention_changes_only_what_is_compared_with_attention():
-    trace = make_trace(60, (2, 20), seed=7, importance=IMPORTANCE)
-    reversed_alpha = [row[::-1] for row in trace.ragged("alpha")]
-    table, other = Agreement()(trace), Agreement()(with_columns(trace, alpha=reversed_alpha))
-    with_attention = [name for name in table.columns if "attention" in name]
-    assert other.drop(with_attention).equals(table.drop(with_attention))
-    assert not any(other[name].equals(table[name]) for name in with_attention)
-
-
-def test_correlation_and_agreement_have_the_same_tau():
-    trace = rounded(make_trace(80, (1, 20), seed=8, importance=IMPORTANCE))
-    ours, theirs = (audit(trace, [name])[name].table for name in ("agreement", "correlation"))
-    names = {name: f"attention_and_{name}" for name in COLUMNS if name != "attention"} | {
-        "gradient_loo": "gradient_and_loo"
-    }
-    assert all(
-        ours[f"tau_{ours_name}"].equals(theirs[f"tau_{name}"], check_names=False)
-        for name, ours_name in names.items()
-    )
-
-
 def test_heads_are_compared_by_their_attention_and_texts_are_resampled():
     trace = make_trace(24, (3, 9), seed=10, importance=IMPORTANCE)
     trace = with_columns(
@@ -163,14 +119,3 @@ def test_the_card_names_the_ends_where_intervals_tell_them_apart():
     }
     assert "none is shown to agree better" in said(**wide)
     assert said(accuracy=0.5) == WITHHELD
-
-
-def test_the_matrix_has_every_pair_twice_and_a_number_in_each_cell():
-    trace = make_trace(60, (2, 20), seed=9, importance=IMPORTANCE)
-    summary = audit(trace, ["agreement"])["agreement"].summary
-    expected = summary.filter(measure="precision_gradient_and_value_zeroing", group="all")
-    (figure,) = draw_summaries(summary, "row")
-    assert [panel.svg.count(">value zeroing</text>") for panel in figure.panels] == [2, 2]
-    assert figure.panels[1].svg.count(f">{expected['value'].item():.2f}</text>") >= 2
-    assert "Mean over rows" in figure.caption
-    assert draw_summaries(audit(make_trace(5), ["correlation"]).summary) == []

@@ -26,7 +26,6 @@ PIECES = {
     "through_tail.BLOCK": 20,
     "erasure.removal.NUMBERS": 400,
     "maximal_change.bounds.NUMBERS": 100,
-    "adversary.curves.BLOCK": 2000,
     "adversary.relaxed.NUMBERS": 500,
     "ranges.search.TOKENS": 1,
     "shuffles.BLOCK": 300,

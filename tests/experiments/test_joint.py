@@ -9,9 +9,8 @@ import polars as pl
 import pytest
 from scipy.special import softmax
 
-from attnaudit.experiments.joint import Found, Joint, JointSearch, shuffles_of
+from attnaudit.experiments.joint import Joint, shuffles_of
 from attnaudit.trace import Trace
-from attnaudit.trace.joint import JointReadout
 from tests.traces import trace_of
 
 HEADS, TEXTS, WIDTH = 3, 5, 4
@@ -129,35 +128,3 @@ def test_measures_depend_on_no_order_shard_or_batch(
         numbers = pl.selectors.numeric()
         assert np.allclose(again.select(numbers), table.select(numbers), atol=1e-9)
         assert again.select(pl.selectors.boolean()).equals(table.select(pl.selectors.boolean()))
-
-
-def test_all_layers_can_do_what_one_can(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where what all of them find together is less."""
-    honest = JointSearch.search
-
-    def without_weights(search: JointSearch, sweeps: int) -> Found:
-        return honest(search, sweeps)._replace(alpha=search.joint.alpha)
-
-    monkeypatch.setattr(JointSearch, "search", without_weights)
-    table = Joint(shuffles=1)(made(seed=6, layers=2)[0])
-    assert (table["layers_max_delta_y"] >= table["joint_max_delta_y"]).all()
-    assert (table["layers_flips"] >= table["joint_flips"]).all()
-    assert table["joint_flips"].any()
-
-
-@pytest.mark.parametrize("numbers", [1, 60, 200])
-def test_no_call_holds_more_numbers_than_is_said(
-    numbers: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Attended sums of all heads of a group, and the offset; a group that has more alone is read out by itself."""
-    held, honest = list[tuple[int, int]](), JointReadout.predict
-
-    def noted(self: JointReadout, chosen: np.ndarray, sums: np.ndarray) -> np.ndarray:
-        held.append((len(chosen), sums.size + len(chosen) * WIDTH))
-        return honest(self, chosen, sums)
-
-    monkeypatch.setattr(JointReadout, "predict", noted)
-    monkeypatch.setattr("attnaudit.experiments.joint.NUMBERS", numbers)
-    Joint(shuffles=2)(made(seed=8, layers=2)[0])
-    assert all(size <= numbers or groups == 1 for groups, size in held)
-    assert max(groups for groups, _ in held) == max(numbers // (HEADS * WIDTH + WIDTH), 1)

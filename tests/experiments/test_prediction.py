@@ -53,13 +53,6 @@ def test_rows_without_a_label_are_counted(known: int):
     assert summary["value"].null_count() == (0 if known else 5)
 
 
-def test_the_table_tells_the_probability_of_what_is_predicted():
-    trace = make_trace(50, seed=4)
-    table, p = Prediction()(trace), trace.prediction[:, 0]
-    np.testing.assert_allclose(table["probability"], np.maximum(p, 1 - p))
-    assert table["correct"].to_list() == ((p >= 0.5) == trace.array("label")).tolist()
-
-
 def test_random_scores_have_no_reference_value_where_a_row_allows_only_some_classes():
     trace = make_trace(50, outputs=4, candidates=True, seed=5)
     summary = Prediction().summarise(Prediction()(trace))

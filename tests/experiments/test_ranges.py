@@ -26,8 +26,6 @@ RANGES: list[tuple[str, str, list[Any], list[Any]]] = [
     ("joint", "sweeps", [1, 100], [0, 101]),
     ("adversary", "k", [1], [0]),
     ("adversary", "steps", [0], [-1]),
-    ("adversary", "learning_rate", [1e-9], [0.0, float("nan")]),
-    ("adversary", "penalty", [0.0], [-1e-9, float("nan")]),
 ]
 
 

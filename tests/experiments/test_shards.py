@@ -62,46 +62,17 @@ def test_the_tables_are_in_the_order_of_the_shards(threads: int) -> None:
     experiments = {name: make_experiment(name) for name in ("ranges", "identifiability")} | {
         "watched": Watched(seen=([], []))
     }
-    alone, at_once = run(experiments, SHARDS, 1), run(experiments, SHARDS, threads)
+    told = list[tuple[str, int, int]]()
+    alone = run(experiments, SHARDS, 1, lambda *one: told.append(one))
+    at_once = run(experiments, SHARDS, threads)
+    assert told[:4] == [
+        ("audit: ranges", 0, ROWS),
+        ("audit: identifiability", 1, ROWS),
+        ("audit: watched", 1, ROWS),
+        ("audit: ranges", 2, ROWS),
+    ]
     assert all(at_once[name].equals(alone[name]) for name in experiments)
     assert at_once["watched"]["instance"].to_list() == list(range(ROWS))
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_a_shard_that_takes_long_reports_how_far_it_is_and_its_tables_are_those_of_the_whole(
-    threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trace = make_trace(20, (2, 5), 3, seed=2)
-    shards = [trace.take(np.arange(12)), trace.take(np.arange(12, 20))]
-    experiments = {name: make_experiment(name) for name in ("adversary", "permutation")}
-    whole = run(experiments, shards, threads)
-    told: list[tuple[str, int, int]] = []
-    monkeypatch.setattr("attnaudit.experiments.shards.PART", 5)
-    parts = run(experiments, shards, threads, lambda *one: told.append(one))
-    assert all(parts[name].equals(whole[name]) for name in experiments)
-    of_adversary, at_once = (
-        [done for what, done, rows in told if what == name]
-        for name in ("audit: adversary", "audit")
-    )
-    assert (of_adversary, at_once) == (
-        ([0, 5, 10, 12, 17], []) if threads == 1 else ([0, 5, 10], [12, 14, 16, 18])
-    )
-    assert {rows for what, done, rows in told} == {20}
-
-
-def test_heads_of_a_text_are_never_parted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnaudit.experiments.shards.PART", 5)
-    seen = Watched(seen=([], []))
-    trace = make_trace(12, (2, 5), 3)
-    headed = Trace(
-        trace.table.with_columns(pl.Series("head", [0, 1] * 6, pl.Int32)),
-        trace.metadata,
-        trace.tail,
-    )
-    run({"watched": seen}, [headed], 1)
-    assert seen.seen[0] == [0]
-    run({"watched": seen}, [trace], 1)
-    assert seen.seen[0] == [0, 0, 5, 10]
 
 
 def test_an_error_stops_the_audit() -> None:

@@ -57,41 +57,39 @@ _GROUPS = dict.fromkeys(
     2,
 )
 
+_PLAIN: dict[str, Any] = {}
 ENCODERS: dict[str, dict[str, Any]] = {
-    "Albert": {"embedding_size": 16}, "Bert": {}, "BigBird": {"attention_type": "original_full"}, "Camembert": {}, "ConvBert": {},
-    "Data2VecText": {}, "Deberta": _RELATIVE,
+    "Albert": {"embedding_size": 16}, "BigBird": {"attention_type": "original_full"}, "Deberta": _RELATIVE,
     "DebertaV2": {**_RELATIVE, "position_buckets": 8, "share_att_key": True, "norm_rel_ebd": "layer_norm"},
-    "DistilBert": {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48}, "Electra": {}, "Ernie": {},
+    "DistilBert": {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48},
     "Esm": {"mask_token_id": 4, "position_embedding_type": "absolute"}, "Flaubert": {"emb_dim": 32, "n_layers": 2, "n_heads": 4},
-    "IBert": {}, "LayoutLM": {}, "Luke": {"entity_vocab_size": 9, "entity_emb_size": 16}, "MPNet": {}, "MegatronBert": {},
+    "Luke": {"entity_vocab_size": 9, "entity_emb_size": 16},
     "MobileBert": {"embedding_size": 32, "intra_bottleneck_size": 32, "true_hidden_size": 32, "num_feedforward_networks": 2},
     "ModernBert": {"cls_token_id": 2, "sep_token_id": 3, "local_attention": 8},
-    "RemBert": {"input_embedding_size": 16, "output_embedding_size": 16}, "RoFormer": {}, "Roberta": {}, "RobertaPreLayerNorm": {},
-    "SqueezeBert": {"embedding_size": 32, **_GROUPS}, "XLM": {"emb_dim": 32, "n_layers": 2, "n_heads": 4}, "XLMRoberta": {},
-    "XLMRobertaXL": {},
-    "XLNet": {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48}, "Llama": _GROUPED, "GPT2": {}, "Bart": _STACKS, "T5": _T5,
-    "Mistral": _GROUPED, "Qwen3": _GROUPED,
+    "RemBert": {"input_embedding_size": 16, "output_embedding_size": 16}, "SqueezeBert": {"embedding_size": 32, **_GROUPS},
+    "XLM": {"emb_dim": 32, "n_layers": 2, "n_heads": 4}, "XLNet": {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48},
+    **dict.fromkeys(("Bert", "Camembert", "ConvBert", "Data2VecText", "Electra", "Ernie", "GPT2", "IBert", "LayoutLM"), _PLAIN),
+    **dict.fromkeys(("MPNet", "MegatronBert", "RoFormer", "Roberta", "RobertaPreLayerNorm", "XLMRoberta", "XLMRobertaXL"), _PLAIN),
+    **dict.fromkeys(("Llama", "Mistral", "Qwen3"), _GROUPED),
 }  # fmt: skip
 DECODERS: dict[str, dict[str, Any]] = {
-    "BioGpt": {}, "Bloom": {}, "CodeGen": {"rotary_dim": 4}, "Cohere2": _GROUPED, "DeepseekV3": _LATENT,
-    "Falcon": {"new_decoder_architecture": False, "alibi": False}, "GPTBigCode": {}, "GPTJ": {"rotary_dim": 4},
-    "GPTNeo": {"attention_types": [[["global", "local"], 1]], "window_size": 8}, "GPTNeoX": {},
-    "Gemma2": {**_GROUPED, "query_pre_attn_scalar": 8}, "Gemma3": _GROUPED, "GptOss": _EXPERTS, "Granite": _GROUPED, "Llama": _GROUPED,
-    "Mistral": _GROUPED, "Mixtral": _EXPERTS, "Mpt": {"d_model": 32, "n_heads": 4, "n_layers": 2, "max_seq_len": 64, "expansion_ratio": 2},
-    "OPT": {"ffn_dim": 48, "word_embed_proj_dim": 32}, "Olmo2": _GROUPED, "Persimmon": {}, "Phi": {}, "Phi3": _GROUPED, "Qwen2": _GROUPED,
-    "Qwen3": _GROUPED, "SmolLM3": _GROUPED, "StableLm": _GROUPED, "Starcoder2": _GROUPED,
-    "XGLM": {"d_model": 32, "ffn_dim": 48, "num_layers": 2, "attention_heads": 4},
-    **dict.fromkeys(("Arcee", "Cohere", "Ernie4_5", "Exaone4", "Gemma", "Glm", "Glm4", "Helium", "Ministral", "Nemotron"), _GROUPED),
-    **dict.fromkeys(("Olmo", "Olmo3", "SeedOss"), _GROUPED),
-    **dict.fromkeys(("GraniteMoe", "Olmoe", "Phimoe", "Qwen2Moe", "Qwen3Moe"), _EXPERTS),
+    "CodeGen": {"rotary_dim": 4}, "DeepseekV3": _LATENT, "Falcon": {"new_decoder_architecture": False, "alibi": False},
+    "GPTJ": {"rotary_dim": 4}, "GPTNeo": {"attention_types": [[["global", "local"], 1]], "window_size": 8},
+    "Gemma2": {**_GROUPED, "query_pre_attn_scalar": 8},
+    "Mpt": {"d_model": 32, "n_heads": 4, "n_layers": 2, "max_seq_len": 64, "expansion_ratio": 2},
+    "OPT": {"ffn_dim": 48, "word_embed_proj_dim": 32}, "XGLM": {"d_model": 32, "ffn_dim": 48, "num_layers": 2, "attention_heads": 4},
+    **dict.fromkeys(("BioGpt", "Bloom", "GPTBigCode", "GPTNeoX", "Persimmon", "Phi"), _PLAIN),
+    **dict.fromkeys(("Arcee", "Cohere", "Cohere2", "Ernie4_5", "Exaone4", "Gemma", "Gemma3", "Glm", "Glm4", "Granite", "Helium"), _GROUPED),
+    **dict.fromkeys(("Llama", "Ministral", "Mistral", "Nemotron", "Olmo", "Olmo2", "Olmo3", "Phi3", "Qwen2", "Qwen3", "SeedOss"), _GROUPED),
+    **dict.fromkeys(("SmolLM3", "StableLm", "Starcoder2"), _GROUPED),
+    **dict.fromkeys(("GptOss", "GraniteMoe", "Mixtral", "Olmoe", "Phimoe", "Qwen2Moe", "Qwen3Moe"), _EXPERTS),
 }  # fmt: skip
 WITH_BOTH: dict[str, dict[str, Any]] = {
-    "Bart": _STACKS, "Blenderbot": _STACKS, "M2M100": _STACKS, "MBart": _STACKS, "NllbMoe": {**_STACKS, "num_experts": 4},
-    "Pegasus": _STACKS,
-    "FSMT": {**_STACKS, "src_vocab_size": 99, "tgt_vocab_size": 99, "langs": ["en", "de"]}, "T5": _T5, "UMT5": _T5,
-    **dict.fromkeys(("BlenderbotSmall", "Mvp", "PLBart"), _STACKS), "MT5": _T5,
-    "BigBirdPegasus": {**_STACKS, "attention_type": "original_full"},
+    "NllbMoe": {**_STACKS, "num_experts": 4}, "BigBirdPegasus": {**_STACKS, "attention_type": "original_full"},
+    "FSMT": {**_STACKS, "src_vocab_size": 99, "tgt_vocab_size": 99, "langs": ["en", "de"]},
     "SwitchTransformers": {**_T5, "num_experts": 4, "num_sparse_encoder_layers": 1, "num_sparse_decoder_layers": 1},
+    **dict.fromkeys(("Bart", "Blenderbot", "BlenderbotSmall", "M2M100", "MBart", "Mvp", "PLBart", "Pegasus"), _STACKS),
+    **dict.fromkeys(("MT5", "T5", "UMT5"), _T5),
 }  # fmt: skip
 AUDITED: dict[str, dict[str, Any]] = {
     **{f"{name}{_CLASSIFIER}": settings for name, settings in ENCODERS.items()},
@@ -107,7 +105,6 @@ MECHANISMS = {
     "DebertaV2ForSequenceClassification",  # disentangled attention
     "ModernBertForSequenceClassification",  # local and global attention
     "ConvBertForSequenceClassification",  # convolutions beside attention
-    "BartForSequenceClassification",  # a classifier with encoder and decoder
     "GPT2LMHeadModel",  # a decoder
     "LlamaForCausalLM",  # grouped queries
     "BloomForCausalLM",  # ALiBi
@@ -126,6 +123,7 @@ HYBRIDS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 """Attention in the second of two layers alone."""
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "BartForSequenceClassification": (_STACKS, "a classifier with encoder and decoder"),
     "BertModel": ({}, "an output without logits"),
     "CanineForSequenceClassification": (
         {"num_hash_buckets": 64, "upsampling_kernel_size": 4, "downsampling_rate": 2, "local_transformer_stride": 16}, "2 × 4 × 6 × 6"
@@ -142,6 +140,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"num_encoder_layers": 2, "num_decoder_layers": 2, "num_encoder_attention_heads": 4, "num_decoder_attention_heads": 4, "ngram": 2},
         "2 × 4 × 21 × 13",
     ),
+    "T5ForSequenceClassification": (_T5, "a classifier with encoder and decoder"),
     "RobertaForCausalLM": ({"is_decoder": False}, "attention to later tokens"),
     "ViTForImageClassification": ({"image_size": 8, "patch_size": 4}, "a model of pixel_values"),
     "XLMWithLMHeadModel": ({"emb_dim": 32, "n_layers": 2, "n_heads": 4}, "attention to later tokens"),

@@ -12,12 +12,12 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from attnaudit.hf.capture import Attention, forward
 from attnaudit.hf.gate import Gate
 from attnaudit.hf.layers import Probe
 from attnaudit.hf.model import ModelTask, tvd
 from attnaudit.hf.replay import replayed, states_of
 from attnaudit.hf.tail import write_tail
+from attnaudit.torch.capture import Attention, forward
 from attnaudit.trace.tails import GRAPH_FILE
 from tests.hf.encoding import random_texts
 

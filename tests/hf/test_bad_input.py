@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +14,10 @@ import torch
 
 from attnaudit.core.files import read_json, sha256
 from attnaudit.hf.load import load_pretrained
-from tests import killed, pages
+from tests import killed
 from tests.forked import apart
 from tests.hf.classes import tiny
-from tests.hf.command import CLASSIFIER, LEAST, LITTLE, WRITER, audit, refused, write
+from tests.hf.command import CLASSIFIER, LEAST, LITTLE, audit, refused, write
 from tests.hf.tokenizing import SIZE, tokenizer
 
 Damage = Callable[[Path], object]
@@ -92,8 +90,7 @@ MODELS: dict[str, tuple[Damage, str]] = {
     ),
     "a missing file of weights": (in_parts, "model-00001-of-"),
     "code of its own": (with_code, "auto_map"),
-    "an unknown class": (configured(architectures=["OwnNet"]), "architectures: 'OwnNet'"),
-    "another model_type": (configured(model_type="gpt2"), "model_type 'gpt2'; expected 'bert'"),
+    "an unknown class": (configured(architectures=["OwnNet"]), "architectures: ['OwnNet']"),
     "an adapter": (as_adapter, "an adapter of PEFT alone (adapter_config.json)"),
     "no heads": (configured(num_attention_heads=0), "ZeroDivisionError"),
     "other sizes": (
@@ -130,15 +127,6 @@ def test_a_model_that_cannot_be_read(
 def test_a_model_without_attention(tmp_path: Path, capsys: Any) -> None:
     tiny("MambaForCausalLM").save_pretrained(tmp_path)
     assert "expected a model with softmax attention" in refused(capsys, tmp_path, "--check")
-
-
-@pytest.mark.parametrize(("name", "message"), [("texts.csv", "a file"), (".", "no config.json")])
-def test_a_path_without_a_model(
-    name: str, message: str, corpus: Path, tmp_path: Path, capsys: Any
-) -> None:
-    expected = f"{tmp_path / name}: {message}; expected the folder of a saved model"
-    assert expected in refused(capsys, tmp_path / name, "--check")
-    assert expected in refused(capsys, tmp_path / name, corpus, out=tmp_path / "out")
 
 
 def slow(folder: Path) -> None:
@@ -187,7 +175,6 @@ def test_code_of_a_tokenizer_is_not_run(models: Path, corpus: Path, tmp_path: Pa
 
 QUESTION, ASKED = ("--column", "question=other"), "text,other,label"
 CORPORA: dict[str, tuple[list[str], tuple[str, ...], str]] = {
-    "a header alone": (["text,label"], (), "mine.csv: no row"),
     "an empty text": (["text,label", *ROWS, ",a"], (), "row 30 (line 32): an empty text"),
     "other numbers of classes": (
         ["text,label", *ROWS[::3], *ROWS[1::3]],
@@ -202,7 +189,7 @@ CORPORA: dict[str, tuple[list[str], tuple[str, ...], str]] = {
     "no text with a token": (
         ["text,label", *[f"\u200b,{label}" for label in "abc"]],
         (),
-        "mine.csv: no text with a token among 3",
+        "no text with a token among 3",
     ),
     "texts that spell special tokens": (
         ["text,label", *[f"[SEP],{label}" for label in "abc"]],
@@ -214,12 +201,6 @@ CORPORA: dict[str, tuple[list[str], tuple[str, ...], str]] = {
         QUESTION,
         "mine.csv: row 30 (line 32): an empty question",
     ),
-    "a row that ends early": (
-        [ASKED, *QUESTIONS, "the end"],
-        QUESTION,
-        "mine.csv: row 30 (line 32): 1 field where the header has 3",
-    ),
-    "no such column": (["text,label", *ROWS], QUESTION, "mine.csv"),
 }
 
 
@@ -231,43 +212,9 @@ def test_a_corpus_that_cannot_be_read(case: str, models: Path, tmp_path: Path, c
     assert message in refused(capsys, *command, out=tmp_path / "out")
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"\n\n  \n", "mine.txt: no row; expected at least one row"),
-        (b"", "mine.txt: an empty file; expected a file with rows"),
-        (
-            b"the caf\xe9\n",
-            "row 0 (line 1): a text with invalid characters (byte 0xe9 at character 7)",
-        ),
-        ("the mill\n".encode("utf-16"), "mine.txt: NUL bytes, as in UTF-16 or an archive"),
-    ],
-)
-def test_prompts_that_cannot_be_read(
-    content: bytes, message: str, models: Path, tmp_path: Path, capsys: Any
-) -> None:
-    mine = tmp_path / "mine.txt"
-    mine.write_bytes(content)
-    assert message in refused(capsys, models / WRITER, mine, *LITTLE, out=tmp_path / "out")
-
-
-def test_texts_that_are_cut_or_skipped_are_counted(models: Path, tmp_path: Path) -> None:
-    rows = [f"{'the baker ' * (60 if k % 2 else 1)},{'abc'[k % 3]}" for k in range(9)]
-    corpus = write(tmp_path / "texts.csv", "text,label", *rows, "\u200b,a")
-    out = tmp_path / "out"
-    assert audit(models / CLASSIFIER, corpus, *LEAST, "--sample", "99", out=out) == 0
-    notes = read_json(out / "manifest.json")["notes"]
-    assert "1 text without a token skipped" in notes
-    assert any(
-        "4 of 10 texts are longer than 64 tokens, the limit of the model" in n for n in notes
-    )
-
-
 UNUSABLE = {
     "ranges": "ranges: does not apply: the attended sum goes through the rest of the model",
-    "alignment": "alignment: for traces of translations with reference alignments only",
     "plausibility": "plausibility: the trace has no column rationale",
-    "correlation": "correlation: the trace has no column loo",
     "prediction": "prediction: the trace has no column label",
     "joint": "joint: a layer of one head is what the other experiments are about",
 }
@@ -281,18 +228,6 @@ def test_an_experiment_that_no_such_trace_allows_is_refused_before_texts_are_col
     monkeypatch.setattr("attnaudit.recipes.job.write_shards", None)
     command = (models / CLASSIFIER, texts, *LITTLE, "--heads", "0", "--experiment", name)
     assert UNUSABLE[name] in refused(capsys, *command, out=tmp_path / "out")
-
-
-def test_an_experiment_that_some_texts_allow_is_not_refused(models: Path, tmp_path: Path) -> None:
-    """The shortest text has neither a label nor marked words."""
-    rows = [
-        {"text": "the baker", "label": None, "rationale": None},
-        {"text": "the old baker", "label": "a", "rationale": [[0, 3]]},
-    ]
-    texts = write(tmp_path / "texts.jsonl", *map(json.dumps, rows))
-    read = ("--column", "rationale=rationale", "--set", "collect.classes=a,b,c")
-    chosen = ("--experiment", "prediction", "--experiment", "plausibility")
-    assert audit(models / CLASSIFIER, texts, *LEAST, *read, *chosen, out=tmp_path / "out") == 0
 
 
 def test_a_folder_that_cannot_be_written(
@@ -309,96 +244,17 @@ def test_a_folder_that_cannot_be_written(
     assert "Not a directory" in refused(capsys, *command, "--out", corpus / "run")
 
 
-@contextmanager
-def full_disk(after: int) -> Iterator[None]:
-    """Let the file number ``after`` that is written not fit."""
-    own, written = os.fsync, [0]
-
-    def sync(handle: int) -> None:
-        written[0] += 1
-        if written[0] > after:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        own(handle)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("attnaudit.core.files.os.fsync", sync)
-        yield
-
-
 @pytest.mark.slow
-def test_a_full_disk_leaves_finished_steps_alone(
-    models: Path, corpus: Path, tmp_path: Path, capsys: Any
-) -> None:
-    out, command = tmp_path / "out", (models / CLASSIFIER, corpus, *LEAST)
-    for after, more in ((0, ()), (1, ("--layers", "last")), (1, ())):
-        with full_disk(after):  # the spec, the graph, the first shard
-            assert "No space left on device" in refused(capsys, *command, *more, out=out)
-        assert not out.exists()
-    with full_disk(4):
-        assert audit(*command, out=out) == 2
-    assert (out / "trace" / "part-00000.parquet").exists()
-    assert not (out / "manifest.json").exists()
-    assert audit(*command, out=out) == 0
-
-
-@pytest.fixture(scope="module")
-def runs(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run whose tail is a graph and one that is replayed."""
-    place = tmp_path_factory.mktemp("runs")
-    corpus = write(place / "texts.csv", "text,label", *ROWS)
-    prompts = write(place / "prompts.txt", "the baker", "a mill")
-    with pages.summaries_as_pages():
-        assert audit(models / CLASSIFIER, corpus, *LITTLE, out=place / "graph") == 0
-        assert audit(models / WRITER, prompts, *LEAST, out=place / "replayed") == 0
-    return place
-
-
-@pytest.mark.slow
-def test_an_audit_of_a_trace_takes_its_own_model_only(
-    models: Path, runs: Path, tmp_path: Path, capsys: Any
-) -> None:
-    """Also of a trace with a graph, which needs none."""
-    out, chosen = tmp_path / "out", ("--experiment", "permutation", "--replay")
-    trained = weighted(lambda model: model.get_input_embeddings().weight[5].add_(0.1))
-    other = damaged(models / WRITER, tmp_path / "other", trained)
-    for run, model in (
-        ("replayed", models / CLASSIFIER),
-        ("replayed", other),
-        ("graph", models / WRITER),
-    ):
-        line = refused(capsys, runs / run, *chosen, model, out=out)
-        assert "a model with the fingerprint" in line
-    assert audit(runs / "graph", *chosen, models / CLASSIFIER, out=out) == 0
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda run: (run / "trace" / "tail.onnx").write_bytes(b"0"), "a file that was changed"),
-        (without("trace/tail.onnx"), "tail.onnx: no such file; expected the graph of the tail of"),
-        (lambda run: os.truncate(run / "trace" / "part-00000.parquet", 3000), "part-00000.parquet"),
-    ],
-)
-def test_a_trace_that_was_changed(
-    change: Damage, message: str, runs: Path, tmp_path: Path, capsys: Any
-) -> None:
-    run = damaged(runs / "graph", tmp_path / "run", change)
-    command = (run, "--experiment", "permutation")
-    assert message in refused(capsys, *command, out=tmp_path / "out")
-
-
-@pytest.mark.slow
-def test_a_killed_run_ends_with_the_same_bytes(models: Path, runs: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    parts = ("audit", models / CLASSIFIER, runs / "texts.csv", *LITTLE, "--out", out)
+def test_a_killed_run_ends_with_the_same_bytes(models: Path, corpus: Path, tmp_path: Path) -> None:
+    once, out = tmp_path / "once", tmp_path / "out"
+    assert audit(models / CLASSIFIER, corpus, *LITTLE, out=once) == 0
+    parts = ("audit", models / CLASSIFIER, corpus, *LITTLE, "--out", out)
     command = [*map(str, parts)]
     # Within collect, and within the audit of the resumed run.
     assert apart(killed.of_command, command, (2, 5)) == 2
     assert audit(*command[1:]) == 0
     for folder in ("trace", "results"):
-        mine, theirs = (
-            {path.name: sha256(path) for path in (run / folder).iterdir()}
-            for run in (out, runs / "graph")
-        )
-        assert mine == theirs
-        assert mine
+        files = sorted(path.name for path in (once / folder).iterdir())
+        assert files == sorted(path.name for path in (out / folder).iterdir())
+        for name in files:
+            assert sha256(out / folder / name) == sha256(once / folder / name)

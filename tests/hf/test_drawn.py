@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -77,32 +76,6 @@ def test_fewer_texts_are_drawn_of_several_layers_or_positions(
     assert TransformerSpec(Path("model"), "texts.csv", TransformerCollect(**collect)).draw == Draw(
         size, 0
     )
-
-
-def test_rationales_questions_and_bad_rows(tmp_path: Path) -> None:
-    path, good = (
-        tmp_path / "texts.jsonl",
-        {"text": "a b c", "label": "1", "question": "what ?", "why": [[0, 1]]},
-    )
-    lines = [
-        good,
-        {"text": None, "label": "1", "question": "x", "why": []},
-        {**good, "label": "0", "why": None},
-        good,
-    ]
-    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    options: dict[str, Any] = {"question": "question", "rationale": "why", "on_bad_row": "skip"}
-    whole, drawn = read_texts(path, **options), read_texts(path, draw=Draw(2, 0), **options)
-    chosen = whole.take(Draw(2, 0).of(3))
-    assert (drawn.spans, drawn.second, drawn.text, drawn.skipped) == (
-        chosen.spans,
-        chosen.second,
-        chosen.text,
-        whole.skipped,
-    )
-    assert drawn.fingerprint == whole.fingerprint
-    with pytest.raises(InputError, match="row 1"):
-        read_texts(path, draw=Draw(2, 0), question="question")
 
 
 def test_a_file_without_a_text_is_refused(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_classes_that_cannot_be_audited_are_refused(name: str) -> None:
 def test_a_hundred_classes_are_tried() -> None:
     assert len(AUDITED) >= 100
     assert len({*AUDITED, *REFUSED}) == len(AUDITED) + len(REFUSED)
-    assert len(MECHANISMS) == 14
+    assert len(MECHANISMS) == 13
     assert AUDITED.keys() >= MECHANISMS
 
 
@@ -136,7 +136,7 @@ def test_a_class_that_keeps_its_own_attention_is_read_where_it_computes_it(
     assert (figures["uniform weights"] or 0) > 1e-4
     assert figures["same weights"] == 0
     monkeypatch.setattr(
-        "attnaudit.hf.capture.SOFTMAX", set()
+        "attnaudit.torch.capture.SOFTMAX", set()
     )  # as a reader of the library's functions of attention alone
     with pytest.raises(
         InputError, match="no attention: nothing after a softmax is multiplied with values"
@@ -164,12 +164,7 @@ def test_a_decoder_never_sees_later_tokens(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "BertForSequenceClassification",
-        "LlamaForCausalLM",
-        "MarianMTModel",
-        "T5ForConditionalGeneration",
-    ],
+    ["BertForSequenceClassification", "LlamaForCausalLM"],
 )
 def test_an_attention_function_without_its_mask_function_is_refused(name: str) -> None:
     """A user's own, by the attention interface: transformers gives it no mask, so that tokens attend to padding and to later tokens."""
@@ -248,8 +243,6 @@ class Liar(PreTrainedModel):
         if self.lie == "changes itself":
             self.config._attn_implementation_internal = self.other
         logits = self.classifier(context[:, 0])
-        if self.lie == "no number":
-            logits = logits / 0 * 0
         return SequenceClassifierOutput(
             logits=logits, attentions=(reported,) if output_attentions else None
         )
@@ -262,8 +255,6 @@ class Liar(PreTrainedModel):
             return context + weights @ values**2
         if self.lie == "reads data":
             return context + weights.data**2 @ values
-        if self.lie == "reads turned":
-            return context + (weights.mT**2).mT @ values
         if self.lie == "weights again":
             return context + torch.sigmoid(values @ values.transpose(2, 3)) @ values
         if self.lie == "hides":
@@ -297,8 +288,7 @@ LIES = {
     "reports others": "reported weights: ",
     "reads twice": "elsewhere: 1, functions that read the weights besides the product with the values: amax",
     "multiplies twice": "layers: 1, ",
-    "reads data": READ_TWICE + "another product with the values, pow",
-    "reads turned": READ_TWICE + "another product with the values, mT",
+    "reads data": READ_TWICE + "another product with the values, data",
     "weights again": "elsewhere: 1, functions that read the weights besides the product with the values: another product",
     "squares": READ_TWICE + "another product with the values, pow",
     "fused": "uniform weights: 0, ",
@@ -307,7 +297,6 @@ LIES = {
     "pools": "weights of shape 2 × 2 × 1 × 13",
     "attends to padding": "padding: ",
     "changes itself": "handed back: 1, ",
-    "no number": "logits that are no finite numbers",
 }
 
 
@@ -404,10 +393,6 @@ def quantised() -> Any:
         (
             lambda: nn.Linear(2, 2),
             "Linear: no model of the transformers library; expected a PreTrainedModel",
-        ),
-        (
-            lambda: "models/bert",
-            "str: no model of the transformers library; expected a PreTrainedModel; read it with from_pretrained",
         ),
         (
             lambda: nn.Module.to(tiny("BertForSequenceClassification"), "meta"),

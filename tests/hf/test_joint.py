@@ -12,9 +12,9 @@ from torch import Tensor
 from attnaudit.core.ragged import Ragged, concatenate
 from attnaudit.experiments import joint
 from attnaudit.experiments.joint import Joint, groups_of
-from attnaudit.hf.capture import Attention, forward
 from attnaudit.hf.model import logits_at_query
 from attnaudit.stats.measures import tvd
+from attnaudit.torch.capture import Attention, forward
 from attnaudit.trace import Trace
 from attnaudit.trace.joint import JointReadout
 from tests.hf.classes import tiny

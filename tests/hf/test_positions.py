@@ -14,10 +14,10 @@ from numpy.testing import assert_array_equal
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
-from attnaudit.hf.capture import forward
 from attnaudit.hf.encode import encode
 from attnaudit.hf.encoded import Encoded, Written, at_positions, positions_of
 from attnaudit.hf.texts import Texts
+from attnaudit.torch.capture import forward
 from tests.hf.classes import tiny
 from tests.hf.encoding import random_texts
 from tests.hf.test_trace import traced

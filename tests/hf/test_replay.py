@@ -11,12 +11,18 @@ import pytest
 import torch
 
 from attnaudit.core.errors import InputError
-from attnaudit.hf.capture import forward
 from attnaudit.hf.gate import check_model
 from attnaudit.hf.model import task_of, tvd
-from attnaudit.hf.replay import queries_read, replayed, states_of
-from attnaudit.hf.resume import layers_around, record, repeated, resumed
+from attnaudit.hf.replay import (
+    queries_read,
+    record,
+    repeated,
+    replayed,
+    resumed,
+    states_of,
+)
 from attnaudit.hf.trace import choose_layers
+from attnaudit.torch.capture import forward
 from tests.hf.classes import tiny
 from tests.hf.encoding import random_texts
 from tests.hf.exact import dirichlet, whole
@@ -61,7 +67,7 @@ def test_layers_are_replayed_with_the_mask_of_the_text_at_hand(settings: dict[st
     ids = torch.randint(5, 99, (1, 40))
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     seen = forward(model, inputs)
-    states = states_of(model, inputs, "classification", 0, seen)
+    states = states_of(model, inputs, "classification", 0)
     for number, way in ((0, "upper"), (1, "position")):
         drawn = dirichlet(3, seen.attentions[number])
         values = seen.attentions[number].values[0]
@@ -113,15 +119,13 @@ def test_a_masked_language_model_has_no_task() -> None:
 def test_layers_are_as_before_after_a_pass_that_fails() -> None:
     model = tiny("BertForSequenceClassification")
     inputs = random_texts(model).batch([0])
-    seen = forward(model, inputs)
-    layers = layers_around(model, seen.attentions[0].path)
-    assert layers is not None
+    seen, places = record(model, inputs)
     with (
         pytest.raises(RuntimeError, match="in the middle"),
-        resumed(record(model, inputs, layers), 1, repeated(1)),
+        resumed(places[1], repeated(1)),
     ):
         raise RuntimeError("in the middle")
-    assert all("forward" not in vars(module) for module in layers)
+    assert all("forward" not in vars(module) for module in model.modules())
     assert torch.equal(forward(model, inputs).output.logits, seen.output.logits)
 
 

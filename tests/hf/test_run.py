@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ import pytest
 
 from attnaudit.core.errors import TraceError
 from attnaudit.core.files import read_json, sha256
-from attnaudit.experiments import EXPERIMENTS
 from attnaudit.hf.gate import check_model
 from attnaudit.hf.load import load_pretrained
 from attnaudit.trace import Trace
@@ -52,18 +50,7 @@ def test_a_run_has_a_report_with_heads_and_checks(run: Path, models: Path) -> No
     summary = read_json(run / "summary.json")
     assert {row["group"] for row in summary} >= {"all", *(f"head:1.{head}" for head in range(4))}
     assert {row["n"] for row in summary if row["experiment"] == "prediction"} == {3}
-    assert {row["experiment"] for row in summary} >= {
-        "permutation",
-        "maximal_change",
-        "adversary",
-        "identifiability",
-        "erasure",
-        "comprehensiveness",
-        "correlation",
-    }
-    manifest = read_json(run / "manifest.json")
-    assert manifest["kind"] == "transformer"
-    assert {"transformers", "tokenizers", "onnxruntime"} <= set(manifest["versions"])
+    assert read_json(run / "manifest.json")["kind"] == "transformer"
     said = statements(page)
     assert "3 texts, 4 heads of layer 1: 12 rows" in said
     assert "Nothing here is about the other 4 heads of the model." in said
@@ -74,32 +61,17 @@ def test_a_run_has_a_report_with_heads_and_checks(run: Path, models: Path) -> No
     assert order == sorted(order)
 
 
-@pytest.mark.slow
-def test_page_and_audit_give_the_same_reason_why_ranges_do_not_apply(
-    run: Path, tmp_path: Path, capsys: Any
-) -> None:
-    """The reason does not follow from whether the tail was read."""
-    reason = "does not apply: the attended sum goes through the rest of the model before the output"
-    assert reason in statements((run / "report.html").read_text(encoding="utf-8"))
-    assert reason in refused(capsys, run, "--experiment", "ranges", out=tmp_path / "audit")
-
-
 def test_pieces_of_words_are_shown_as_words(run: Path) -> None:
     page, trace = (run / "report.html").read_text(encoding="utf-8"), Trace.read(run / "trace")
-    words = {
-        int(instance): int((np.diff(ids, prepend=-2) != 0).sum())
-        for instance, ids in zip(trace.instance, trace.ragged("word_id"), strict=True)
-    }
-    sizes = zip(trace.instance, trace.alpha.lengths, strict=True)
-    assert any(words[int(instance)] < size for instance, size in sizes)
+    counts = [int((np.diff(ids, prepend=-2) != 0).sum()) for ids in trace.ragged("word_id")]
+    assert any(counts < trace.alpha.lengths)
+    words = dict(zip(trace.instance.tolist(), counts, strict=True))
     shown = [text for head in data(page, "head-data").values() for text in head["texts"]]
     assert len(shown) >= 4
     for text in shown:
         tokens = text["tokens"]
         assert len(tokens) == words[text["text"]]
-        assert (tokens[0], tokens[-1]) == ("[CLS]", "[SEP]")
         assert text["special"] == [0, len(tokens) - 1]
-        assert not any(token.startswith("##") for token in tokens)
 
 
 def test_a_finished_run_is_left_as_it_is(
@@ -130,45 +102,9 @@ def test_another_tokenizer_or_other_names_of_outputs_are_another_run(
     assert "it holds another run: fingerprint" in refused(capsys, *command, out=out)
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("quick_pages")
-def test_a_stopped_audit_resumes_with_the_tables_that_are_whole(
-    run: Path, models: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out, done = tmp_path / "stopped", Counter[str]()
-
-    def counted(name: str, own: Any) -> Any:
-        def call(experiment: Any, trace: Trace) -> pl.DataFrame:
-            done[name] += 1
-            if name == "erasure" and done[name] <= 2:
-                raise KeyboardInterrupt
-            return own(experiment, trace)
-
-        return call
-
-    for name in ("maximal_change", "joint", "adversary", "erasure"):
-        kind = EXPERIMENTS[name]
-        monkeypatch.setattr(kind, "__call__", counted(name, kind.__call__))
-    command = (models / CLASSIFIER, corpus, *THREE)
-    assert audit(*command, out=out) == 130
-    (table,) = (out / ".unfinished").rglob("joint.arrow")
-    content = bytearray(table.read_bytes())
-    content[len(content) // 2] ^= 1
-    table.write_bytes(content)
-    assert audit(*command, out=out) == 130
-    assert audit(*command, out=out) == 0
-    assert done == {"maximal_change": 1, "joint": 2, "adversary": 1, "erasure": 3}
-    assert not (out / ".unfinished").exists()
-    for file in (run / "results").iterdir():
-        assert (out / "results" / file.name).read_bytes() == file.read_bytes()
-
-
 def test_an_audit_of_the_trace_needs_no_model(run: Path, tmp_path: Path) -> None:
     assert audit(run, "--experiment", "permutation", out=tmp_path / "audit") == 0
     assert results(tmp_path / "audit").equals(results(run))
-    known = read_json(tmp_path / "audit" / "manifest.json")["versions"]
-    assert "onnxruntime" in known
-    assert "transformers" not in known
 
 
 @pytest.mark.usefixtures("quick_pages")
@@ -188,69 +124,19 @@ def test_prompts_of_a_language_model_are_replayed(
     assert mine == pytest.approx(theirs, abs=1e-6)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("quick_pages")
-def test_texts_are_audited_without_labels(models: Path, tmp_path: Path, capsys: Any) -> None:
-    """A folder with a test split only, with no label, in which no row of train is read."""
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    write(folder / "test.txt", "the baker", "a mill")
-    write(folder / "train.csv", "text,label", ",")
-    command = (models / CLASSIFIER, folder, "--set", "collect.scores=gradient", "--heads", "0,1")
-    assert audit(*command, out=tmp_path / "out") == 0
-    shown = capsys.readouterr().out
-    assert "2 texts, 2 heads of layer 1: 4 rows" in shown
-    assert "skipped: prediction: the trace has no column label" in shown
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("quick_pages")
-def test_the_seed_of_a_generated_corpus_is_its_own(models: Path, tmp_path: Path) -> None:
-    found = []
-    for seed in (0, 1):
-        made = ("--set", "corpus.size=40", "--set", f"corpus.seed={seed}")
-        out = tmp_path / str(seed)
-        assert audit(models / WRITER, "planted-prior", *made, *LEAST, out=out) == 0
-        found.append(Trace.first(out / "trace").tokens(0))
-    assert found[0] != found[1]
-
-
-@pytest.mark.parametrize(
-    ("options", "names", "matched", "labels"),
-    [
-        ((), "xyz", "order", [0, 1, 2]),
-        (("--set", "collect.classes=z,y,x"), "zyx", "name", [2, 1, 0]),
-    ],
-)
-def test_names_of_outputs_are_shown_and_can_be_stated(
-    options: tuple[str, ...],
-    names: str,
-    matched: str,
-    labels: list[int],
-    models: Path,
-    tmp_path: Path,
-) -> None:
-    corpus = write(tmp_path / "mine.csv", "text,label", "the baker,x", "a mill,y", "one,z")
-    assert audit(models / CLASSIFIER, corpus, *LEAST, *options, out=tmp_path / "out") == 0
-    outputs = {f"LABEL_{number}": name for number, name in enumerate(names)}
-    model = Trace.first(tmp_path / "out" / "trace").metadata["model"]
-    assert (model["outputs"], model["matched"]) == (outputs, matched)
-    page = statements((tmp_path / "out" / "report.html").read_text(encoding="utf-8"))
-    assumed = "classes assumed: LABEL_0 is x, LABEL_1 is y, LABEL_2 is z"
-    assert (assumed in page) == (matched == "order")
-    assert Trace.first(tmp_path / "out" / "trace").array("label").tolist()[::2] == labels
-
-
-@pytest.mark.slow
-def test_positions_are_no_texts(models: Path, tmp_path: Path, capsys: Any) -> None:
-    prompts, out = write(tmp_path / "prompts.txt", "the baker", "a mill"), tmp_path / "out"
-    options = ("--set", "collect.positions=all", "--experiment", "prediction", *LEAST)
-    assert audit(models / WRITER, prompts, *options, out=out) == 0
-    shown = " ".join(capsys.readouterr().out.split())
-    rows = len(Trace.first(out / "trace"))
-    assert f"2 texts at {rows // 2} positions, 2 heads of 2 layers: {rows} rows" in shown
-    page = statements((out / "report.html").read_text(encoding="utf-8"))
-    assert "A row is a position of a text under one head." in page
+def test_names_of_outputs_can_be_stated(models: Path, tmp_path: Path) -> None:
+    corpus, out = (
+        write(tmp_path / "mine.csv", "text,label", "the baker,x", "a mill,z"),
+        tmp_path / "o",
+    )
+    stated = ("--set", "collect.classes=z,y,x")
+    assert audit(models / CLASSIFIER, corpus, *LEAST, *stated, out=out) == 0
+    first = Trace.first(out / "trace")
+    outputs = {"LABEL_0": "z", "LABEL_1": "y", "LABEL_2": "x"}
+    model = first.metadata["model"]
+    assert (model["outputs"], model["matched"]) == (outputs, "name")
+    assert first.array("label").tolist()[::2] == [2, 0]
 
 
 @pytest.mark.parametrize(
@@ -260,7 +146,6 @@ def test_positions_are_no_texts(models: Path, tmp_path: Path, capsys: Any) -> No
         (("--heads", "x"), "collect.heads: x; expected all or numbers, as 0,3"),
         (("--set", "collect.cross=true"), "no cross-attention"),
         (("--set", "collect.scores=gradiant"), "gradiant: an unknown measure"),
-        (("--split", "tost"), "--split tost: a file without splits; expected all"),
         (("--set", "collect.classes=a,b"), "a, b (2); expected 3 different names"),
         (("--set", "collect.positions=one"), "positions one: a classifier; expected a model"),
     ],

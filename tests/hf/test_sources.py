@@ -67,37 +67,11 @@ def test_rows_without_a_label_are_kept_and_counted(tmp_path: Path) -> None:
     assert texts.notes == ("2 of 3 rows without a label, which predictions are not compared with",)
 
 
-def test_a_text_on_every_line_is_read_for_every_model(tmp_path: Path) -> None:
-    path = tmp_path / "mine.txt"
-    path.write_text("\n".join(["", *EXPECTED[0]]))
-    assert read(read_texts(path)) == WITHOUT
-    assert read(read_texts(path, "causal-lm")) == WITHOUT
-    with pytest.raises(InputError, match="columns text; expected one column 'label'"):
-        read_texts(path, label="label")
-    with pytest.raises(InputError, match="columns text; expected one column 'body'"):
-        read_texts(path, "causal-lm", text="body")
-
-
-@pytest.mark.parametrize("name", ["label", "question", "rationale"])
-def test_a_column_that_a_language_model_does_not_use_is_refused(name: str, tmp_path: Path) -> None:
+def test_a_second_text_that_a_language_model_does_not_use_is_refused(tmp_path: Path) -> None:
     path = table(tmp_path / "mine.csv", *ROWS)
-    options: dict[str, Any] = {name: "label"}
     for source in (path, pl.read_csv(path)):
-        with pytest.raises(
-            InputError,
-            match=rf"--column {name}=NAME \({name}= in Python\): a column for texts without labels",
-        ):
-            read_texts(source, "causal-lm", **options)
-
-
-@pytest.mark.parametrize("name", ["text", "label", "question", "rationale"])
-def test_an_option_of_tables_is_refused_for_pairs(name: str, tmp_path: Path) -> None:
-    options: dict[str, Any] = {name: ";"}
-    with pytest.raises(
-        InputError,
-        match=rf"setting corpus.{name}: an option of tables for a model of pairs; .* leave it out",
-    ):
-        read_texts(tmp_path, "seq2seq", **options)
+        with pytest.raises(InputError, match="a text and a question in each row; expected texts"):
+            read_texts(source, "causal-lm", question="label")
 
 
 def test_no_file_of_another_split_is_opened(tmp_path: Path) -> None:
@@ -159,12 +133,6 @@ def test_what_a_program_has_is_read(tmp_path: Path) -> None:
     assert read_texts(texts) is texts
 
 
-def test_a_frame_of_pandas_is_read() -> None:
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"text": EXPECTED[0], "label": [1, 0, float("nan")]})
-    assert read(read_texts(frame))[1:3] == ([1, 0, -1], ("0", "1"))
-
-
 def test_a_corpus_is_read_in_its_test_split(tmp_path: Path) -> None:
     path = table(tmp_path / "mine.csv", *[(f"Number {row}", "ab"[row % 2]) for row in range(40)])
     raw, words = attnaudit.read_corpus(path, raw=True), attnaudit.read_corpus(path)
@@ -173,9 +141,7 @@ def test_a_corpus_is_read_in_its_test_split(tmp_path: Path) -> None:
     assert read_texts(words).text == [" ".join(row) for row in words.splits["test"].tokens]
     assert "joined by blanks" in read_texts(words).notes[-1]
     assert read_texts(raw, "causal-lm", split="dev").label is None
-    with pytest.raises(
-        InputError, match="mine: a corpus of single texts for a model for seq2seq; expected pairs"
-    ):
+    with pytest.raises(InputError, match="mine: a Corpus for a model for seq2seq; expected pairs"):
         read_texts(raw, "seq2seq")
 
 
@@ -187,7 +153,7 @@ CLASSIFIER, WRITER, BOTH = "classification", "causal-lm", "seq2seq"
     [
         (5, CLASSIFIER, "corpus: a int; expected a path, the name of a corpus, a Corpus"),
         ([], CLASSIFIER, "an empty list; expected a path"),
-        (np.zeros(3), CLASSIFIER, "a numpy ndarray; expected a path"),
+        (np.zeros(3), CLASSIFIER, "a ndarray; expected a path"),
         (["one", " "], CLASSIFIER, r"corpus\[1\]: ' '; expected a text"),
         (
             ["one", ("two", "three")],
@@ -195,11 +161,10 @@ CLASSIFIER, WRITER, BOTH = "classification", "causal-lm", "seq2seq"
             r"corpus\[1\]: \('two', 'three'\); expected a text",
         ),
         ([("one",)], CLASSIFIER, r"corpus\[0\]: \('one',\); expected a text and its second text"),
-        (["one"], BOTH, r"corpus\[0\]: a text alone for an encoder–decoder"),
-        ([("one", "two")], WRITER, "--column question=NAME"),
+        (["one"], BOTH, "texts alone for an encoder–decoder"),
+        ([("one", "two")], WRITER, "a text and a question in each row"),
         (pl.DataFrame({"body": ["one"]}), CLASSIFIER, "columns body; expected one column 'text'"),
         (pl.DataFrame({"text": ["one", ""]}), CLASSIFIER, "DataFrame: row 1: an empty text"),
-        (pl.DataFrame({"text": ["one"]}), BOTH, "a DataFrame for an encoder–decoder"),
     ],
 )
 def test_what_cannot_be_read_is_one_line(given: Any, kind: Any, line: str) -> None:

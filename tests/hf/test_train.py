@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -20,16 +19,22 @@ from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.progress import Progress, silent
 from attnaudit.corpora import read_corpus
 from attnaudit.corpora.corpus import Corpus
-from attnaudit.hf.capture import forward
 from attnaudit.hf.encode import encode
 from attnaudit.hf.gate import check_model
 from attnaudit.hf.load import load_pretrained
 from attnaudit.hf.texts import texts_of
-from attnaudit.hf.tokenizer import as_corpus, train_tokenizer
-from attnaudit.hf.train import Network, adamw, build_transformer, second_text
+from attnaudit.hf.train import (
+    Network,
+    adamw,
+    as_corpus,
+    build_transformer,
+    second_text,
+    train_tokenizer,
+)
 from attnaudit.plans.transformer import TransformerTraining
 from attnaudit.recipes.trained import plan_run, train_into
 from attnaudit.steps import read_manifest
+from attnaudit.torch.capture import forward
 from attnaudit.training.settings import Deceive, TrainingSettings
 from attnaudit.training.texts import objective_loss
 from attnaudit.training.transformers import CONFIGS, Schedule, TransformerSizes
@@ -127,15 +132,6 @@ def test_another_process_with_other_threads_makes_the_same_bytes(
     program = [sys.executable, "-m", "attnaudit", *command, *settings]
     subprocess.run(program, check=True, env=environment, capture_output=True)
     assert bytes_of(tmp_path / "model") == bytes_of(trained)
-
-
-def test_another_seed_makes_other_weights_and_the_same_tokenizer(
-    trained: Path, tmp_path: Path
-) -> None:
-    settings = {"corpus.seed": 0, "training.epochs": 1}
-    other = bytes_of(trained_model(spec(seed=1, settings=settings), tmp_path / "m"))
-    assert other["tokenizer.json"] == bytes_of(trained)["tokenizer.json"]
-    assert other["model.safetensors"] != bytes_of(trained)["model.safetensors"]
 
 
 def test_a_training_that_was_stopped_ends_with_the_same_bytes(
@@ -297,41 +293,25 @@ def test_the_learning_rate_rises_and_falls() -> None:
     assert shares[:10] == sorted(shares[:10])
     assert shares[9:] == sorted(shares[9:], reverse=True)
     assert 0 < shares[-1] < 0.02
-    assert Schedule(0.0).share(0, 10) == 1
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("settings", "message"),
     [
-        ({"config": "small-berd"}, r"'small-berd'; .*did you mean small-bert\?"),
-        ({"settings": {"uniform.layers": "2"}}, r"uniform\.layers: '2'; expected .* from 0 to 1"),
-        ({"settings": {"uniform.layers": "first"}}, r"uniform\.layers: 'first'"),
-        ({"settings": {"deceive.strength": -1.0}}, r"-1\.0; expected 0 or more"),
-        (
-            {"settings": {"deceive.strength": 1.0}, "config": "tiny-gpt2"},
-            r"deceive\.strength with tiny-gpt2: a model of next tokens",
-        ),
-        (
-            {"settings": {"deceive.strength": 1.0, "uniform.layers": "all"}},
-            r"deceive\.strength: a last layer that attends uniformly",
-        ),
-        ({"settings": {"model.heads": 3}}, r"model\.width: 32 with 3 heads"),
-        ({"settings": {"model.dropout": 1.0}}, r"model\.dropout: 1\.0; expected a share"),
-        ({"settings": {"model.depth": 3}}, r"setting model\.depth: no such setting"),
-        ({"settings": {"schedule.warmup": 2}}, r"schedule\.warmup: 2\.0; expected a share"),
-        ({"settings": {"training.class_weight": True}}, "class_weight: true; expected false"),
+        ({"uniform.layers": "2"}, r"uniform\.layers: '2'; expected .* from 0 to 1"),
+        ({"deceive.strength": 1.0, "uniform.layers": "all"}, "a last layer that attends uniformly"),
+        ({"model.heads": 3}, r"model\.width: 32 with 3 heads"),
+        ({"schedule.warmup": 2}, r"schedule\.warmup: 2\.0; expected"),
     ],
 )
-def test_settings_that_cannot_be_are_one_line(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message) as caught:
-        spec(**options)
-    assert "\n" not in str(caught.value)
+def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        spec(settings=settings)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["{part}"], "no train split"),
         (["{table}", "--set", "deceive.strength=1"], "no rationale of instance 0 of train"),
         (
             ["{table}", "--set", "deceive.strength=1", "--set", "deceive.words=he,she"],
@@ -339,18 +319,15 @@ def test_settings_that_cannot_be_are_one_line(options: dict[str, Any], message: 
         ),
         (["{table}", "--set", "model.vocabulary=10"], "setting model.vocabulary: 10; expected"),
         (["planted-question", "--model", "tiny-gpt2"], "expected texts alone"),
-        (["nowhere.csv"], "nowhere.csv"),
     ],
 )
 def test_what_cannot_be_trained_leaves_no_folder(
     arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    table, part, out = tmp_path / "table.csv", tmp_path / "part", tmp_path / "out"
+    table, out = tmp_path / "table.csv", tmp_path / "out"
     rows = (f"word{k % 7} and more,{'ab'[k % 2]}\n" for k in range(60))
     table.write_text("text,label\n" + "".join(rows))
-    part.mkdir()
-    shutil.copy(table, part / "test.csv")
-    given = [argument.format(table=table, part=part) for argument in arguments]
+    given = [argument.format(table=table) for argument in arguments]
     assert main(["run", "--model", "tiny-bert", *given, "--out", str(out)]) == 2
     line = capsys.readouterr().err.splitlines()[-1]
     assert line.startswith("attnaudit: ")

@@ -44,7 +44,7 @@ def given(*rows: str) -> Texts:
 @pytest.mark.parametrize("kind", KINDS)
 def test_both_sides_are_in_the_tokenizers_own_pieces(kind: str, translators: Any) -> None:
     folder, model, _ = translators[kind]
-    own = load_tokenizer(folder, "seq2seq")
+    own = load_tokenizer(folder)
     found = encode(model, own, given(*SOURCES))
     assert found.written is not None
     words = words_of(found)

@@ -36,7 +36,7 @@ from attnaudit.results import summarise_means
 from attnaudit.results.measures import Measure
 from attnaudit.results.record import read_record
 from attnaudit.trace import Trace
-from tests.test_cli import answers, fails
+from tests.cli.test_cli import answers, fails
 from tests.traces import make_trace
 
 PAGE = (Path(__file__).parents[2] / "docs" / "extending.md").read_text(encoding="utf-8")
@@ -155,7 +155,11 @@ def test_a_chart_of_ones_own_is_drawn() -> None:
     shown = FigureSpec(
         "own",
         "Own",
-        (Drawing(("length",), lambda rows: f"<svg>{rows['length'].sum()}</svg>", "Length"),),
+        (
+            Drawing(
+                ("length",), lambda rows, palette: f"<svg>{rows['length'].sum()}</svg>", "Length"
+            ),
+        ),
         "Mine.",
     )
     register_experiment(

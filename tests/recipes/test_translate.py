@@ -198,7 +198,7 @@ def test_a_text_of_which_no_piece_is_left(pairs: Path, tmp_path: Path, name: str
     nothing = "\u200b"
     texts = shutil.copytree(pairs, tmp_path / "texts")
     edit(texts / name, 5, nothing)
-    got = f"{name.partition('.')[0]} split, line 5: a {side} of which nothing is left once it is cut into pieces: {nothing!a}"
+    got = f"{name.partition('.')[0]} split, line 5: nothing of the {side} is left: {nothing!a}"
     with pytest.raises(InputError, match=re.escape(got)):
         translate(spec(texts, **{"corpus.units": "pieces", "corpus.pieces": 60}), tmp_path / "run")
     assert not (tmp_path / "run").exists()

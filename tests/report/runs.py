@@ -32,24 +32,18 @@ def write_run(
     return folder
 
 
-def summary_of(**figures: dict[str, Any]) -> pl.DataFrame:
-    """Summary rows of group ``all``; a key is ``experiment__measure``, a value the row's figures.
+def summary_of(**figures: Any) -> pl.DataFrame:
+    """Summary rows of group ``all``; a key is ``experiment__measure``.
 
-    Of a row that gives no interval its value is both ends.
+    A value is the row's figures, or (value, low, high), or a value that is both ends too.
     """
     rows = []
-    for name, row in figures.items():
+    for name, given in figures.items():
+        row = given if isinstance(given, dict) else {"value": given}
+        if isinstance(given, tuple):
+            row = dict(zip(("value", "low", "high"), given, strict=True))
         experiment, measure = name.split("__")
-        rows.append(
-            {
-                "experiment": experiment,
-                "measure": measure,
-                "group": "all",
-                "n": 100,
-                "undefined": 0,
-                "low": row.get("value"),
-                "high": row.get("value"),
-                **row,
-            }
-        )
+        plain = {"experiment": experiment, "measure": measure, "group": "all", "n": 100}
+        ends = dict.fromkeys(("low", "high"), row.get("value"))
+        rows.append({**plain, "undefined": 0, **ends, **row})
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)

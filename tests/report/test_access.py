@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-import altair as alt
 import numpy as np
 import polars as pl
 import pytest
@@ -15,9 +14,8 @@ from playwright.sync_api import Browser, BrowserContext
 
 from attnaudit.recipes.compare import compare_runs
 from attnaudit.recipes.site import site_into
-from attnaudit.report.charts.behind import MOST, tables_behind
-from attnaudit.report.charts.copying import matrix_chart
-from attnaudit.report.charts.studies import interval_chart
+from attnaudit.report.charts.behind import MOST
+from attnaudit.report.charts.marks import Scale, interval_chart, point_chart
 from attnaudit.report.charts.svg import drawn
 from attnaudit.report.paper_page import write_paper
 from attnaudit.report.run_page import write_report
@@ -208,55 +206,14 @@ def test_the_numbers_behind_a_chart_are_those_that_it_draws() -> None:
     assert ">change of F1</th>" in table
 
 
-def read(table: str) -> list[list[str]]:
-    return [
-        re.sub(r"(<[^>]+>)+", "|", line).strip("|").split("|")
-        for line in re.findall(r"<tr>(.*?)</tr>", table)
-    ]
-
-
-def test_points_and_lines_that_are_too_many_to_read_are_binned() -> None:
+def test_of_more_rows_than_can_be_read_some_are_shown_under_the_titles_of_their_axes() -> None:
     rng = np.random.default_rng(0)
-    points = pl.DataFrame(
-        {"group": ["a", "b"] * 200, "x": rng.random(400), "y": rng.normal(size=400)}
-    )
-    chart = (
-        alt.Chart(points)
-        .mark_point()
-        .encode(x=alt.X("x:Q", title="weight"), y=alt.Y("y:Q", title="JSD"), color="group:N")
-    )
-    head, *rows = read(tables_behind(chart.to_dict()))
-    assert head == ["group", "weight", "number", "JSD, median"]
-    assert len(rows) == 20
-    assert sum(int(row[2]) for row in rows) == 400
-    low, high = (float(end) for end in rows[3][1].split(" to "))
-    part = points.filter(
-        pl.col("group") == rows[3][0], pl.col("x").is_between(low - 1e-4, high + 1e-4)
-    )["y"]
-    assert (len(part), float(rows[3][3].replace("−", "-"))) == (
-        int(rows[3][2]),
-        pytest.approx(part.median(), abs=1e-3),
-    )
-    steps = pl.DataFrame(
-        {"group": ["a"] * 101, "x": np.arange(101) / 100, "value": np.arange(101) ** 2}
-    )
-    line = (
-        alt.Chart(steps)
-        .mark_line()
-        .encode(
-            x=alt.X("x:Q", title="removed"), y=alt.Y("value:Q", title="flipped"), color="group:N"
-        )
-    )
-    head, *rows = read(tables_behind(line.to_dict()))
-    assert head == ["group", "removed", "number", "flipped, median"]
-    assert [row[1] for row in rows] == [f"{k / 10:.4g} to {k / 10 + 0.1:.4g}" for k in range(10)]
-    names = pl.DataFrame({"x": [f"name {k}" for k in range(MOST + 1)], "y": np.zeros(MOST + 1)})
-    assert tables_behind(alt.Chart(names).mark_point().encode(x="x:N", y="y:Q").to_dict()) == ""
-    assert tables_behind(alt.Chart(steps).mark_area().encode(x="x:Q", y="value:Q").to_dict()) == ""
-    assert (
-        tables_behind(matrix_chart(np.full((11, 11), 1 / 11)).to_dict()) == ""
-    )  # more cells than can be read, and none named x
-    assert "<table>" in tables_behind(matrix_chart(np.full((9, 9), 1 / 9)).to_dict())
+    points = pl.DataFrame({"group": "a", "x": rng.random(450), "y": rng.normal(size=450)})
+    table = drawn("", point_chart(points, Scale("weight"), Scale("JSD")), "points", "").numbers
+    assert re.findall(r'<th scope="col">(.*?)</th>', table) == ["group", "weight", "JSD"]
+    shown = re.findall(r"<tr><td>a</td><td>([\d.]+)", table)
+    assert [float(x) for x in shown] == pytest.approx(points["x"][::5].to_list(), abs=1e-3)
+    assert f"one of every {-(-450 // MOST)} rows" in table
 
 
 def test_the_table_behind_boxes_names_the_weights(pages: Callable[[str], Path]) -> None:

@@ -168,7 +168,7 @@ def test_figures_and_heatmaps_are_saved_in_the_colours_of_the_page(
     page, _, complaints = open_page(context, report)
     starts = {"SVG": b"<svg", "PNG": b"\x89PNG", "CSV": b'"weights","token","weight"'}
     heatmap = page.locator("#heatmaps .heatmap").first
-    for place, kinds in ((page.locator("#figure-emax"), ("SVG", "PNG")), (heatmap, starts)):
+    for place, kinds in ((page.locator("#figure-permutation"), ("SVG", "PNG")), (heatmap, starts)):
         place.locator("details.save > summary").click()
         for kind in kinds:
             with page.expect_download() as saved:

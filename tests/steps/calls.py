@@ -9,7 +9,6 @@ import signal
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress
 from attnaudit.core.threads import cores
 from attnaudit.steps.claim import claimed
-from attnaudit.steps.pool import Call, Done, done
+from attnaudit.steps.pool import Call, Done, Pool, done
 
 SMALL = {
     "corpus.size": 100,
@@ -28,11 +27,10 @@ SMALL = {
 }
 
 
-@dataclass(frozen=True)
-class Elsewhere:
+class Elsewhere(Pool):
     """Does calls here as on another machine: all goes through pickle, and the last is done first."""
 
-    shares: bool = True
+    shares = True
 
     def device(self, asked: str) -> str:
         return "cpu"

@@ -110,22 +110,6 @@ def test_a_folder_that_goes_while_it_is_claimed_is_made_again(
     assert len(calls) == 2
 
 
-def test_a_folder_that_goes_while_it_is_looked_for_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own, failed = Path.mkdir, []
-
-    def mkdir(path: Path, *args: Any, **options: Any) -> None:
-        if not failed:  # it was there, and is gone when the error is looked into
-            failed.append(path)
-            raise FileExistsError(errno.EEXIST, "File exists", str(path))
-        own(path, *args, **options)
-
-    monkeypatch.setattr(Path, "mkdir", mkdir)
-    with claimed(tmp_path / "out"):
-        assert failed
-
-
 def test_a_file_in_place_of_the_folder_is_refused_at_once(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("mine")
     began = time.monotonic()

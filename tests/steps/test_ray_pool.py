@@ -16,24 +16,22 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pytest
 
 from attnaudit.core.errors import InputError, LostError, RunError
 from attnaudit.core.files import read_with_digest
 from attnaudit.core.progress import silent
 from attnaudit.plans.spec import RunSpec
-from attnaudit.recipes.audit import audit_into
 from attnaudit.recipes.trained import run
 from attnaudit.steps import Call, read_manifest
 from attnaudit.steps.claim import claimed
+from attnaudit.steps.folder import RECORDS, UNFINISHED
 from attnaudit.steps.ray_pool import AHEAD, LOCAL, RayPool, _reply
-from attnaudit.trace import trace_files, write_shards
+from attnaudit.trace import trace_files
 from attnaudit.tracing import texts as tracing_texts
 from tests.pages import FEW, experiments, summaries_as_pages
 from tests.steps import calls
 from tests.steps.calls import SMALL, made
-from tests.traces import make_trace
 
 os.environ.update(LOCAL)
 ray = pytest.importorskip("ray", reason="the extra ray is not installed")
@@ -292,23 +290,11 @@ def test_what_a_stopped_run_has_finished_is_not_done_again(
     with pytest.raises(KeyboardInterrupt):
         run(SPEC, out, stop_amid_the_shards, pool=pool)
     assert shown[-1] == "cluster · 1 done, 2 under way"
-    record = read_with_digest(out / ".unfinished" / "train.json")
+    records = read_with_digest(out / UNFINISHED / RECORDS)
     run(SPEC, out, pool=pool)
-    assert read_manifest(out)["steps"]["train"] == record
+    assert read_manifest(out)["steps"]["train"] == records["train"]
     assert len(trace_files(out)) == 3
     assert made(out) == made(whole)
-
-
-@pytest.mark.usefixtures("whole")
-def test_an_audit_of_several_files(pool: RayPool, tmp_path: Path) -> None:
-    """The trace's tail is a file of its own."""
-    trace = make_trace(60, (2, 9), 3, seed=0, hidden=4)
-    shards = [trace.take(np.arange(start, start + 20)) for start in range(0, 60, 20)]
-    write_shards(tmp_path / "trace", shards)
-    chosen = ["permutation", "correlation"]
-    audit_into(tmp_path / "local", tmp_path / "trace", chosen)
-    audit_into(tmp_path / "cluster", tmp_path / "trace", chosen, pool=pool)
-    assert made(tmp_path / "cluster") == made(tmp_path / "local")
 
 
 def test_a_worker_that_is_lost_each_time_is_one_line(pool: RayPool, tmp_path: Path) -> None:

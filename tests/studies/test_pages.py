@@ -12,8 +12,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from attnaudit.experiments.verdict import AGAINST
 from attnaudit.report.cards.card import CardRow
-from attnaudit.report.charts.studies import interval_chart
+from attnaudit.report.charts.marks import interval_chart
 from attnaudit.report.charts.svg import drawn
 from attnaudit.report.study_page import study_card, write_study
 from attnaudit.results import SUMMARY_SCHEMA
@@ -88,20 +89,13 @@ def test_of_several_seeds_intervals_are_told_to_draw_both(tmp_path: Path) -> Non
 
 
 def summary(study: str, measure: str, value: float, std: float | None = None) -> dict[str, object]:
-    told = {
-        "experiment": study,
-        "measure": measure,
-        "group": "all",
-        "value": value,
-        "std": std,
-        "low": value - 0.05,
-        "high": value + 0.05,
-    }
-    return told | {"n": 100, "undefined": 0, "reference": None, "source": None}
+    row = {"experiment": study, "measure": measure, "group": "all", "value": value, "std": std}
+    return row | {"low": value - 0.05, "high": value + 0.05, "n": 100, "undefined": 0}
 
 
-def card_of(rows: list[dict[str, object]]) -> CardRow:
-    (row,) = study_card(pl.DataFrame(rows, schema=SUMMARY_SCHEMA), About(corpus="sst")).rows
+def card_of(rows: list[dict[str, object]], about: About | None = None) -> CardRow:
+    frame = pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+    (row,) = study_card(frame, about or About(corpus="sst")).rows
     return row
 
 
@@ -116,170 +110,74 @@ def test_a_loss_of_one_seed_is_not_said_to_be_beyond_that_of_seeds(
     std: float | None, told: str
 ) -> None:
     figures = {"difference_f1_uniform": -0.2, "f1_base": 0.9, "f1_uniform": 0.7}
-    assert (
-        told
-        in card_of(
-            [summary("uniform", name, value, std) for name, value in figures.items()]
-        ).sentence
-    )
+    rows = [summary("uniform", name, value, std) for name, value in figures.items()]
+    assert told in card_of(rows).sentence
 
 
-@pytest.mark.parametrize(
-    ("n", "told"),
-    [
-        (12, "No conclusion from 12 instances: 20 or more are needed."),
-        (20, "hardly needs attention"),
-    ],
-)
-def test_a_study_of_few_instances_carries_no_conclusion(n: int, told: str) -> None:
+@pytest.mark.parametrize("n", [12, 20])
+def test_a_study_of_few_instances_carries_no_conclusion(n: int) -> None:
     figures = {"difference_f1_uniform": 0.0, "f1_base": 0.9, "f1_uniform": 0.9}
-    row = card_of(
-        [
-            summary("uniform", name, value) | {"low": value - 0.01, "n": n}
-            for name, value in figures.items()
-        ]
-    )
-    assert told in row.sentence
-    assert row.finding is not None
-    assert (row.finding.code == "few") == (n < 20)
-
-
-def guided(**f1: float) -> CardRow:
-    rows = [summary("guide", f"f1_{name}", value) for name, value in f1.items()]
-    rows += [
-        summary("guide", f"difference_f1_{name}", value - f1["uniform"])
-        for name, value in f1.items()
-        if name != "uniform"
-    ]
-    return card_of(rows)
-
-
-def test_the_guide_s_row_is_of_the_base_s_attention_where_that_is_there() -> None:
-    row = guided(uniform=0.7, learned=0.72, base=0.8, adversary=0.6)
-    assert row.value == pytest.approx(0.1)
-    assert (
-        "0.80 with this attention, 0.70 with uniform weights. So its weights tell" in row.sentence
-    )
-    assert row.yardstick == "its own attention 0.72; an adversary's 0.60"
-
-
-@pytest.mark.parametrize(
-    ("others", "value", "told"),
-    [
-        (
-            {"learned": 0.8},
-            0.1,
-            "0.80 with its own learned weights, 0.70 with uniform weights. The attention of the model under study",
-        ),
-        (
-            {"learned": 0.8, "gradient": 0.6},
-            -0.1,
-            "0.60 with the base's gradients, 0.70 with uniform weights. So its weights do not help another",
-        ),
-        (
-            {"adversary": 0.7},
-            0.0,
-            "0.70 with an adversary's attention, 0.70 with uniform weights. The interval contains 0",
-        ),
-        ({}, 0.7, "reaches F1 0.70 with uniform weights. The attention of the model under study"),
-    ],
-)
-def test_without_the_base_s_attention_the_guide_s_row_tells_what_is_there(
-    others: dict[str, float], value: float, told: str
-) -> None:
-    row = guided(uniform=0.7, **others)
-    assert row.value == pytest.approx(value)
-    assert told in row.sentence
-    assert row.sentence.endswith("was not among the weights (guide.weights).")
-
-
-def deceived(model: str = "bilstm", about: About | None = None, **accuracy: float) -> CardRow:
-    """The card's row where attention on impermissible tokens fell from 0.6 to 0.1, and accuracies are such."""
-    bare = f"{model}_removed" if about is None else "uniform"
-    names = {"honest": f"{model}_0", "hiding": f"{model}_1", "bare": bare}
     rows = [
-        summary("deceive", f"mass_{model}_{strength}", value)
-        for strength, value in (("0", 0.6), ("1", 0.1))
+        summary("uniform", name, value) | {"low": value - 0.01, "n": n}
+        for name, value in figures.items()
     ]
-    rows += [
-        summary("deceive", f"accuracy_{names[name]}", value) for name, value in accuracy.items()
-    ]
-    (row,) = study_card(
-        pl.DataFrame(rows, schema=SUMMARY_SCHEMA), about or About(corpus="sst")
-    ).rows
-    return row
+    finding = card_of(rows).finding
+    assert finding is not None
+    assert (finding.code == "few") == (n < 20)
 
 
 @pytest.mark.parametrize(
-    ("accuracy", "told"),
+    ("f1", "value"),
     [
-        (
-            (0.9, 0.85, 0.6),
-            "That is no lower, within the intervals, and higher than without these tokens: its attention hides what",
-        ),
-        (
-            (0.9, 0.75, 0.6),
-            "That is lower, within the intervals, and higher than without these tokens: its attention hides what it uses, at a cost.",
-        ),
-        (
-            (0.9, 0.65, 0.6),
-            "and no higher than without these tokens: no evidence that its attention hides anything",
-        ),
-        (
-            (0.9, 0.4, 0.6),
-            "and no higher than without these tokens: no evidence that its attention hides anything",
-        ),
-        (
-            (0.9, 0.9, 0.85),
-            "and no higher than without these tokens: no evidence that its attention hides anything",
-        ),
+        ({"learned": 0.72, "base": 0.8, "adversary": 0.6}, 0.1),
+        ({"learned": 0.8, "gradient": 0.6}, -0.1),
+        ({}, 0.7),
     ],
 )
-def test_the_card_says_whether_attention_hides_anything(
-    accuracy: tuple[float, float, float], told: str
+def test_the_guide_s_row_is_of_the_base_s_attention_or_tells_what_is_there(
+    f1: dict[str, float], value: float
+) -> None:
+    rows = [summary("guide", f"f1_{name}", score) for name, score in f1.items()]
+    rows += [summary("guide", f"difference_f1_{name}", score - 0.7) for name, score in f1.items()]
+    row = card_of([summary("guide", "f1_uniform", 0.7), *rows])
+    assert row.value == pytest.approx(value)
+    missing = row.sentence.endswith("was not among the weights (guide.weights).")
+    assert missing == ("base" not in f1)
+
+
+@pytest.mark.parametrize(
+    ("mass", "honest", "hiding", "bare", "hides"),
+    [
+        (0.1, 0.9, 0.85, 0.6, True),
+        (0.1, 0.9, 0.75, 0.6, True),
+        (0.1, 0.9, 0.65, 0.6, False),
+        (0.1, 0.9, 0.9, 0.85, False),
+        (0.6, 0.9, 0.85, 0.6, False),
+    ],
+)
+@pytest.mark.parametrize("translates", [False, True])
+def test_attention_hides_what_it_left_if_the_model_is_better_than_without(
+    mass: float, honest: float, hiding: float, bare: float, hides: bool, translates: bool
 ) -> None:
     """Intervals reach 0.05 to each side."""
-    honest, hiding, bare = accuracy
-    sentence = deceived(honest=honest, hiding=hiding, bare=bare).sentence
-    assert told in sentence
-    assert (
-        f"Its accuracy is {100 * hiding:.0f} % ({100 * honest:.0f} % without the penalty; {100 * bare:.0f} % without these tokens)"
-        in sentence
-    )
-
-
-def test_a_translator_is_held_against_even_attention_and_the_comparison_is_drawn() -> None:
-    about = About(corpus="pairs", metadata={"corpus": {"task": "translation"}})
-    row = deceived("bilinear", about, honest=0.55, hiding=0.31, bare=0.38)
-    assert (
-        "Its accuracy is 31 % of the gold tokens (55 % without the penalty; 38 % with uniform attention)"
-        in row.sentence
-    )
-    assert "no higher than with uniform attention: no evidence" in row.sentence
+    figures = {
+        "mass_bilstm_0": 0.6,
+        "mass_bilstm_1": mass,
+        "accuracy_bilstm_0": honest,
+        "accuracy_bilstm_1": hiding,
+        "accuracy_uniform" if translates else "accuracy_bilstm_removed": bare,
+    }
+    rows = [summary("deceive", name, value) for name, value in figures.items()]
+    metadata = {"corpus": {"task": "translation"}} if translates else {}
+    row = card_of(rows, About(corpus="sst", metadata=metadata))
+    assert row.finding is not None
+    assert (row.finding.side == AGAINST) == hides
     assert row.mark == 0.6
-    assert row.yardstick == "60 % without the penalty"
-
-
-def test_a_small_loss_is_told_as_small_and_attention_that_stays_hides_nothing() -> None:
-    narrow = [summary("deceive", name, value) | {"low": value - 0.001, "high": value + 0.001} for name, value in {
-        "mass_bilstm_0": 0.6, "mass_bilstm_1": 0.1, "accuracy_bilstm_0": 0.99, "accuracy_bilstm_1": 0.98, "accuracy_bilstm_removed": 0.6,
-    }.items()]  # fmt: skip
-    assert "its attention hides what it uses, at little cost" in card_of(narrow).sentence
-    stays = [
-        row | {"value": 0.6, "low": 0.59, "high": 0.61}
-        if row["measure"] == "mass_bilstm_1"
-        else row
-        for row in narrow
-    ]
-    assert (
-        "does not avoid these tokens, within the intervals: it hides nothing"
-        in card_of(stays).sentence
-    )
 
 
 @pytest.mark.parametrize(
     ("low", "high"),
-    [(0.27, 0.62), (0.3, 0.9), (0.0, 1.0), (0.985, 1.0), (0.251, 0.329), (12.0, 47.0)],
+    [(0.0, 1.0), (0.985, 1.0), (12.0, 47.0)],
 )
 def test_tick_labels_of_intervals_stand_apart(low: float, high: float) -> None:
     rows = pl.DataFrame(

@@ -75,16 +75,13 @@ def summary(folder: Path, study: str, group: str = "all") -> dict[str, dict[str,
 def test_a_watched_translator_is_traced_on_the_same_gold_tokens_at_every_step(folder: Path):
     seen = [Trace.read(training(folder, name) / "steps" / step) for name in ("watched-s0", "watched-s1", "watched-uniform-s2")
             for step in ("00000", "00003", "00012")]  # fmt: skip
-    place = [(trace.instance.tolist(), trace.array("query").tolist()) for trace in seen]
-    assert all(one == place[0] for one in place)
+    assert all(places(trace) == places(seen[0]) for trace in seen)
     assert len(np.unique(seen[0].instance)) == 4
     assert [trace.metadata["step"] for trace in seen[:3]] == [0, 3, 12]
     assert not np.array_equal(seen[0].alpha.values, seen[2].alpha.values)
     assert np.allclose(seen[-1].alpha.values * seen[-1].alpha.spread(seen[-1].alpha.lengths), 1)
     whole = Trace.read(training(folder, "watched-s0") / "trace")
-    assert set(zip(*place[0], strict=True)) <= set(
-        zip(whole.instance.tolist(), whole.array("query").tolist(), strict=True)
-    )
+    assert set(places(seen[0])) <= set(places(whole))
 
 
 @pytest.mark.slow
@@ -99,44 +96,31 @@ def test_the_mean_embedding_knows_neither_order_nor_what_is_written(folder: Path
     assert np.std(list(of_words.values())) > 0
 
 
+def places(trace: Trace) -> list[tuple[int, int]]:
+    return list(zip(trace.instance.tolist(), trace.array("query").tolist(), strict=True))
+
+
 def test_dynamics_of_pairs_by_hand(folder: Path):
     table = pl.read_parquet(folder / "dynamics" / "results" / "dynamics.parquet")
-    trace, even = (Trace.read(training(folder, name) / part) for name, part in
-                   (("watched-s1", "steps/00003"), ("watched-uniform-s2", "trace")))  # fmt: skip
+    trace = Trace.read(training(folder, "watched-s1") / "steps/00003")
+    even = Trace.read(training(folder, "watched-uniform-s2") / "trace")
     rows = table.filter(model="base", seed=1, step=3)
-    assert rows["instance"].to_list() == trace.instance.tolist()
-    assert rows["query"].to_list() == trace.array("query").tolist()
-    place = {
-        key: row
-        for row, key in enumerate(
-            zip(even.instance.tolist(), even.array("query").tolist(), strict=True)
-        )
-    }
-    chosen = np.array(
-        [
-            place[key]
-            for key in zip(trace.instance.tolist(), trace.array("query").tolist(), strict=True)
-        ]
-    )
-    other = even.ragged("importance_relevance").take(chosen)
+    assert rows.select("instance", "query").rows() == places(trace)
+    row_of = {place: row for row, place in enumerate(places(even))}
+    relevance = even.ragged("importance_relevance")
+    other = relevance.take(np.array([row_of[place] for place in places(trace)]))
     other = other.with_values(other.values.astype(np.float64))
     assert rows["agreement_alpha_uniform"].to_list() == agreement(trace.alpha, other).tolist()
     tau = kendall_tau(trace.alpha, other)[0]
     assert rows["tau_alpha_uniform"].fill_null(np.nan).to_numpy() == pytest.approx(tau, nan_ok=True)
-    means = summary(folder, "dynamics", "step:3")
-    by_pair = (
-        table.filter(model="base", step=3)
-        .group_by("seed", "instance")
-        .agg(pl.col("agreement_alpha_uniform").mean())
-    )
-    assert means["agreement_alpha_uniform"]["value"] == pytest.approx(
-        by_pair["agreement_alpha_uniform"].mean()
-    )
-    assert means["agreement_alpha_uniform"]["n"] == 4
-    assert "agreement_alpha_logistic" not in means
-    assert {"accuracy_embedding", "agreement_alpha_embedding", "xi_threshold"} <= summary(
-        folder, "dynamics"
-    ).keys()
+    found = summary(folder, "dynamics", "step:3")["agreement_alpha_uniform"]
+    of_step = table.filter(model="base", step=3)
+    by_pair = of_step.group_by("seed", "instance").agg(pl.col("agreement_alpha_uniform").mean())
+    assert found["value"] == pytest.approx(by_pair["agreement_alpha_uniform"].mean())
+    assert found["n"] == 4
+    finished = summary(folder, "dynamics").keys()
+    assert {"accuracy_embedding", "agreement_alpha_embedding", "xi_threshold"} <= finished
+    assert "agreement_alpha_logistic" not in finished
 
 
 def test_the_growth_of_one_whole_pair_is_shown(folder: Path):
@@ -163,14 +147,14 @@ def test_a_watched_translator_is_compared_with_what_needs_no_source(folder: Path
         "base_bleu_copy",
         "base_bleu_other",
     }
-    written = [read_translations(training(folder, f"watched-s{seed}")) for seed in (0, 1)]
-    scores = [
-        BLEU()
-        .corpus_score([row["translation"] for row in one], [[row["reference"] for row in one]])
-        .score
-        for one in written
-    ]
-    assert rows["base_bleu"] == pytest.approx(np.mean(scores))
+    assert rows["base_bleu"] == pytest.approx(mean_bleu(folder, "watched"))
+
+
+def mean_bleu(folder: Path, name: str) -> float:
+    """BLEU of sacrebleu, mean over two seeds."""
+    written = (read_translations(training(folder, f"{name}-s{seed}")) for seed in (0, 1))
+    texts = ([[row[key] for row in one] for key in ("translation", "reference")] for one in written)
+    return float(np.mean([BLEU().corpus_score(ours, [theirs]).score for ours, theirs in texts]))
 
 
 def test_deception_by_hand(folder: Path):
@@ -178,41 +162,22 @@ def test_deception_by_hand(folder: Path):
     trace = Trace.read(training(folder, "deceive-bilinear-1-s0") / "trace")
     rows = table.filter(pl.col("query").is_not_null(), model="bilinear", strength=1.0, seed=0)
     marked = trace.table["rationale"].to_list()
-    for row, (mass, marks) in enumerate(zip(rows["mass"].to_list(), marked, strict=True)):
-        if marks is None or all(marks):
-            assert mass is None
-        else:
-            assert mass == pytest.approx(float(trace.alpha[row][np.array(marks)].sum()))
+    for row, marks in enumerate(marked):
+        known = marks is not None and not all(marks)
+        mass = float(trace.alpha[row][np.array(marks)].sum()) if known else None
+        assert rows["mass"][row] == (mass if mass is None else pytest.approx(mass))
     assert rows["covered"].to_list() == [bool(marks) and all(marks) for marks in marked]
-    assert (
-        rows["accuracy"].to_list() == (trace.prediction.argmax(axis=1) == 0).astype(float).tolist()
-    )
+    assert rows["accuracy"].to_list() == (trace.prediction.argmax(axis=1) == 0).tolist()
     means = summary(folder, "deceive")
     both = table.filter(pl.col("query").is_not_null(), model="bilinear", strength=1.0)
     by_pair = both.group_by("seed", "instance").agg(pl.col("mass").mean()).drop_nulls()
-    assert means["mass_bilinear_1"]["value"] == pytest.approx(
-        by_pair.group_by("seed").agg(pl.col("mass").mean())["mass"].mean()
-    )
-    written = [
-        read_translations(training(folder, f"deceive-bilinear-1-s{seed}")) for seed in (0, 1)
-    ]
-    scores = [
-        BLEU()
-        .corpus_score([row["translation"] for row in one], [[row["reference"] for row in one]])
-        .score
-        for one in written
-    ]
-    assert means["bleu_bilinear_1"]["value"] == pytest.approx(np.mean(scores))
+    by_seed = by_pair.group_by("seed").agg(pl.col("mass").mean())
+    assert means["mass_bilinear_1"]["value"] == pytest.approx(by_seed["mass"].mean())
+    bleu = mean_bleu(folder, "deceive-bilinear-1")
+    assert means["bleu_bilinear_1"]["value"] == pytest.approx(bleu)
     assert means["bleu_bilinear_1"]["n"] == 16
-    assert {
-        "accuracy_uniform",
-        "mass_uniform",
-        "bleu_uniform",
-        "tau_loo_bilinear_0",
-    } <= means.keys()
-    page = (folder / "deceive" / "report.html").read_text(encoding="utf-8")
-    assert "BLEU" in page
-    assert "uniform attention" in page
+    uniform = {"accuracy_uniform", "mass_uniform", "bleu_uniform", "tau_loo_bilinear_0"}
+    assert uniform <= means.keys()
 
 
 @pytest.mark.slow
@@ -230,28 +195,17 @@ def test_a_penalty_takes_attention_off_what_is_aligned(pairs: Path, tmp_path: Pa
 
 
 def test_bleu_is_that_of_sacrebleu_and_resamples_pairs_whole():
-    references = [
-        "a man in a blue shirt stands on a ladder",
-        "two dogs run",
-        "a child plays with a ball in the park",
-        "a b c d",
-    ]
-    written = [
-        "a man in a blue shirt is on a ladder",
-        "two dogs are running",
-        "a child plays with a ball in the park",
-        "e f",
-    ]
+    references = ["a man in a blue shirt stands on a ladder", "two dogs run", "a b c d"]
+    written = ["a man in a blue shirt is on a ladder", "two dogs are running", "e f"]
     counts = bleu_counts(written, references)
-    assert bleu(counts.sum(axis=0)) == pytest.approx(
-        BLEU().corpus_score(written, [references]).score
-    )
+    expected = BLEU().corpus_score(written, [references]).score
+    assert bleu(counts.sum(axis=0)) == pytest.approx(expected)
     values, again = bleu_over_seeds(np.stack([counts, counts[::-1]]), seed=3, resamples=50)
-    assert values == pytest.approx([BLEU().corpus_score(written, [references]).score] * 2)
+    assert values == pytest.approx([bleu(counts.sum(axis=0))] * 2)
     assert again.min() < values[0] < again.max()
-    assert bleu_over_seeds(np.stack([counts[:1].repeat(4, axis=0)] * 2), seed=3, resamples=5)[
-        1
-    ] == pytest.approx([bleu(counts[0])] * 5)
+    alike = np.stack([counts[:1].repeat(4, axis=0)] * 2)
+    resampled = bleu_over_seeds(alike, seed=3, resamples=5)[1]
+    assert resampled == pytest.approx([bleu(counts[0])] * 5)
 
 
 @pytest.mark.parametrize("study", PAIR_STUDIES)
@@ -340,8 +294,6 @@ def test_a_corpus_of_pairs_is_known_by_its_endings_and_a_misspelt_one_by_its_nam
         ([bare, "--set=corpus.source_ending=xx"], "no pairs among"),
         ([bare, "--set=corpus.target_ending=xx"], "no file .xx"),
         (["multi30k"], "did you mean multi30k_en_de?"),
-        (["planted-revers"], "did you mean planted-reverse?"),
-        (["planted-decisiv"], "did you mean planted-decisive?"),
     ):
         assert main(["study", "dynamics", *given, "--out", str(tmp_path / "out")]) == 2
         assert told in capsys.readouterr().err

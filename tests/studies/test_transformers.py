@@ -211,12 +211,8 @@ def test_bad_input_is_one_line(
 
 @pytest.mark.slow
 def test_deceive_needs_words_to_hide(tmp_path: Path) -> None:
-    rows = [
-        f"a {word} film number {k},{label}"
-        for k in range(30)
-        for word, label in (("good", 1), ("bad", 0))
-    ]
-    (tmp_path / "texts.csv").write_text("\n".join(["text,label", *rows]), encoding="utf-8")
+    films = [f"a {word} film number {k},{word}" for k in range(30) for word in ("good", "bad")]
+    (tmp_path / "texts.csv").write_text("\n".join(["text,label", *films]), encoding="utf-8")
     settings: dict[str, Any] = {
         **{name: TINY[name] for name in ("model.width", "model.inner", "collect.sample")},
         **{"training.epochs": 1, "deceive.strengths": (1.0,), "deceive.seeds": 1},
@@ -227,9 +223,6 @@ def test_deceive_needs_words_to_hide(tmp_path: Path) -> None:
     settings["deceive.words"] = ("good", "bad")
     run_study(StudySpec.of("deceive", tmp_path / "texts.csv", **options), tmp_path / "out")
     trace = Trace.read(training(tmp_path / "out", "deceive-tiny-bert-1-s0") / "trace")
-    hidden = {
-        trace.tokens(row)[place]
-        for row in range(len(trace))
-        for place in np.flatnonzero(trace.cell("rationale", row))
-    }
+    marked = trace.table.select("tokens", "rationale").explode("tokens", "rationale")
+    hidden = set(marked.filter("rationale")["tokens"])
     assert hidden == {"good", "bad"}

@@ -16,7 +16,6 @@ from typer.main import get_command
 from attnaudit.cli.app import app
 from attnaudit.core.errors import AttnauditError, InputError, LostError
 from attnaudit.core.printable import printable
-from attnaudit.core.settings import bounds, described
 
 ADVICE = "try --set corpus.max_tokens=200 or --set training.batch_size=16"
 DONE, BAD_INPUT, INTERRUPTED = 0, 2, 130
@@ -84,21 +83,11 @@ def _number(error: typer.TyperException, advice: str) -> str:
     """Describe a refused number in our words; empty for other errors."""
     # typer passes on the words of pydantic, which do not say what came.
     refused, option = getattr(error.__cause__, "errors", None), getattr(error, "param", None)
-    declared = getattr(option, "type_descriptor", None)
-    if (
-        refused is None
-        or option is None
-        or declared is None
-        or declared.annotation not in (int, float)
-    ):
+    if refused is None or option is None:
         return ""
-    facts = {"least": declared.parameter_info.min, "most": declared.parameter_info.max}
-    expected = ", ".join(filter(None, (described(declared.annotation), bounds(facts))))
-    return str(
-        InputError(
-            "read options", max(option.opts, key=len), repr(refused()[0]["input"]), expected, advice
-        )
-    )
+    found, name = refused()[0], max(option.opts, key=len)
+    expected = found["msg"].removeprefix("Input should be ")
+    return str(InputError("read options", name, repr(found["input"]), expected, advice))
 
 
 def _system(error: OSError) -> str:

@@ -14,7 +14,6 @@ from attnaudit.cli.bars import progress
 from attnaudit.core.errors import InputError
 from attnaudit.core.printable import printable
 
-_AUDITED = "collect of audited"  # settings of a transformer that is audited, not trained
 PAPERS = "jain2019, serrano2019, wiegreffe2019, pruthi2020 or snell2021"
 
 app = typer.Typer(
@@ -114,9 +113,7 @@ def run_(
     device: o.Device = None,
     settings: o.Settings = None,
     column: o.Column = None,
-    listed: Annotated[
-        bool, o.help_settings(lambda title: not title.startswith(("study", _AUDITED)))
-    ] = False,
+    listed: o.HelpSettings = False,
     data_dir: o.DataDir = None,
     out: o.Out = None,
     dry_run: o.DryRun = False,
@@ -157,17 +154,14 @@ def run_(
     place = Path(out or f"runs/{spec.name}")
     with o.pool(engine, address) as pool, progress() as bar:
         planned = plan_run(spec, place, bar) if dry_run else None
-        is_done = (place / "manifest.json").exists()
         if planned is None:
             run(spec, place, bar, pool=pool)
     from attnaudit.cli.show import show_plan, show_run
 
     if planned is not None:
         show_plan(planned, as_json)
-        return
-    if is_done and not as_json:
-        typer.echo(f"{printable(str(place))} already holds this run\n")
-    show_run(place, as_json, details)
+    else:
+        show_run(place, as_json, details)
 
 
 @app.command(
@@ -217,9 +211,7 @@ def audit(
     seed: o.Seed = 0,
     settings: o.Settings = None,
     column: o.Column = None,
-    listed: Annotated[
-        bool, o.help_settings(lambda title: title.startswith(("experiment", _AUDITED, "corpus of")))
-    ] = False,
+    listed: o.HelpSettings = False,
     data_dir: o.DataDir = None,
     out: o.Out = None,
     as_json: o.Json = False,
@@ -307,9 +299,7 @@ def study(
     ] = False,
     settings: o.Settings = None,
     column: o.Column = None,
-    listed: Annotated[
-        bool, o.help_settings(lambda title: not title.startswith(("experiment", _AUDITED)))
-    ] = False,
+    listed: o.HelpSettings = False,
     data_dir: o.DataDir = None,
     out: o.Out = None,
     dry_run: o.DryRun = False,
@@ -465,19 +455,12 @@ def reproduce(
     ] = False,
     only: Annotated[
         list[str] | None,
-        o.option("--corpus", metavar="NAME", panel=o.FILES, help="Only this corpus; repeatable."),
-    ] = None,
-    encoders: Annotated[
-        list[str] | None,
-        o.option("--model", metavar="NAME", panel=o.MODEL, help="Only this model; repeatable."),
-    ] = None,
-    attentions: Annotated[
-        list[str] | None,
-        o.option("--attention", metavar="NAME", panel=o.MODEL, help="Only this one; repeatable."),
-    ] = None,
-    studies: Annotated[
-        list[str] | None,
-        o.option("--study", metavar="NAME", panel=o.MODEL, help="Only this study; repeatable."),
+        o.option(
+            "--only",
+            metavar="CELL",
+            panel=o.MODEL,
+            help="Only cells of this name, such as 'sst-bilstm-*'; repeatable.",
+        ),
     ] = None,
     seeds: Annotated[
         int | None,
@@ -497,14 +480,14 @@ def reproduce(
     A paper is a list of cells: runs and studies, each with its corpus, model and seeds. They are
     made in DIR (runs/PAPER by default); each leaves a small record, and the page is written from
     all records. The same command resumes one that was stopped. A corpus whose files are missing is
-    skipped and reported; the exit status is then 2 where --corpus named it, or nothing could be
-    done. The index of all papers is DIR/reproduction.html (DIR is runs by default).
+    skipped and reported; the exit status is then 2 with --only, or if nothing could be done. The
+    index of all papers is DIR/reproduction.html (DIR is runs by default).
 
     \b
     Examples:
       attnaudit reproduce jain2019 --quick --data-dir data --dry-run
-      attnaudit reproduce jain2019 --corpus sst --model bilstm --data-dir data --vectors glove.txt
-      attnaudit reproduce wiegreffe2019 --study seeds --corpus sst --data-dir data
+      attnaudit reproduce jain2019 --only 'sst-bilstm-*' --data-dir data --vectors glove.txt
+      attnaudit reproduce wiegreffe2019 --only sst-seeds --data-dir data
       attnaudit reproduce jain2019 --data-dir data --engine ray
       attnaudit reproduce
     """
@@ -514,21 +497,14 @@ def reproduce(
     from attnaudit.recipes.reproduction.sweep import reproduce as run_sweep
 
     if paper is None:
-        if quick or dry_run or only or encoders or attentions or studies or seeds:
+        if quick or dry_run or only or seeds:
             got = "none, with options that choose cells"
             raise InputError("reproduce", "PAPER", got, PAPERS)
         place = out or Path("runs")
         show_index(index(place), place / "reproduction.html", as_json)
         return
     declared = declaration(paper)
-    cells = declared.plan(
-        quick=quick,
-        corpora=only or (),
-        encoders=encoders or (),
-        attentions=attentions or (),
-        studies=studies or (),
-        seeds=seeds,
-    )
+    cells = declared.plan(only or (), quick=quick, seeds=seeds)
     place = out or Path("runs") / paper
     sweep = Sweep(place, cells, data_dir, vectors, o.assigned(settings), declared)
     if quick:
@@ -539,10 +515,8 @@ def reproduce(
     with o.pool(engine, address) as pool, progress() as bar:
         outcome = run_sweep(sweep, bar, _tell, pool)
     show_reproduction(outcome, as_json)
-    missing = ", ".join(sorted({one.corpus for one in outcome.not_run} & set(only or ())))
-    if missing or not outcome.done:
-        got = f"not all requested cells of {missing} could be done"
-        if not outcome.done:
-            got = f"none of the {len(cells)} requested cells could be done"
+    if (only and outcome.not_run) or not outcome.done:
+        share = "not all" if outcome.done else "none"
+        got = f"{share} of the {len(cells)} requested cells could be done"
         expected, do = "readable data and word vectors", "see the reasons on the page"
         raise InputError("reproduce", str(sweep.out), got, expected, do)

@@ -7,20 +7,15 @@ import sys
 import time
 from collections.abc import Iterator
 from threading import Lock
-from typing import TYPE_CHECKING
 
 from attnaudit.core.printable import printable
 from attnaudit.core.progress import WITHIN, Progress
 
-if TYPE_CHECKING:
-    from rich.progress import Progress as RichProgress
-    from rich.progress import TaskID
-
 # Seconds before a command tells of its work, so that what is refused by then is one line.
 SOON = 2.0
 PAUSE = 30.0  # seconds between two lines about one stage
-WIDE = 110  # columns of a terminal in which a bar holds its count and both times
-BAR, NARROW_BAR = 20, 10
+BAR = 10
+TAKEN = 22  # columns that all but the description take
 
 
 @contextlib.contextmanager
@@ -29,44 +24,28 @@ def progress() -> Iterator[Progress]:
     if not sys.stderr.isatty():
         yield _Lines()
         return
+    from rich import progress as rich
     from rich.console import Console
-    from rich.progress import Progress as RichProgress
 
     console = Console(stderr=True)
-    columns, taken = _columns(console.width >= WIDE)
-    with RichProgress(*columns, console=console, transient=True) as bars:
-        yield _Bars(bars, console.width - taken)
+    text = rich.TextColumn("{task.description}", markup=False)
+    columns = rich.BarColumn(BAR), rich.TimeRemainingColumn(compact=True)
+    with rich.Progress(
+        rich.SpinnerColumn(), text, *columns, console=console, transient=True
+    ) as bars:
+        task, last = bars.add_task("", total=None), ("", 0)
 
+        def show(what: str, done: int, total: int) -> None:
+            nonlocal task, last
+            if _stage(what) != last[0] or done < last[1]:
+                bars.remove_task(task)
+                task = bars.add_task("", total=total or None)
+            last = _stage(what), done
+            # A description that is too long loses its front: its end matters.
+            shown = printable(what)[-max(console.width - TAKEN, 1) :]
+            bars.update(task, description=shown, completed=done)
 
-def _columns(is_wide: bool) -> tuple[list, int]:
-    """Return the parts of a bar, and the columns that all but the description take."""
-    from rich import progress as rich
-
-    begin = [rich.SpinnerColumn(), rich.TextColumn("{task.description}", markup=False)]
-    if is_wide:
-        times = [rich.TimeElapsedColumn(), rich.TimeRemainingColumn()]
-        return [*begin, rich.BarColumn(BAR), rich.MofNCompleteColumn(), *times], 56
-    return [*begin, rich.BarColumn(NARROW_BAR), rich.TimeRemainingColumn(compact=True)], 22
-
-
-class _Bars:
-    """One bar for each stage. A description that is too long loses its front: its end matters."""
-
-    def __init__(self, bars: RichProgress, width: int) -> None:
-        self.bars, self.width, self.stage, self.done = bars, width, "", 0
-        self.task: TaskID | None = None
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        what = printable(what)
-        stage, text = _stage(what), what
-        if len(what) > self.width:
-            text = f"…{what[1 - self.width :]}"
-        if self.task is None or stage != self.stage or done < self.done:
-            if self.task is not None:
-                self.bars.remove_task(self.task)
-            self.task = self.bars.add_task(text, total=total or None, completed=done)
-        self.stage, self.done = stage, done
-        self.bars.update(self.task, description=text, completed=done)
+        yield show
 
 
 class _Lines:

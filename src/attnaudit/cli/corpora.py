@@ -84,9 +84,6 @@ def fetch(
             help="URL of a mirror; the checksum must agree.",
         ),
     ] = None,
-    no_check: Annotated[
-        bool, o.option("--no-check", panel=o.FILES, help="Do not read it after the download.")
-    ] = False,
     data_dir: o.DataDir = None,
     as_json: o.Json = False,
 ) -> None:
@@ -111,5 +108,5 @@ def fetch(
             checks.append(check_source(name, data_dir=str(place), progress=bar))
 
         place = None if data_dir is None else Path(data_dir)
-        fetched = fetch_corpus(name, place, address, bar, None if no_check else read)
-    show_fetched(fetched, checks[0] if checks else None, as_json)
+        fetched = fetch_corpus(name, place, address, bar, read)
+    show_fetched(fetched, checks, as_json)

@@ -71,10 +71,10 @@ def columns(assignments: list[str] | None) -> dict[str, str]:
     """Return the columns of --column by their roles. Raises InputError."""
     found: dict[str, str] = {}
     for assignment in assignments or ():
-        role, equals, name = (part.strip() for part in assignment.partition("="))
-        if role not in ROLES or not (equals and name):
+        role, _, name = (part.strip() for part in assignment.partition("="))
+        if role not in ROLES or not name:
             expected = f"ROLE=NAME with a role of {', '.join(ROLES)}"
-            got, near = "no such role" if equals else "no =", did_you_mean(role, ROLES)
+            got, near = "no role with a column", did_you_mean(role, ROLES)
             raise InputError("read options", f"--column {assignment}", got, expected, near)
         found[role] = name
     return found
@@ -297,22 +297,30 @@ Address = Annotated[
 ]
 
 
-def help_settings(is_listed: Callable[[str], bool]) -> Any:
-    """Declare --help-settings, which lists the settings under the headings that are chosen."""
+def _show_settings(context: typer.Context, is_asked: bool) -> None:
+    """List the settings that have an effect on a command, by section."""
+    if is_asked:
+        from attnaudit.cli.show import show_settings
+        from attnaudit.recipes.settings import sections
 
-    def show(is_asked: bool) -> None:
-        if is_asked:
-            from attnaudit.cli.show import show_settings
-            from attnaudit.recipes.settings import sections
+        chosen = _SECTIONS[str(context.info_name)]
+        show_settings({title: one for title, one in sections().items() if chosen(title)})
+        raise typer.Exit
 
-            every = sections()
-            show_settings({title: every[title] for title in filter(is_listed, every)})
-            raise typer.Exit
 
-    return typer.Option(
+_AUDITED = "collect of audited"  # settings of a transformer that is audited, not trained
+_SECTIONS: dict[str, Callable[[str], bool]] = {
+    "run": lambda title: not title.startswith(("study", _AUDITED)),
+    "audit": lambda title: title.startswith(("experiment", _AUDITED, "corpus of")),
+    "study": lambda title: not title.startswith(("experiment", _AUDITED)),
+}
+HelpSettings = Annotated[
+    bool,
+    typer.Option(
         "--help-settings",
-        callback=show,
+        callback=_show_settings,
         is_eager=True,
         rich_help_panel=TRAINING,
         help="List the settings of --set and exit.",
-    )
+    ),
+]

@@ -102,7 +102,7 @@ def show_plan(planned: Sequence[Planned], as_json: bool) -> None:
         show_json([asdict(one) for one in planned])
         return
     rows = [(one.name, "done" if one.is_done else "missing", one.folder) for one in planned]
-    print_rows("", ("what", "state", "folder"), rows, whole=("what", "state"))
+    print_rows("", ("what", "state", "folder"), rows)
     say(f"{sum(not one.is_done for one in planned)} of {len(planned)} missing")
 
 
@@ -144,8 +144,7 @@ def show_calibration(folder: Path, as_json: bool) -> None:
         )
         for row in scores.filter(pl.col("auc").is_not_null()).iter_rows(named=True)
     ]
-    columns = ("measure", "better", "AUC", "over constructions")
-    print_rows("", columns, rows, whole=("measure",))
+    print_rows("", ("measure", "better", "AUC", "over constructions"), rows)
     if held := (degree or {}).get("held"):
         found = f"AUC {figure(held['auc'])} {interval(held)}".rstrip()
         say(f"degree on the constructions held out: {found}")
@@ -178,7 +177,7 @@ def _print_summary(rows: list[dict[str, Any]], title: str, most: int | None = No
         for row in overall[:most]
     ]
     columns = ("experiment", "measure", "value", "95 % interval", "n", "undefined")
-    print_rows(title, columns, shown, whole=("experiment",))
+    print_rows(title, columns, shown)
     if further := len(overall) - len(shown):
         say(f"{count(further, 'further measure')} in the report and with --json")
 
@@ -238,17 +237,9 @@ def _console() -> Console:
 def show_settings(sections: Mapping[str, Sequence[Setting]]) -> None:
     """Print a table for each section of settings."""
     for title, settings in sections.items():
-        names = {
-            "key": "setting",
-            "values": "values",
-            "default": "default",
-            "full": "with --full",
-            "meaning": "meaning",
-        }
-        if not any(one.full for one in settings):
-            del names["full"]
-        rows = [tuple(getattr(one, name) or None for name in names) for one in settings]
-        print_rows(title, tuple(names.values()), rows, whole=("setting",))
+        columns = ("setting", "values", "default", "with --full", "meaning")
+        rows = [(one.key, one.values, one.default, one.full, one.meaning) for one in settings]
+        print_rows(title, columns, rows)
 
 
 def show_listing(corpora: Sequence[dict[str, Any]], as_json: bool) -> None:
@@ -264,7 +255,7 @@ def show_listing(corpora: Sequence[dict[str, Any]], as_json: bool) -> None:
         rows.append(
             (one["name"], one["task"], _classes(one), one["citation"], one["licence"], found)
         )
-    print_rows("", columns, rows, whole=("name", "task", "citation"))
+    print_rows("", columns, rows)
 
 
 def show_check(check: CorpusCheck, as_json: bool) -> None:
@@ -274,9 +265,10 @@ def show_check(check: CorpusCheck, as_json: bool) -> None:
         return
     corpus = check.corpus
     words = f"vocabulary: words in {corpus.min_df} or more train rows"
-    title = f"{corpus.name}: {corpus.task}, {words}; fingerprint {corpus.fingerprint[:16]}"
-    say(title)
-    _show_tables(check, *_TABLES)
+    say(f"{corpus.name}: {corpus.task}, {words}; fingerprint {corpus.fingerprint[:16]}")
+    print_rows("rows of each class", *_class_table(check.tables["classes"]))
+    for name, (title, columns) in _TABLES.items():
+        print_rows(title, columns, check.tables[name].rows())
     show_lines("note", corpus.notes)
     show_lines("differs", check.differs)
 
@@ -298,7 +290,7 @@ def show_gate(gate: Gate, as_json: bool) -> None:
         for one in gate.checks
     ]
     columns = ("check", "what it measures", "figure", "expected")
-    print_rows("", columns, checks, whole=("check", "expected"))
+    print_rows("", columns, checks)
     layers = [
         (one.stack, one.layer, one.heads, one.width, bool(one.sink), one.way or None, one.path)
         for one in gate.layers
@@ -318,22 +310,20 @@ def _audited(gate: Gate) -> str:
     return f"{gate.model} can be audited: {gate.task}, read at {place}"
 
 
-def show_fetched(fetched: Fetched, check: CorpusCheck | None, as_json: bool) -> None:
-    """Print where a corpus is now, and what it holds in short."""
+def show_fetched(fetched: Fetched, checks: Sequence[CorpusCheck], as_json: bool) -> None:
+    """Print where a corpus is now, and what it holds if it was read."""
     if as_json:
         about = {**asdict(fetched), "folder": str(fetched.folder)}
-        show_json({**about, "check": check and check.to_json()})
+        show_json({**about, "check": checks[0].to_json() if checks else None})
         return
-    if check is not None:
-        _show_tables(check, "classes", "published", "damage")
-        show_lines("note", check.corpus.notes)
+    for check in checks:
+        show_check(check, as_json)
     show_lines("note", fetched.notes)
     state = "already present" if fetched.already else "fetched"
     say(f"{fetched.name}: {state}: {fetched.folder}")
 
 
 _TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "classes": ("rows of each class", ()),
     "published": (
         "rows per class, compared with the published ones",
         ("split", "published", "here", "equal"),
@@ -357,34 +347,17 @@ _TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
-def _show_tables(check: CorpusCheck, *names: str) -> None:
-    for name in names:
-        title, columns = _TABLES[name]
-        if name == "classes":
-            print_rows(title, *_class_table(check.tables["classes"]))
-        else:
-            print_rows(title, columns, check.tables[name].rows())
-
-
 def _class_table(classes: pl.DataFrame) -> tuple[Sequence[str], list[tuple[Any, ...]]]:
-    """Return a line for each class, of many the largest, and their sum."""
+    """Return a line for each class, the largest first and at most `SHOWN_CLASSES`, and the sum."""
     counts = classes.pivot("split", index="class", values="rows", aggregate_function="sum")
     splits = counts.columns[1:]
-    rows = counts.rows()
-    if counts.height > SHOWN_CLASSES:
-        largest = counts.sort(pl.sum_horizontal(splits), descending=True, maintain_order=True)
-        others = largest[SHOWN_CLASSES:].select(splits).sum().row(0)
-        rows = [
-            *largest[:SHOWN_CLASSES].rows(),
-            (f"{counts.height - SHOWN_CLASSES} others", *others),
-        ]
-    return ("class", *splits), [*rows, ("all", *counts.select(splits).sum().row(0))]
+    largest = counts.sort(pl.sum_horizontal(splits), descending=True, maintain_order=True)
+    total = (f"all {counts.height}", *counts.select(splits).sum().row(0))
+    return ("class", *splits), [*largest.head(SHOWN_CLASSES).rows(), total]
 
 
-def print_rows(
-    title: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]], whole: Sequence[str] = ()
-) -> None:
-    """Print a table, if it has rows; cells of the columns named are kept on one line."""
+def print_rows(title: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+    """Print a table, if it has rows; the first column is not wrapped."""
     if not rows:
         return
     table = Table(title=title or None, title_justify="left")
@@ -394,7 +367,7 @@ def print_rows(
             as_markup(column),
             justify="right" if numbers else "left",
             overflow="fold",
-            no_wrap=column in whole,
+            no_wrap=place == 0,
         )
     for row in rows:
         table.add_row(*(as_markup(_cell(value)) for value in row))

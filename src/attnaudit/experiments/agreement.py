@@ -12,9 +12,14 @@ import numpy as np
 import polars as pl
 
 from attnaudit.core.papers import KRISHNA2024, NEELY2021
-from attnaudit.experiments.rows import importance_scores, keys, over_words, taken_names
-from attnaudit.results import summarise_means
-from attnaudit.results.groups import OF_HEAD, by_group
+from attnaudit.experiments.rows import (
+    importance_scores,
+    make_table,
+    over_words,
+    summarise_measures,
+    taken_names,
+)
+from attnaudit.results.groups import OF_HEAD
 from attnaudit.results.measures import Measure
 from attnaudit.stats.agreement import chance_agreement, top_overlaps
 from attnaudit.stats.kendall import kendall_tau
@@ -92,19 +97,18 @@ class Agreement:
         columns["precision_by_chance"] = np.where(
             lengths < 2, np.nan, chance_agreement(lengths, TOP)
         )
-        return keys(trace).with_columns(
-            pl.Series(name, values, nan_to_null=True) for name, values in columns.items()
-        )
+        return make_table(trace, columns)
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         """Summarise the table with intervals."""
-
-        def measured(rows: pl.LazyFrame) -> pl.LazyFrame:
-            return rows.select(pl.col("^(tau|precision)_.*$"))
-
-        summary = summarise_means(self.name, by_group(table, measured), self.seed)
+        summary = summarise_measures(self, table)
         # All heads of a text share the pairs without attention, which tell nothing of one head.
         return summary.filter(
             ~pl.col("group").str.starts_with(OF_HEAD)
             | pl.col("measure").str.contains(f"_attention{AND}", literal=True)
         )
+
+    @staticmethod
+    def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
+        """Select the measures of each row."""
+        return table.select(pl.col("^(tau|precision)_.*$"))

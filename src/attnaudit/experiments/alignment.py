@@ -14,7 +14,9 @@ import polars as pl
 from attnaudit.core.papers import SNELL2020
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN
-from attnaudit.experiments.rows import keys
+from attnaudit.experiments.rows import (
+    make_table,
+)
 from attnaudit.results import SUMMARY_SCHEMA, summary_row
 from attnaudit.results.groups import text_number
 from attnaudit.results.measures import Measure
@@ -111,10 +113,7 @@ class Alignment:
                 columns[f"hit_{name}"] = hits / score.with_values(largest).sum()
         table = np.full((len(columns), len(trace)), np.nan)
         table[:, rows] = list(columns.values())
-        return keys(trace).with_columns(
-            pl.Series(name, values, nan_to_null=True)
-            for name, values in zip(columns, table, strict=True)
-        )
+        return make_table(trace, dict(zip(columns, table, strict=True)))
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         """Summarise the table with intervals."""

@@ -136,8 +136,20 @@ def run_audit(
         tables: Computes the tables of the shards, in this process by default.
     """
     experiments = plan.experiments
-    made = tables(experiments, plan.shards, plan.rows, progress)
-    rows = _in_memory(experiments, made) if folder is None else _in_files(folder, experiments, made)
+    # Tables of different experiments arrive in turn, so all files stay open until the last shard.
+    with ExitStack() as files:
+        parts: dict[str, list[pl.DataFrame]] = {name: [] for name in experiments}
+        paths = {name: (folder or Path()) / f"{name}.parquet" for name in experiments}
+        add = {
+            name: parts[name].append if folder is None else files.enter_context(table_file(path))
+            for name, path in paths.items()
+        }
+        for name, table in tables(experiments, plan.shards, plan.rows, progress):
+            add[name](table)
+    rows = {
+        name: pl.concat(parts[name]).lazy() if folder is None else read_table(path)
+        for name, path in paths.items()
+    }
     results = {}
     for name, table in rows.items():
         results[name] = Result(name, table, experiments[name].summarise(table))
@@ -152,24 +164,3 @@ def _shards(trace: Trace | str | Path, network: Network | None) -> Iterator[Trac
     if network is not None and isinstance(trace.tail, Network):
         trace = Trace(trace.table, trace.metadata, network)
     return iter([trace])
-
-
-def _in_memory(
-    experiments: Iterable[str], made: Iterable[tuple[str, pl.DataFrame]]
-) -> dict[str, pl.LazyFrame]:
-    tables: dict[str, list[pl.DataFrame]] = {name: [] for name in experiments}
-    for name, table in made:
-        tables[name].append(table)
-    return {name: pl.concat(parts).lazy() for name, parts in tables.items()}
-
-
-def _in_files(
-    folder: Path, experiments: Iterable[str], made: Iterable[tuple[str, pl.DataFrame]]
-) -> dict[str, pl.LazyFrame]:
-    # Tables of different experiments arrive in turn, so all files stay open until the last shard.
-    paths = {name: folder / f"{name}.parquet" for name in experiments}
-    with ExitStack() as files:
-        add = {name: files.enter_context(table_file(path)) for name, path in paths.items()}
-        for name, table in made:
-            add[name](table)
-    return {name: read_table(path) for name, path in paths.items()}

@@ -21,14 +21,12 @@ from attnaudit.experiments.rows import (
     against_attention,
     differences,
     importance_scores,
-    keys,
+    make_table,
     no_single_decision,
     require,
     row_streams,
-    vector_column,
+    summarise_measures,
 )
-from attnaudit.results import summarise_means
-from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
 from attnaudit.stats.measures import ERASURE_WAYS as WAYS
 from attnaudit.trace import Trace
@@ -124,6 +122,7 @@ class Comprehensiveness:
             "lower",
         ),
     )
+    summarise = summarise_measures
     seed: int = 0
     orders: int = setting("Number of random orders; their mean is the reference.", 5)
 
@@ -165,31 +164,23 @@ class Comprehensiveness:
         # The exact bounds need a probability that is monotone in one logit.
         bounded = one_logit_decides(readout) and readout.candidates is None
         limits = bounds(readout, alpha) if bounded else None
-        columns: list[pl.Series] = []
+        columns: dict[str, np.ndarray | pl.Series] = {}
         for k, way in enumerate(WAYS):
             means = {name: fall[:, k].mean(axis=1) for name, fall in by_score.items()}
-            columns += [
-                pl.Series(f"{way}_{name}", mean, nan_to_null=True) for name, mean in means.items()
-            ]
+            columns |= {f"{way}_{name}": mean for name, mean in means.items()}
             if limits is not None:
                 least, greatest = limits[:, k].mean(axis=1).T
                 # Without a span the position between the bounds is undefined.
                 span = np.where(greatest - least > NO_SPAN, greatest - least, np.nan)
-                columns += [
-                    pl.Series(f"normalised_{way}_{name}", (mean - least) / span, nan_to_null=True)
+                columns |= {
+                    f"normalised_{way}_{name}": (mean - least) / span
                     for name, mean in means.items()
-                ]
-            columns += [
-                vector_column(f"{way}_at_{name}", fall[:, k]) for name, fall in by_score.items()
-            ]
+                }
+            columns |= {f"{way}_at_{name}": fall[:, k] for name, fall in by_score.items()}
         for name in _of_input(trace):
             drops = trace.table[name].cast(pl.List(pl.Float64))
-            columns.append(drops.list.mean().fill_nan(None))
-        return keys(trace).with_columns(columns)
-
-    def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        """Average over the rows of each group."""
-        return summarise_means(self.name, by_group(table, self.of_rows), self.seed)
+            columns[name] = drops.list.mean().fill_nan(None)
+        return make_table(trace, columns)
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:

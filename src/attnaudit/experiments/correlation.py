@@ -15,13 +15,12 @@ from attnaudit.core.settings import setting
 from attnaudit.experiments.rows import (
     differences,
     importance_scores,
-    keys,
+    make_table,
     over_words,
     require,
+    summarise_measures,
     taken_names,
 )
-from attnaudit.results import summarise_means
-from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
 from attnaudit.stats.inference import benjamini_hochberg
 from attnaudit.stats.kendall import kendall_tau
@@ -110,6 +109,7 @@ class Correlation:
             "higher",
         ),
     )
+    summarise = summarise_measures
     seed: int = 0
     significance: float = setting(
         "Largest p-value of a rank correlation that counts as significant.", 0.05
@@ -132,13 +132,7 @@ class Correlation:
         columns: dict[str, np.ndarray] = {}
         for name, pair in pairs.items():
             columns[f"tau_{name}"], columns[f"p_{name}"] = kendall_tau(*pair)
-        return keys(trace).with_columns(
-            pl.Series(name, values, nan_to_null=True) for name, values in columns.items()
-        )
-
-    def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        """Summarise the table with intervals."""
-        return summarise_means(self.name, by_group(table, self.of_rows), self.seed)
+        return make_table(trace, columns)
 
     def of_rows(self, table: pl.LazyFrame) -> pl.LazyFrame:
         """Select τ and its significance for each row, with the differences of τ."""

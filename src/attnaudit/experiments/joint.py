@@ -22,7 +22,7 @@ from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.maximal_change.search import largest_change, single_tokens
 from attnaudit.experiments.ranges.line import lowest
 from attnaudit.experiments.rows import (
-    keys,
+    make_table,
     require,
     row_streams,
     summarise_measures,
@@ -156,7 +156,7 @@ class Joint:
             columns |= self._measure(
                 "layers", text, text.compare([*tried, most.alpha], follow=True), *found
             )
-        return keys(trace).with_columns(pl.Series(name, v) for name, v in columns.items())
+        return make_table(trace, columns)
 
     def _measure(
         self,
@@ -212,6 +212,10 @@ def shuffles_of(trace: Trace, seed: int, shuffles: int) -> list[Ragged]:
     return alphas[1:]
 
 
+# Maps the numbers of some alternatives, and the rows of their groups, to predictions.
+Predict = Callable[[Int64[np.ndarray, " b"], Ragged], Float[np.ndarray, "b C"]]
+
+
 class Compared(NamedTuple):
     """Changes of the output (TVD) and flips, for k alternatives of g groups."""
 
@@ -247,11 +251,8 @@ class JointSearch:
     def own(self) -> Outputs:
         """Outputs of the groups under the model's own attention."""
         joint, groups = self.joint, np.arange(len(self.joint.groups))
-        parts = [
-            joint.predict(part, joint.own[joint.groups.take(part).values])
-            for part in self._calls(groups)
-        ]
-        own = np.concatenate(parts)
+        read = self._read(groups, lambda part, rows: joint.predict(part, joint.own[rows.values]))
+        own = np.concatenate([prediction for _, prediction in read])
         return Outputs(joint.readout, joint.alpha, own, predicted_class(own))
 
     def from_rows(self, values: np.ndarray) -> np.ndarray:
@@ -335,24 +336,20 @@ class JointSearch:
 
         return self._compare(tried, predict)
 
-    def _compare(
-        self, groups: Int64[np.ndarray, " m"], predict: Callable[[np.ndarray, Ragged], np.ndarray]
-    ) -> Compared:
-        """Compare alternatives of ``groups`` with the groups' own outputs.
-
-        ``predict`` maps the numbers of some alternatives, and the rows of their groups, to
-        predictions.
-        """
+    def _compare(self, groups: Int64[np.ndarray, " m"], predict: Predict) -> Compared:
+        """Compare alternatives of ``groups`` with the groups' own outputs."""
         compared = Compared(np.zeros(len(groups)), np.zeros(len(groups), bool))
-        for part in self._calls(groups):
-            prediction = predict(part, self.joint.groups.take(groups[part]))
+        for part, prediction in self._read(groups, predict):
             compared.change[part] = self.own.distance(prediction, groups[part])
             compared.flips[part] = self.own.flips(prediction, groups[part])
         return compared
 
-    def _calls(self, groups: Int64[np.ndarray, " m"]) -> Iterator[Int64[np.ndarray, " b"]]:
-        """Split alternatives of ``groups`` into calls of bounded memory."""
+    def _read(
+        self, groups: Int64[np.ndarray, " m"], predict: Predict
+    ) -> Iterator[tuple[Int64[np.ndarray, " b"], Float[np.ndarray, "b C"]]]:
+        """Predict alternatives of ``groups`` in calls of bounded memory."""
         # A call holds the attended sums of all heads of a group, and one input of the tail.
         sums = self.joint.groups.lengths[groups] * self.joint.own.shape[1]
         numbers = sums + self.joint.readout.offset.shape[1]
-        return Ragged.from_lengths(groups, numbers).blocks(NUMBERS)
+        for part in Ragged.from_lengths(groups, numbers).blocks(NUMBERS):
+            yield part, predict(part, self.joint.groups.take(groups[part]))

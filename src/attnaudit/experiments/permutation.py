@@ -10,19 +10,21 @@ from math import fsum
 
 import numpy as np
 import polars as pl
-from jaxtyping import Int64
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import JAIN2019
-from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import setting
-from attnaudit.experiments.rows import keys, require, row_streams, words_of
-from attnaudit.experiments.shuffles import Shuffled, median_delta_y
+from attnaudit.experiments.rows import (
+    make_table,
+    require,
+    row_streams,
+    words_of,
+)
+from attnaudit.experiments.shuffles import median_delta_y
 from attnaudit.results import summarise_means, summarise_ratios
 from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
 from attnaudit.trace import Trace
-from attnaudit.trace.readout import Readout
 
 # Each thread holds this many numbers. A median is exact enough long before.
 MOST_PERMUTATIONS = 1_000_000
@@ -104,29 +106,24 @@ class Permutation:
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the table, one row per row of the trace."""
-        shuffled = self._measure(trace, trace.readout, trace.alpha, np.arange(len(trace)))
-        table = keys(trace).with_columns(
-            pl.Series("median_delta_y", shuffled.median),
-            pl.Series("max_alpha", trace.alpha.max()),
-            pl.Series("median_error", shuffled.error, nan_to_null=True),
-            pl.Series("shuffles", shuffled.draws.astype("int32")),
-        )
+        streams, draws = row_streams(trace, self.seed, self.name), (self.permutations, self.error)
+        shuffled = median_delta_y(trace.readout, trace.alpha, streams, *draws)
+        columns = {
+            "median_delta_y": shuffled.median,
+            "max_alpha": trace.alpha.max(),
+            "median_error": shuffled.error,
+            "shuffles": shuffled.draws.astype("int32"),
+        }
         if not trace.has("special"):
-            return table
+            return make_table(trace, columns)
         words, mixed = words_of(trace)
         median, rows = np.full(len(trace), np.nan), np.flatnonzero(mixed)
         if len(rows):
             # Special tokens keep their weights, so their contributions join the offset.
             part = words.take(rows).values
             readout, alpha = trace.readout.take(rows).of_part(trace.alpha.take(rows), part)
-            median[rows] = self._measure(trace, readout, alpha, rows).median
-        return table.with_columns(pl.Series("median_delta_y_words", median, nan_to_null=True))
-
-    def _measure(
-        self, trace: Trace, readout: Readout, alpha: Ragged, rows: Int64[np.ndarray, " m"]
-    ) -> Shuffled:
-        streams = row_streams(trace, self.seed, self.name)[rows]
-        return median_delta_y(readout, alpha, streams, self.permutations, self.error)
+            median[rows] = median_delta_y(readout, alpha, streams[rows], *draws).median
+        return make_table(trace, columns | {"median_delta_y_words": median})
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         """Summarise the table with intervals."""

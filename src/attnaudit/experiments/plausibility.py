@@ -17,12 +17,11 @@ from attnaudit.experiments.rows import (
     against_attention,
     differences,
     importance_scores,
-    keys,
+    make_table,
     over_words,
+    summarise_measures,
     taken_names,
 )
-from attnaudit.results import summarise_means
-from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
 from attnaudit.stats.agreement import chance_rationale_agreement, rationale_agreement
 from attnaudit.stats.kendall import kendall_tau
@@ -99,6 +98,7 @@ class Plausibility:
             "higher",
         ),
     )
+    summarise = summarise_measures
     seed: int = 0
 
     def refuses(self, trace: Trace) -> str | None:
@@ -118,13 +118,7 @@ class Plausibility:
             columns[f"precision_{name}"], columns[f"auprc_{name}"] = found
             columns[f"rationale_tau_{name}"] = kendall_tau(score, marks).tau
         columns["precision_chance"], columns["auprc_chance"] = chance_rationale_agreement(marks)
-        return keys(trace).with_columns(
-            pl.Series(name, values, nan_to_null=True) for name, values in columns.items()
-        )
-
-    def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        """Summarise the table with intervals."""
-        return summarise_means(self.name, by_group(table, self.of_rows), self.seed)
+        return make_table(trace, columns)
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:

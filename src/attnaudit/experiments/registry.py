@@ -118,7 +118,7 @@ def measures_of_rows(experiment: Experiment, table: pl.LazyFrame) -> pl.LazyFram
     of_rows = getattr(experiment, "of_rows", None)
     if of_rows is not None:
         return of_rows(table)
-    measures = facts(experiment.name).measures
+    measures = getattr(experiment, "measures", ())
     columns = table.select(cs.numeric() | cs.boolean()).collect_schema().names()
     return table.select(
         name for name in columns if any(one.label_for(name) is not None for one in measures)

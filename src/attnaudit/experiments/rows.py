@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,27 +14,11 @@ from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import stream_keys
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN
+from attnaudit.experiments.registry import measures_of_rows
 from attnaudit.results import summarise_means
 from attnaudit.results.groups import by_group
 from attnaudit.trace import ROW_KEYS, Trace
 from attnaudit.trace.schema import list_column, width_of
-
-__all__ = [
-    "against_attention",
-    "differences",
-    "importance_scores",
-    "is_correct",
-    "keys",
-    "list_column",
-    "no_single_decision",
-    "over_words",
-    "require",
-    "row_streams",
-    "summarise_measures",
-    "taken_names",
-    "vector_column",
-    "words_of",
-]
 
 
 def keys(trace: Trace) -> pl.DataFrame:
@@ -42,6 +27,23 @@ def keys(trace: Trace) -> pl.DataFrame:
     predicted = pl.Series("predicted", classes[trace.predicted].tolist(), dtype=pl.String)
     names = [name for name in (*ROW_KEYS, "predicted") if trace.has(name)]
     return trace.table.select(names).with_columns(predicted)
+
+
+def make_table(trace: Trace, columns: Mapping[str, Any]) -> pl.DataFrame:
+    """Create a table with the keys of each row of a trace.
+
+    Args:
+        trace: The rows.
+        columns: One value, one vector, or one list (a `Ragged`) per row; NaN becomes null.
+    """
+    return keys(trace).with_columns(
+        list_column(name, values)
+        if isinstance(values, Ragged)
+        else vector_column(name, values)
+        if isinstance(values, np.ndarray) and values.ndim == 2
+        else pl.Series(name, values, nan_to_null=True)
+        for name, values in columns.items()
+    )
 
 
 def is_correct(trace: Trace) -> Bool[np.ndarray, " n"]:
@@ -184,8 +186,5 @@ def summarise_measures(experiment: Any, table: pl.DataFrame | pl.LazyFrame) -> p
         experiment: Experiment with ``name``, ``measures`` and ``seed``.
         table: Its table.
     """
-    columns = table.lazy().collect_schema().names()
-    names = [measure.name for measure in experiment.measures if measure.name in columns]
-    return summarise_means(
-        experiment.name, by_group(table, lambda rows: rows.select(names)), experiment.seed
-    )
+    groups = by_group(table, partial(measures_of_rows, experiment))
+    return summarise_means(experiment.name, groups, experiment.seed)

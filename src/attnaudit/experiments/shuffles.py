@@ -9,6 +9,7 @@ error.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import permutations
 from math import factorial, sqrt
 from typing import NamedTuple
@@ -19,7 +20,7 @@ from numba import njit
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.threads import on_threads
-from attnaudit.experiments.through_tail import has_compiled_tail
+from attnaudit.experiments.through_tail import has_compiled_tail, predict_several
 from attnaudit.stats.measures import tvd
 from attnaudit.trace.readout import Readout
 from attnaudit.trace.tails import IdentityTail
@@ -90,9 +91,7 @@ def median_delta_y(
         at_once = on_threads if has_compiled_tail(readout) else map
         list(at_once(compute, range(0, len(rows), step)))
 
-    def draw(block: Readout, weights: Ragged, keys: np.ndarray) -> Shuffled:
-        return _draw(block, weights, keys, counts, error)
-
+    draw = partial(_draw, counts=counts, error=error)
     if not as_needed:
         in_blocks(draw, np.arange(len(alpha)), counts[0])
         return Shuffled(*result)
@@ -109,7 +108,7 @@ def _take_all_orders(readout: Readout, alpha: Ragged, _: np.ndarray) -> Shuffled
     weights = alpha.values.reshape(rows, length)
     parts = readout.contribution.values.reshape(rows, length, 1, -1)
     sums = sum(weights[:, orders[:, t], None] * parts[:, t] for t in range(length))
-    predicted = _predict(readout, np.asarray(sums), np.arange(rows))
+    predicted = predict_several(readout, np.asarray(sums), np.arange(rows))
     change = tvd(predicted, np.broadcast_to(predicted[:, :1], predicted.shape))
     return median_and_error(np.sort(change, axis=1))._replace(error=np.zeros(rows))
 
@@ -131,7 +130,7 @@ def _draw(
     def predict(numbers: range) -> Float[np.ndarray, "m k C"]:
         sums = np.empty((len(rows), len(numbers), width))
         _sum_shuffles(rows, weights, alpha.offsets, contribution, streams, numbers.start, sums)
-        return _predict(readout, sums, rows)
+        return predict_several(readout, sums, rows)
 
     own = predict(range(-1, 0))
     result, change = np.empty((3, len(rows))), np.empty((len(rows), 0))
@@ -146,15 +145,6 @@ def _draw(
         if not len(rows):
             break
     return Shuffled(*result)
-
-
-def _predict(
-    readout: Readout, sums: Float[np.ndarray, "m k P"], rows: Int64[np.ndarray, " m"]
-) -> Float[np.ndarray, "m k C"]:
-    """Predict each of the rows with k weighted sums."""
-    count, orders, width = sums.shape
-    predicted = readout.of_sums(sums.reshape(-1, width), np.repeat(rows, orders))
-    return predicted.reshape(count, orders, -1)
 
 
 def median_and_error(ascending: Float[np.ndarray, "n K"]) -> Shuffled:

@@ -29,7 +29,6 @@ OF_FORMULA = 1 << 16
 BLOCK = 1 << 14
 NOISE = TOLERANCE.network
 
-Attention = Callable[[Int64[np.ndarray, " b"]], Ragged]
 Measure = Callable[[Float[np.ndarray, "b C"], Int64[np.ndarray, " b"]], np.ndarray]
 
 
@@ -70,11 +69,10 @@ class Outputs:
     @classmethod
     def of(cls, readout: Readout, alpha: Ragged) -> Outputs:
         """Compute the outputs of all rows under ``alpha``."""
-        parts = [
-            readout.take(rows)(alpha.take(rows))
-            for rows in _calls(readout, alpha.lengths, outputs=1)
-        ]
-        own = np.concatenate(parts)
+        positions = max(NUMBERS // readout.offset.shape[1], 1)
+        own = np.concatenate(
+            [readout.take(rows)(alpha.take(rows)) for rows in alpha.blocks(positions)]
+        )
         return cls(readout, alpha, own, predicted_class(own))
 
     def take(self, rows: Int64[np.ndarray, " m"]) -> Outputs:
@@ -82,28 +80,6 @@ class Outputs:
         return Outputs(
             self.readout.take(rows), self.alpha.take(rows), self.own[rows], self.decided[rows]
         )
-
-    def under(
-        self, rows: Int64[np.ndarray, " m"], attention: Attention, measure: Measure
-    ) -> np.ndarray:
-        """Measure the predictions under m alternative attentions.
-
-        Only the alternatives and predictions of one call are in memory at a time.
-
-        Args:
-            rows: Row of each alternative; rows may repeat.
-            attention: Maps the numbers of some alternatives to their attention.
-            measure: Maps predictions ``(b, C)`` and their rows ``(b,)`` to the values to keep.
-
-        Returns:
-            The values of all m alternatives, in order.
-        """
-        # The measure of no rows gives an empty result the right shape and dtype.
-        parts = [measure(self.own[:0], rows[:0])]
-        for chosen in _calls(self.readout, self.alpha.lengths[rows], self.own.shape[1]):
-            sums = attended_sums(self.readout, rows[chosen], attention(chosen))
-            parts.append(measure(self.readout.of_sums(sums, rows[chosen]), rows[chosen]))
-        return np.concatenate(parts)
 
     def under_few(
         self,
@@ -138,6 +114,8 @@ class Outputs:
     ) -> np.ndarray:
         """Measure the predictions under m attended sums.
 
+        Only the sums and predictions of one call are in memory at a time.
+
         Args:
             rows: Row of each sum; rows may repeat.
             sums: Maps a slice of the alternatives to their attended sums.
@@ -145,6 +123,7 @@ class Outputs:
             terms: Number of contributions that a sum reads, for the memory of a call.
         """
         numbers = (terms + 1) * self.readout.offset.shape[1] + self.own.shape[1]
+        # The measure of no rows gives an empty result the right shape and dtype.
         parts = [measure(self.own[:0], rows[:0])]
         most = OF_FORMULA if has_compiled_tail(self.readout) else NUMBERS
         per_call = max(most // numbers, 1)
@@ -181,6 +160,14 @@ class Outputs:
     ) -> Float[np.ndarray, " b"]:
         """Return the probability of the class predicted under the model's own attention."""
         return two_classes(prediction)[np.arange(len(rows)), self.decided[rows]]
+
+
+def predict_several(
+    readout: Readout, sums: Float[np.ndarray, "n k P"], rows: Int64[np.ndarray, " n"]
+) -> Float[np.ndarray, "n k C"]:
+    """Return the predictions of rows with k attended sums each."""
+    n, k, width = sums.shape
+    return readout.of_sums(sums.reshape(-1, width), np.repeat(rows, k)).reshape(n, k, -1)
 
 
 def is_flip(lead: np.ndarray) -> np.ndarray:
@@ -239,13 +226,3 @@ def attended_sums(
         )
         start = end
     return sums
-
-
-def _calls(
-    readout: Readout, lengths: Int64[np.ndarray, " m"], outputs: int
-) -> list[Int64[np.ndarray, " b"]]:
-    """Split alternatives into calls of about `NUMBERS` numbers."""
-    positions, width = int(lengths.sum()), readout.offset.shape[1]
-    total = positions + len(lengths) * (width + outputs)
-    per_call = max(NUMBERS * positions // max(total, 1), 1)
-    return list(Ragged.from_lengths(np.zeros(0), lengths).blocks(per_call))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from shlex import quote
 from typing import Any, Literal
 
 import numpy as np
@@ -16,8 +15,7 @@ from attnaudit.corpora.formats.rows import ordered_classes
 from attnaudit.hf.texts import Texts
 
 OPERATION = "match classes"
-OPTION = "--set collect.classes="
-NAME_THEM = f"name the model's outputs in their order with {OPTION}NAME,NAME"
+NAME_THEM = "name the model's outputs in their order with --set collect.classes=NAME,NAME"
 LISTED = 8  # names shown in a message
 _UNNAMED = re.compile(r"LABEL_\d+").fullmatch
 
@@ -44,20 +42,18 @@ class Outputs:
     def notes(self) -> list[str]:
         """Notes on assumptions."""
         if self.matched == "order":
-            pairs, do = zip(self.own, self.names, strict=True), NAME_THEM
-            if len(self.names) == 2:
-                do = OPTION + quote(",".join(self.names[::-1]))
+            pairs = zip(self.own, self.names, strict=True)
             given = "the model does not name its outputs; assumed, in the order of the classes"
         elif self.matched == "number" and self.classes:
-            numbered = zip(self.classes, self.of_class.tolist(), strict=True)
-            names = self.names
-            pairs = [(one, self.own[k] if names[k] == one else names[k]) for one, k in numbered]
-            do = NAME_THEM
+            # Outputs without names are called by their numbers.
+            names = self.own if self.names[0] == "0" else self.names
+            numbers = self.of_class.tolist()
+            pairs = zip(self.classes, (names[k] for k in numbers), strict=True)
             given = "labels are assumed to be numbers of the model's outputs"
         else:
             return []
         named = _listed([f"{one} is {_quoted(other)}" for one, other in pairs])
-        return [f"{given}: {named}; if wrong, {do}"]
+        return [f"{given}: {named}; if wrong, {NAME_THEM}"]
 
     def to_json(self) -> dict[str, Any]:
         """Return the part that the metadata of a trace keeps."""
@@ -108,37 +104,32 @@ def match_outputs(
         InputError: Model, classes and names do not fit each other.
     """
     require_classes(model)
-    number, known = int(model.config.num_labels), model.config.id2label
-    own = tuple(str(known.get(k, f"LABEL_{k}")) for k in range(number))
-    other = {k: str(name) for name, k in (model.config.label2id or {}).items()}
-    if all(map(_UNNAMED, own)) and other.keys() == set(range(number)):
-        own = tuple(other[k] for k in range(number))
+    number, config = int(model.config.num_labels), model.config
+    own = tuple(str(config.id2label.get(k, f"LABEL_{k}")) for k in range(number))
     names = own if stated is None else tuple(name.strip() for name in stated)
     output = {name.casefold(): k for k, name in enumerate(names)}
     if len(names) != number or len(output) < number or not all(names):
         where = type(model).__name__ if stated is None else "collect.classes"
         got, expected = f"{', '.join(names)} ({len(names)})", f"{number} different names"
         raise InputError(OPERATION, where, got, f"{expected}, one for each output", NAME_THEM)
-
-    def matched(names: Sequence[str], outputs: Any, how: Any) -> Outputs:
-        of_class = np.fromiter(outputs, dtype=np.int32)
-        return Outputs(tuple(names), own, of_class, how, tuple(classes))
-
-    if all(name.casefold() in output for name in classes):
-        return matched(names, (output[name.casefold()] for name in classes), "name")
     unnamed = stated is None and all(map(_UNNAMED, own))
-    if all(name.isdecimal() and int(name) < number for name in classes):
-        shown = [str(k) for k in range(number)] if unnamed else names
-        return matched(shown, map(int, classes), "number")
-    if unnamed and number == len(classes):
-        return matched(classes, range(number), "order")
-    had = f"where the corpus has {_listed(ordered_classes(classes))}"
-    got, do = f"classes {_listed(ordered_classes(names))} {had}", NAME_THEM
-    if unnamed:
-        got = f"{number} classes without names {had}"
+    how: Literal["name", "number", "order"]
+    if all(name.casefold() in output for name in classes):
+        how, of_class = "name", [output[name.casefold()] for name in classes]
+    elif all(name.isdecimal() and int(name) < number for name in classes):
+        how, of_class = "number", [int(name) for name in classes]
+        names = tuple(map(str, range(number))) if unnamed else names
+    elif unnamed and number == len(classes):
+        how, of_class, names = "order", [*range(number)], tuple(classes)
     else:
-        do = f"rename the labels of the corpus, or {do}"
-    raise InputError(OPERATION, type(model).__name__, got, "the same classes", do)
+        got, do = f"classes {_listed(ordered_classes(names))}", NAME_THEM
+        if unnamed:
+            got = f"{number} classes without names"
+        else:
+            do = f"rename the labels of the corpus, or {do}"
+        got = f"{got} where the corpus has {_listed(ordered_classes(classes))}"
+        raise InputError(OPERATION, type(model).__name__, got, "the same classes", do)
+    return Outputs(names, own, np.array(of_class, dtype=np.int32), how, tuple(classes))
 
 
 def _quoted(name: str) -> str:

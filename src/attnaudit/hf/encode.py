@@ -30,7 +30,6 @@ from attnaudit.trace.words import SPECIAL
 
 OPERATION = "tokenise texts"
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
-OWN_TOKENIZER = "use the tokenizer that was saved with the model"
 PADDED = 64  # vocabularies are padded to a multiple of it, as hardware likes them
 UNLIMITED = 1_000_000  # tokens; a tokenizer without a limit states a number far above it
 AT_ONCE = 1000  # texts whose pieces are in memory at a time
@@ -90,7 +89,15 @@ def encode(
         do = "correct the row, or skip such rows: encode(…, on_empty='skip')"
         where = reader.where(int(empty.argmax()))
         raise InputError(OPERATION, where, "a text without a token", "one or more", do)
-    notes = _differences(model, tokenizer)
+    if empty.all():
+        got = f"no text with a token among {len(texts)}"
+        do = "correct the texts, or read another split (--split)"
+        raise InputError(OPERATION, texts.name, got, "one or more", do)
+    notes = []
+    size, known = len(tokenizer), len(model.get_input_embeddings().weight)
+    if size > known or (size < known and known % PADDED):
+        got = f"{size} tokens where the model has {known}"
+        notes.append(f"the tokenizer may be another model's: {got}")
     if cut := sum(one.cut or other.cut for one, other in both):
         longer = f"{cut} of {len(texts)} texts {'are' if cut > 1 else 'is'} longer"
         notes.append(f"{longer} than {limits[limit]} tokens, the limit of {limit}, and cut")
@@ -110,7 +117,7 @@ def encode(
         split=texts.split,
         pad=pad,
         nothing=next(token for token in hides if token is not None),
-        type_ids=reader.type_ids(pieces) if classifies else None,
+        type_ids=_column(pieces, "type_ids", np.int64) if reader.has_types else None,
         label=label,
         class_names=() if outputs is None else outputs.names,
         rationale=[one.marked for one in pieces] if texts.spans else None,
@@ -118,18 +125,6 @@ def encode(
         written=reader.written(targets) if kind == "seq2seq" else None,
     )
     return encoded.take(np.flatnonzero(~empty)) if empty.any() else encoded
-
-
-def require_texts(encoded: Encoded, texts: Texts, name: str) -> None:
-    """Check that one of the texts that ``name`` has given has a token.
-
-    Raises:
-        InputError: None has.
-    """
-    if not len(encoded):
-        got = f"no text with a token among {len(texts)}"
-        do = "correct the texts, or read another split (--split)"
-        raise InputError(OPERATION, name, got, "one or more", do)
 
 
 def notes_of(texts: Texts, encoded: Encoded, outputs: Outputs | None) -> list[str]:
@@ -159,45 +154,19 @@ def limits_of(model: Any, tokenizer: Any, max_tokens: int | None = None) -> dict
     return {name: limit for name, limit in stated.items() if 0 < limit < UNLIMITED}
 
 
-def _differences(model: Any, tokenizer: Any) -> list[str]:
-    """Note that the tokenizer may be another model's, by vocabulary and special tokens.
-
-    Neither is sure to be wrong: vocabularies are padded, and special tokens renamed.
-    """
-    config, known = model.config.get_text_config(), len(model.get_input_embeddings().weight)
-    found, size = [], len(tokenizer)
-    if size != known and (size > known or known % PADDED):
-        found.append(f"{size} tokens where the model has {known}")
-    for name in ("pad", "bos", "eos", "cls", "sep"):
-        own, token = (getattr(one, f"{name}_token_id", None) for one in (config, tokenizer))
-        if None not in (own, token) and token not in (own if isinstance(own, list) else [own]):
-            found.append(f"{name} token {token} where the model has {own}")
-    return [f"the tokenizer may be another model's: {', '.join(found)}"] if found else []
-
-
-def load_tokenizer(folder: str | Path, kind: ModelTask = "classification") -> Any:
+def load_tokenizer(folder: str | Path) -> Any:
     """Read the tokenizer that ``tokenizer.save_pretrained(folder)`` has written.
 
-    Args:
-        folder: The folder.
-        kind: Task of the model.
-
     Raises:
-        InputError: It is missing, damaged or slow.
+        InputError: It is missing or damaged.
     """
     try:
         if not any((Path(folder) / file).is_file() for file in TOKENIZER_FILES):
             raise FileNotFoundError(f"no {TOKENIZER_FILES[0]}")
-        tokenizer = AutoTokenizer.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False
-        )
+        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:
-        expected, do = "a fast tokenizer", "save it with tokenizer.save_pretrained(DIR)"
-        raise InputError(
-            "read tokenizer", str(folder), describe_error(error), expected, do
-        ) from error
-    _require_fast(tokenizer, kind)
-    return tokenizer
+        got, do = describe_error(error), "save it with tokenizer.save_pretrained(DIR)"
+        raise InputError("read tokenizer", str(folder), got, "a fast tokenizer", do) from error
 
 
 def _require_fast(tokenizer: Any, kind: ModelTask) -> None:
@@ -224,53 +193,42 @@ class _Reader:
         """Name a text in errors."""
         return f"{self.texts.name}, {self.texts.split[row]}, row {self.texts.instance[row]}"
 
+    @property
+    def has_types(self) -> bool:
+        """True if tokenizer and model both know of the parts of a pair."""
+        name, taken = "token_type_ids", signature(self.model.forward).parameters
+        known = name in self.tokenizer.model_input_names and name in taken
+        return known and self.texts.kind == "classification"
+
     def pieces(
         self, first: Sequence[str], second: Sequence[str] | None, target: bool = False
     ) -> Iterator[_Pieces]:
         """Yield every text, or pair, in pieces; with ``target`` of the target's language."""
         own = self.tokenizer
+        options: dict[str, Any] = {"truncation": False, "verbose": False}
+        if self.longest is not None:
+            options |= {"truncation": "longest_first", "max_length": self.longest}
+        if self.texts.kind == "causal-lm":
+            own.truncation_side = "left"
         known = len(self.model.get_input_embeddings().weight)
         kinds = ("bos", "eos", "cls", "sep", "pad")
         # A text that spells a special token contains ordinary characters.
         structural = {getattr(own, f"{kind}_token_id") for kind in kinds} - {own.unk_token_id}
         bytewise = spells_bytes(own)
-        for row, encoding in enumerate(self._encodings(first, second, target)):
-            if max(encoding.ids, default=0) >= known:
-                got = f"token {max(encoding.ids)} of the tokenizer"
-                expected = f"one below {known}, the model's vocabulary"
-                raise InputError(OPERATION, self.where(row), got, expected, OWN_TOKENIZER)
-            parts = (first[row],) if second is None else (first[row], second[row])
-            spans = self.texts.spans[row] if self.texts.spans and not target else None
-            yield _in_pieces(encoding, parts, structural, spans, bytewise)
-
-    def _encodings(
-        self, first: Sequence[str], second: Sequence[str] | None, target: bool
-    ) -> Iterator[Any]:
-        options: dict[str, Any] = {"truncation": False, "verbose": False}
-        if self.longest is not None:
-            options |= {"truncation": "longest_first", "max_length": self.longest}
-        if self.texts.kind == "causal-lm":
-            self.tokenizer.truncation_side = "left"
+        sides = {"text_target" if target else "text": first}
+        if second is not None:
+            sides["text_pair"] = second
         for start in range(0, len(first), AT_ONCE):
-            part = slice(start, start + AT_ONCE)
-            given = {"text_target": first[part]} if target else {"text": first[part]}
-            if second is not None:
-                given["text_pair"] = second[part]
-            yield from self.tokenizer(**given, **options).encodings
-
-    def type_ids(self, pieces: Sequence[_Pieces]) -> Ragged | None:
-        """Return the tokens' parts of a pair, if tokenizer and model both know of them."""
-        name, size = "token_type_ids", getattr(self.model.config, "type_vocab_size", None)
-        taken = signature(self.model.forward).parameters
-        if name not in self.tokenizer.model_input_names or name not in taken:
-            return None
-        found = _column(pieces, "type_ids", np.int64)
-        most = found.values.max(initial=0)
-        if size is not None and most >= max(size, 1):
-            where, got = type(self.model).__name__, f"token type {most} of the tokenizer"
-            expected = f"one below {size}, the model's type_vocab_size"
-            raise InputError(OPERATION, where, got, expected, OWN_TOKENIZER)
-        return found
+            part = {name: side[start : start + AT_ONCE] for name, side in sides.items()}
+            for row, encoding in enumerate(own(**part, **options).encodings, start):
+                if max(encoding.ids, default=0) >= known:
+                    got = f"token {max(encoding.ids)} of the tokenizer"
+                    expected = f"one below {known}, the model's vocabulary"
+                    do = "use the tokenizer that was saved with the model"
+                    raise InputError(OPERATION, self.where(row), got, expected, do)
+                parts = (first[row],) if second is None else (first[row], second[row])
+                spans = self.texts.spans[row] if self.texts.spans and not target else None
+                yield _in_pieces(encoding, parts, structural, spans, bytewise)
 
     def written(self, targets: Sequence[_Pieces]) -> Written:
         """Return what a decoder writes."""

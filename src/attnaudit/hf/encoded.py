@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from typing import Any, Literal
 
@@ -100,12 +101,21 @@ class Encoded:
     @property
     def fingerprint(self) -> str:
         """sha256 of all of it; another tokenizer or other names of outputs give another."""
-        return content_key(_digest(self))
+        return content_key(
+            json.dumps(asdict(self), default=lambda column: sha256(column.tobytes()).hexdigest())
+        )
 
     def take(self, rows: Int[np.ndarray, " m"]) -> Encoded:
         """Return the chosen rows in the order given; a row may be chosen more than once."""
-        names = (*PER_TOKEN, "instance", "label", "split")
-        return _changed(self, names, lambda column: take(column, rows), written=True)
+
+        def chosen(column: Any) -> Any:
+            return take(column, rows)
+
+        names, written = (*PER_TOKEN, "instance", "label", "split"), self.written
+        return replace(
+            _changed(self, names, chosen),
+            written=written and _changed(written, vars(written), chosen),
+        )
 
     def up_to(self, sizes: Int[np.ndarray, " n"]) -> Encoded:
         """Keep the first tokens of each row: of what the decoder is given, else of the text.
@@ -123,7 +133,7 @@ class Encoded:
             return column and [row[:size] for row, size in zip(column, sizes, strict=True)]
 
         if self.written is not None:
-            return _changed(self, (), first, written=True)
+            return replace(self, written=_changed(self.written, vars(self.written), first))
         longer = self.ids.lengths > sizes
         place = np.where(longer, self.ids.offsets[:-1] + sizes, 0)
         label = np.where(longer, self.ids.values[place], -1).astype(np.int32)
@@ -156,46 +166,29 @@ class Encoded:
     ) -> Iterator[Int64[np.ndarray, " m"]]:
         """Yield all rows in batches of similar length.
 
-        Texts with different numbers of special tokens, as when one spells an end token, share no
-        batch: a class that reads the last end token refuses such batches.
-
         Args:
             budget: Positions of a batch, padding included; a longer text is a batch of its own.
             batching: Texts that may share a batch, as in `Gate.batching`.
         """
-        size, special = self.ids.lengths, self.special
+        size, start = self.ids.lengths, 0
         target = np.zeros_like(size) if self.written is None else self.written.ids.lengths
-        marks = special.with_values(special.values.astype(np.int64)).sum()
-        order = np.lexsort((target, size, marks))
-        alike = [marks] if batching == "any" else [marks, size, target]
-        start = 0
+        order = np.lexsort((target, size))
         for stop in range(1, len(order) + 1):
             rows = order[start : stop + 1]
             padded = len(rows) * int(size[rows].max() + target[rows].max())
             fits = stop < len(order) and batching != "none" and padded <= budget
             fits &= len(rows) <= FEW or padded <= MOST_PADDED * int((size + target)[rows].sum())
-            if not fits or any(one[rows[0]] != one[rows[-1]] for one in alike):
+            unlike = any(one[rows[0]] != one[rows[-1]] for one in (size, target))
+            if not fits or (batching != "any" and unlike):
                 yield order[start:stop]
                 start = stop
 
 
 PER_TOKEN = ("ids", "type_ids", "word_id", "tokens", "rationale")
-PER_WRITTEN = ("ids", "word_id", "tokens", "next_ids", "forced")
 
 
-def _changed(
-    texts: Any, names: Sequence[str], change: Callable[[Any], Any], written: bool = False
-) -> Any:
-    columns = {name: change(getattr(texts, name)) for name in names}
-    if written and texts.written is not None:
-        columns["written"] = _changed(texts.written, PER_WRITTEN, change)
-    return replace(texts, **columns)
-
-
-def _digest(part: Any) -> Any:
-    if isinstance(part, Encoded | Written | Ragged):
-        return {one.name: _digest(getattr(part, one.name)) for one in fields(part)}
-    return sha256(part.tobytes()).hexdigest() if isinstance(part, np.ndarray) else part
+def _changed(texts: Any, names: Iterable[str], change: Callable[[Any], Any]) -> Any:
+    return replace(texts, **{name: change(getattr(texts, name)) for name in names})
 
 
 def _padded(values: Ragged, pad: int) -> Int64[np.ndarray, "m T"]:

@@ -6,31 +6,38 @@ refused with a line that names its class, the check and the figure.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel, logging
 
 from attnaudit.core.errors import describe_error
 from attnaudit.core.numbers import count
-from attnaudit.hf.capture import Attention, Exchange, Pass, forward
 from attnaudit.hf.classes import require_classes
-from attnaudit.hf.layers import Layer, Probe, layers_of, refusal
-from attnaudit.hf.model import ModelTask, difference, logits_at_query, reading, task_of
+from attnaudit.hf.layers import LENGTHS, Layer, Probe, layers_of, refusal
+from attnaudit.hf.model import (
+    FAILURES,
+    ModelTask,
+    difference,
+    logits_at_query,
+    reading,
+    require_task,
+    task_of,
+)
 from attnaudit.hf.replay import EXACT as EXACT_TVD
 from attnaudit.hf.replay import ROUNDING, queries_read, states_of, ways
+from attnaudit.torch.capture import Attention, Exchange, Pass, forward
 from attnaudit.training.loop import torch_threads
 
 EXACT = 1e-6  # of weights
 BATCHED, PADDED, OTHERS, MIXED = "batched", "padded", "other layers", "other ways"
 STACKS = ("encoder", "decoder", "cross")
-# Failures of a model whose configuration contradicts itself.
-CONTRADICTIONS = (RuntimeError, ValueError, TypeError, IndexError)
 # The library's mark of a model with hooks that record what it reports.
 MARK = "_output_capturing_hooks_installed"
 REPORTED = ("encoder_attentions", "attentions", "decoder_attentions", "cross_attentions")
@@ -161,17 +168,43 @@ def check_model(model: Any) -> Gate:
     name = type(model).__name__
     for got, expected, *do in _objections(model):
         raise refusal(name, got, expected, *do)
-    if task_of(model) == "classification":
+    task = task_of(model)
+    if task == "classification":
         require_classes(model)
-    checks: list[Check] = []
     with reading(model), torch_threads(1):
-        trial = _Trial(model)
-        for check in trial.checks():
-            if not check.passed:
-                got = f"{check.name}: {check.figure:.2g}, {check.meaning}"
-                raise refusal(name, got, check.wanted)
-            checks.append(check)
-    return Gate(name, trial.layers, tuple(checks), trial.task, trial.reads)
+        before, probe = _state(model), Probe.of(model)
+        logits = _logits(model, _run(model, probe, f"logits for texts of {probe.lengths} tokens"))
+        if not logits.isfinite().all():
+            got, do = "logits that are no finite numbers", "check the size of its weights"
+            raise refusal(name, got, "finite logits", do)
+        seen = forward(model, probe.inputs)
+        layers = layers_of(model, seen, probe)
+        checks = [*_passed(name, _checks(model, probe, logits, seen, layers))]
+        reads = _query_read(model, probe, layers)
+        if task is not None and reads is not None:
+            states = states_of(model, probe.alone(0), task, reads)
+            found = list(zip(layers, ways(model, states), strict=True))
+            # No query of an encoder is what a decoder's prediction reads.
+            unread = "encoder" if probe.targets else ""
+            layers = tuple(
+                replace(layer, way="" if layer.stack == unread else way)
+                for layer, (way, _) in found
+            )
+            errors = (error for layer, (_, error) in found if layer.stack != unread)
+            checks += _passed(name, _replays(model, probe, reads, max(errors, default=0.0)))
+        changed = sum(a != b for a, b in zip(before, _state(model), strict=True))
+        meaning = "modules, hooks and implementations of attention that the checks left changed"
+        checks += _passed(name, [Check("handed back", meaning, changed, most=0)])
+    return Gate(name, layers, tuple(checks), task, reads)
+
+
+def _passed(name: str, checks: Iterable[Check]) -> Iterator[Check]:
+    """Make one check after the other, and refuse the model at the first that fails."""
+    for check in checks:
+        if not check.passed:
+            got = f"{check.name}: {check.figure:.2g}, {check.meaning}"
+            raise refusal(name, got, check.wanted)
+        yield check
 
 
 def _objections(model: Any) -> Iterator[tuple[str, ...]]:
@@ -191,6 +224,8 @@ def _objections(model: Any) -> Iterator[tuple[str, ...]]:
         yield got, expected, "read it with from_pretrained"
     if model.main_input_name != "input_ids":
         yield f"a model of {model.main_input_name}", "a model of tokens"
+    if model.config.is_encoder_decoder and task_of(model) == "classification":
+        yield "a classifier with encoder and decoder", "one with a single stack of layers"
     halves = (torch.float16, torch.bfloat16) if model.device.type == "cpu" else ()
     others = {torch.float64, *halves} & {weight.dtype for weight in weights.values()}
     if others:
@@ -213,226 +248,174 @@ def _objections(model: Any) -> Iterator[tuple[str, ...]]:
         yield got, "finite weights", f"{do} checkpoint"
 
 
-def implementations(model: nn.Module) -> list[str | None]:
-    """Return the implementations of attention of a model and of the models inside it."""
-    inner = (module for module in model.modules() if isinstance(module, PreTrainedModel))
-    return [module.config._attn_implementation for module in inner]
-
-
 def _state(model: nn.Module) -> list[Any]:
     """Return what a pass may not change."""
     modules = list(model.modules())
     hooks = [len(module._forward_hooks) + len(module._forward_pre_hooks) for module in modules]
-    return [[type(module) for module in modules], hooks, implementations(model)]
+    models = [module for module in modules if isinstance(module, PreTrainedModel)]
+    attention = [module.config._attn_implementation for module in models]
+    return [[type(module) for module in modules], hooks, attention]
 
 
-class _Trial:
-    """A model, and a pass of it over the probe."""
-
-    def __init__(self, model: Any) -> None:
-        self.model, self.probe, self.name = model, Probe.of(model), type(model).__name__
-        self.task: ModelTask | None = task_of(model)
-        self.state = _state(model)
-        try:
-            with torch.no_grad():
-                self.logits = self._logits(model(**self.probe.inputs))
-        except CONTRADICTIONS as error:
-            expected = f"logits for texts of {self.probe.lengths} tokens"
-            raise refusal(self.name, describe_error(error), expected) from error
-        if not self.logits.isfinite().all():
-            got, do = "logits that are no finite numbers", "check the size of its weights"
-            raise refusal(self.name, got, "finite logits", do)
-        self.seen: Pass = forward(model, self.probe.inputs)
-        self.layers = layers_of(model, self.seen, self.probe)
-        self.reads: int | None = None
-
-    def _logits(self, output: Any) -> Tensor:
-        logits = getattr(output, "logits", None)
-        if logits is None:
-            expected = "a model with a head, such as ForSequenceClassification or ForCausalLM"
-            raise refusal(self.name, "an output without logits", expected)
-        return logits
-
-    def checks(self) -> Iterator[Check]:
-        """Make one check after the other, the quick ones first."""
-        attentions, probe = self.seen.attentions, self.probe
-
-        def change(exchange: Exchange) -> float:
-            output = forward(self.model, probe.inputs, exchange).output
-            return self._change(output, self.seen.output)
-
-        meaning = "change of the logits when the attention is read during the pass"
-        yield Check("watched", meaning, self._change(self.seen.output), most=ROUNDING)
-        yield from self._reported()
-        total = getattr(self.model.config, "num_hidden_layers", None)
-        if isinstance(total, int) and not probe.targets:
-            meaning = "layers without softmax attention; layers below are counted without them"
-            yield Check(OTHERS, meaning, max(total - len(self.layers), 0))
-        readers = sorted({name for one in attentions for name in one.elsewhere})
-        meaning = "functions that read the weights besides the product with the values: "
-        named = ", ".join(readers) or "replaced weights would not reach them"
-        yield Check("elsewhere", f"{meaning}{named}", len(readers), most=0)
-        sums = [self._of_tokens(one, one.weights).sum(dim=-1) for one in attentions if not one.sink]
-        off = max((float((1 - each).abs().max()) for each in sums), default=None)
-        meaning = "largest difference of the sum of the weights of a query from 1"
-        yield Check("sums", meaning, off, most=10 * EXACT)
-        padded = [self._of_tokens(one, one.weights * self._padding(one)) for one in attentions]
-        figure = max(float(each.max()) for each in padded)
-        yield Check("padding", "largest weight that a token gives to padding", figure, most=EXACT)
-        meaning = "change of the logits when all weights are replaced by themselves"
-        yield Check("same weights", meaning, change(lambda one: one.weights), most=0)
-        meaning = "least change of the logits when one layer's weights are replaced by uniform ones"
-        moved = min(change(_uniform(one.index)) for one in attentions)
-        yield Check("uniform weights", meaning, moved, least=EXACT)
-        meaning = "difference of the logits of a text alone and in a batch; decides what shares one"
-        yield Check(BATCHED, meaning, self._apart(0))
-        meaning = "difference of the logits of a text with padding; decides what shares a batch"
-        yield Check(PADDED, meaning, self._apart(1))
-        self.reads = self._query_read()
-        if self.task is not None and self.reads is not None:
-            yield from self._replays(self.task, self.reads)
-        changed = sum(a != b for a, b in zip(self.state, _state(self.model), strict=True))
-        meaning = "modules, hooks and implementations of attention that the checks left changed"
-        yield Check("handed back", meaning, changed, most=0)
-
-    def _reported(self) -> Iterator[Check]:
-        """Compare with the weights that the model reports, computed by its own eager attention."""
-        try:
-            with _reporting(self.model), torch.no_grad():
-                output = self.model(**self.probe.inputs, output_attentions=True)
-        except CONTRADICTIONS as error:
-            expected = "attention by the model's own code (attn_implementation eager)"
-            raise refusal(self.name, describe_error(error), expected) from error
-        kinds = (output.get(name) or () for name in REPORTED)
-        reported = [weights for kind in kinds for weights in kind if weights is not None]
-        number, reason = len(reported), "" if reported else "it reports no attention"
-        if not reported and not self.probe.targets:
-            number = getattr(self.model.config, "num_hidden_layers", None)
-        off = None if not number else abs(number - len(self.layers))
-        meaning = "layers of attention found, more or fewer than the model reports or has"
-        yield Check("layers", meaning, off, most=0, reason=reason)
-        figure, change = None, self._change(output)
-        # Models report the layers of one stack after those of the other.
-        order = sorted(range(len(self.layers)), key=lambda k: STACKS.index(self.layers[k].stack))
-        pairs = list(zip((self.seen.attentions[k] for k in order), reported, strict=False))
-        if reported and change > ROUNDING:
-            reason = f"its logits are others, by {change:.2g}, when it reports attention"
-        elif any(not o.sink and (own.sum(dim=-1) - 1).abs().max() > ROUNDING for o, own in pairs):
-            reason = "what it reports does not sum to 1"
-        elif reported:
-            figure = max(self._difference(one, own) for one, own in pairs)
-        meaning = "largest difference from the weights that the model reports (output_attentions)"
-        yield Check("reported weights", meaning, figure, most=ROUNDING, reason=reason)
-
-    def _difference(self, attention: Attention, own: Tensor) -> float:
-        if own.shape != attention.weights.shape:
-            return torch.inf
-        return float(self._of_tokens(attention, (own - attention.weights).abs()).max())
-
-    def _of_tokens(self, attention: Attention, weights: Tensor) -> Tensor:
-        """Select the rows of weights (B, H, Q, K) whose query is no padding."""
-        if attention.weights.shape[-2] != self.probe.mask.shape[1]:
-            return weights
-        return weights.transpose(1, 2)[self.probe.mask]
-
-    def _padding(self, attention: Attention) -> Tensor:
-        """Mark the keys that are padding, (B, 1, 1, K)."""
-        keys, mask = attention.weights.shape[-1], self.probe.mask
-        mask = mask if keys == mask.shape[1] else torch.ones(len(mask), keys, dtype=torch.bool)
-        return (~mask)[:, None, None].float()
-
-    def _change(self, output: Any, reference: Any = None) -> float:
-        """Return the largest difference of logits that are not of padding, relative."""
-        found = self._logits(output)
-        logits = self.logits if reference is None else self._logits(reference)
-        if logits.dim() == 3 and logits.shape[1] == self.probe.mask.shape[1]:
-            found, logits = found[self.probe.mask], logits[self.probe.mask]
-        return difference(found, logits)
-
-    def _apart(self, row: int) -> float:
-        """Return how far the logits of a text change when it is alone, without padding."""
+def _run(model: Any, probe: Probe, expected: str, **options: bool) -> Any:
+    """Run the model as it is. A failure is the refusal of one from which this is expected."""
+    try:
         with torch.no_grad():
-            alone = self._logits(self.model(**self.probe.alone(row)))
-        together = self.logits[row]
-        if together.dim() == 2 and len(together) == self.probe.mask.shape[1]:
-            together = together[self.probe.mask[row]]
-        return difference(alone[0], together)
+            return model(**probe.inputs, **options)
+    except FAILURES as error:
+        raise refusal(type(model).__name__, describe_error(error), expected) from error
 
-    def _query_read(self) -> int | None:
-        """Find the query that predictions are read from, the same for all texts that show it.
 
-        Raises:
-            InputError: A causal language model sees later tokens.
-        """
-        if self.task != "classification":
-            if self.task == "causal-lm" and any(one.stack != "decoder" for one in self.layers):
-                got, do = "attention to later tokens", "set is_decoder if it was trained as one"
-                raise refusal(self.name, got, "a causal language model", do)
-            return None if self.task is None else -1
-        found: list[set[int]] = []
-        for row in range(len(self.probe.mask)):
-            inputs = self.probe.alone(row)
-            seen = forward(self.model, inputs)
-            read = queries_read(self.model, inputs, seen)
-            if len(read) > 1:
-                return None
-            queries = seen.attentions[-1].weights.shape[2]
-            found += [{position, position - queries} for position in read]
-        return min(set.intersection(*found), key=abs, default=None) if found else None
+def _logits(model: Any, output: Any) -> Tensor:
+    logits = getattr(output, "logits", None)
+    if logits is None:
+        expected = "a model with a head, such as ForSequenceClassification or ForCausalLM"
+        raise refusal(type(model).__name__, "an output without logits", expected)
+    return logits
 
-    def _replays(self, task: ModelTask, reads: int) -> Iterator[Check]:
-        """Find how each layer is replayed, and whether attention is the only way of tokens."""
-        inputs = self.probe.alone(0)
-        seen = forward(self.model, inputs)
-        states = states_of(self.model, inputs, task, reads, seen)
-        # No query of an encoder is what a decoder's prediction reads.
-        unread = "encoder" if self.model.config.is_encoder_decoder else ""
-        found = list(zip(self.layers, ways(self.model, states, seen), strict=True))
-        read = [layer.stack != unread for layer in self.layers]
-        self.layers = tuple(
-            replace(layer, way=way if is_read else "")
-            for (layer, (way, _)), is_read in zip(found, read, strict=True)
+
+def _change(probe: Probe, logits: Tensor, reference: Tensor) -> float:
+    """Return the largest difference of logits that are not of padding, relative."""
+    if reference.shape[:-1] == probe.mask.shape:
+        logits, reference = logits[probe.mask], reference[probe.mask]
+    return difference(logits, reference)
+
+
+def _of_tokens(probe: Probe, weights: Float[Tensor, "B H Q K"]) -> Tensor:
+    """Select the weights of queries that are no padding."""
+    queries = weights.transpose(1, 2)
+    return queries[probe.mask] if queries.shape[:2] == probe.mask.shape else queries
+
+
+def _checks(
+    model: Any, probe: Probe, logits: Tensor, seen: Pass, layers: Sequence[Layer]
+) -> Iterator[Check]:
+    """Make the checks of the attention that was read, the quick ones first."""
+    attentions = seen.attentions
+
+    def change(exchange: Exchange) -> float:
+        changed = forward(model, probe.inputs, exchange).output.logits
+        return _change(probe, changed, seen.output.logits)
+
+    def apart(row: int) -> float:
+        with torch.no_grad():
+            (alone,) = model(**probe.alone(row)).logits
+        return difference(alone, logits[row][: len(alone)])
+
+    meaning = "change of the logits when the attention is read during the pass"
+    yield Check("watched", meaning, _change(probe, seen.output.logits, logits), most=ROUNDING)
+    yield from _reported(model, probe, logits, seen, layers)
+    total = getattr(model.config, "num_hidden_layers", None)
+    if isinstance(total, int) and not probe.targets:
+        meaning = "layers without softmax attention; layers below are counted without them"
+        yield Check(OTHERS, meaning, max(total - len(layers), 0))
+    readers = sorted({name for one in attentions for name in one.elsewhere})
+    meaning = "functions that read the weights besides the product with the values: "
+    named = ", ".join(readers) or "replaced weights would not reach them"
+    yield Check("elsewhere", f"{meaning}{named}", len(readers), most=0)
+    sums = [_of_tokens(probe, one.weights).sum(dim=-1) for one in attentions if not one.sink]
+    off = max((float((1 - each).abs().max()) for each in sums), default=None)
+    meaning = "largest difference of the sum of the weights of a query from 1"
+    yield Check("sums", meaning, off, most=10 * EXACT)
+    padding = (~probe.mask)[:, None, None].float()
+    of_text = [one.weights for one in attentions if one.weights.shape[-1] == padding.shape[-1]]
+    figure = max(float(_of_tokens(probe, weights * padding).max()) for weights in of_text)
+    yield Check("padding", "largest weight that a token gives to padding", figure, most=EXACT)
+    meaning = "change of the logits when all weights are replaced by themselves"
+    yield Check("same weights", meaning, change(lambda one: one.weights), most=0)
+    meaning = "least change of the logits when one layer's weights are replaced by uniform ones"
+    moved = min(change(_uniform(one.index)) for one in attentions)
+    yield Check("uniform weights", meaning, moved, least=EXACT)
+    meaning = "difference of the logits of a text alone and in a batch; decides what shares one"
+    yield Check(BATCHED, meaning, apart(0))
+    meaning = "difference of the logits of a text with padding; decides what shares a batch"
+    yield Check(PADDED, meaning, apart(1))
+
+
+def _reported(
+    model: Any, probe: Probe, logits: Tensor, seen: Pass, layers: Sequence[Layer]
+) -> Iterator[Check]:
+    """Compare with the weights that the model reports, computed by its own eager attention."""
+    expected = "attention by the model's own code (attn_implementation eager)"
+    with _reporting(model):
+        output = _run(model, probe, expected, output_attentions=True)
+    kinds = (output.get(name) or () for name in REPORTED)
+    reported = [weights for kind in kinds for weights in kind if weights is not None]
+    number, reason = len(reported), "" if reported else "it reports no attention"
+    if not reported and not probe.targets:
+        number = getattr(model.config, "num_hidden_layers", None)
+    off = None if not number else abs(number - len(layers))
+    meaning = "layers of attention found, more or fewer than the model reports or has"
+    yield Check("layers", meaning, off, most=0, reason=reason)
+    # Models report the layers of one stack after those of the other.
+    order = sorted(range(len(layers)), key=lambda k: STACKS.index(layers[k].stack))
+    pairs = list(zip((seen.attentions[k] for k in order), reported, strict=False))
+    figure, change = None, _change(probe, _logits(model, output), logits)
+    if reported and change > ROUNDING:
+        reason = f"its logits are others, by {change:.2g}, when it reports attention"
+    elif any(not o.sink and (own.sum(dim=-1) - 1).abs().max() > ROUNDING for o, own in pairs):
+        reason = "what it reports does not sum to 1"
+    elif reported:
+        figure = max(
+            float(_of_tokens(probe, (own - one.weights).abs()).max())
+            if own.shape == one.weights.shape
+            else torch.inf
+            for one, own in pairs
         )
-        errors = (error for (_, (_, error)), is_read in zip(found, read, strict=True) if is_read)
-        meaning = "TVD of the predictions of a replay and of the whole model under other attention"
-        yield Check("replay", meaning, max(errors, default=0.0), most=EXACT_TVD)
-        meaning = "change of the logits by other tokens when each token only attends to itself"
-        yield Check(MIXED, meaning, self._other_ways(task, reads))
+    meaning = "largest difference from the weights that the model reports (output_attentions)"
+    yield Check("reported weights", meaning, figure, most=ROUNDING, reason=reason)
 
-    def _other_ways(self, task: ModelTask, reads: int) -> float:
-        """Return how far the logits of a text move when other tokens take the place of its own.
 
-        Convolutions and state-space layers mix tokens too, and a class can hide a second attention
-        whose weights are not read. All of these still act when every token attends to itself alone
-        (in cross-attention, to the first token). What is left of the other tokens came such a way.
-        """
+def _query_read(model: Any, probe: Probe, layers: Iterable[Layer]) -> int | None:
+    """Find the query that predictions are read from, the same for all texts that show it.
 
-        def itself(attention: Attention) -> Tensor:
-            queries, keys = attention.weights.shape[-2:]
-            inside = self.layers[attention.index].stack != "cross" and queries == keys
-            to = torch.arange(keys) if inside else torch.zeros(queries, dtype=torch.int64)
-            return functional.one_hot(to, keys).to(attention.weights).expand_as(attention.weights)
+    Raises:
+        InputError: A causal language model sees later tokens.
+    """
+    task = task_of(model)
+    if task == "causal-lm" and any(one.stack != "decoder" for one in layers):
+        got, do = "attention to later tokens", "set is_decoder if it was trained as one"
+        raise refusal(type(model).__name__, got, "a causal language model", do)
+    if task != "classification":
+        return None if task is None else -1
+    places: list[set[int]] = []
+    for row, length in enumerate(LENGTHS):
+        read = queries_read(model, probe.alone(row))
+        if len(read) > 1:
+            return None
+        places += [{position, position - length} for position in read]
+    return min(set.intersection(*places), key=abs, default=None) if places else None
 
-        own, other = (
-            logits_at_query(forward(self.model, texts, itself).output, task)
-            for texts in (self.probe.alone(0), self._with_other_tokens(task, reads))
-        )
-        return difference(other, own)
 
-    def _with_other_tokens(self, task: ModelTask, reads: int) -> Mapping[str, Tensor]:
-        """Exchange all tokens but the first, those of the query, and the token of the end."""
-        inputs = {name: ids.clone() for name, ids in self.probe.alone(0).items()}
-        drawn, both = inputs["input_ids"][0, 1:-1].clone(), self.model.config.is_encoder_decoder
-        for (ids,) in (inputs[name] for name in inputs if name.endswith("input_ids")):
-            kept = {0, reads % len(ids)}
-            if both:
-                # A classifier looks for the token of the end; its decoder is given the text one
-                # position later.
-                before = reads - (task == "classification")
-                kept |= {len(ids) - 1, before % len(ids)}
-            for place in set(range(len(ids))) - kept:
-                ids[place] = drawn[drawn != ids[place]][0]
-        return inputs
+def _replays(model: Any, probe: Probe, reads: int, error: float) -> Iterator[Check]:
+    """Check that each layer is replayed, and whether attention is the only way of tokens.
+
+    Convolutions and state-space layers mix tokens too, and a class can hide a second attention
+    whose weights are not read. All of these still act when every token attends to itself alone (in
+    cross-attention, to the first token). What is left of the other tokens came such a way. The
+    first token and the query's stay.
+    """
+    meaning = "TVD of the predictions of a replay and of the whole model under other attention"
+    yield Check("replay", meaning, error, most=EXACT_TVD)
+
+    def itself(attention: Attention) -> Tensor:
+        queries, keys = attention.weights.shape[-2:]
+        to = torch.arange(queries) * (queries == keys)
+        return functional.one_hot(to, keys).to(attention.weights).expand_as(attention.weights)
+
+    texts = probe.alone(0)
+    first = texts["input_ids"][0, 1]
+    second = next(token for token in texts["input_ids"][0, 2:-1] if token != first)
+    others = dict(texts)
+    for name in (name for name in texts if name.endswith("input_ids")):
+        others[name] = torch.where(texts[name] == first, second, first)
+        others[name][:, [0, reads]] = texts[name][:, [0, reads]]
+    own, other = (
+        logits_at_query(forward(model, given, itself).output, require_task(model))
+        for given in (texts, others)
+    )
+    meaning = "change of the logits by other tokens when each token only attends to itself"
+    yield Check(MIXED, meaning, difference(other, own))
 
 
 def _uniform(index: int) -> Exchange:

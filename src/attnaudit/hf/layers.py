@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from attnaudit.core.errors import InputError
-from attnaudit.hf.capture import Attention, Pass
-from attnaudit.hf.model import task_of
+from attnaudit.torch.capture import Attention, Pass
 
 # Tokens of the two texts, and of the decoder's output: no block of a layer divides them.
 LENGTHS, TARGETS = (13, 9), 7
@@ -46,29 +46,23 @@ class Probe:
         """Draw the texts for a model, without its special tokens."""
         config, random = model.config, torch.Generator().manual_seed(SEED)
         kinds = ("pad", "bos", "eos", "cls", "sep", "mask", "decoder_start")
-        taken = {
-            token for kind in kinds for token in _ids(getattr(config, f"{kind}_token_id", None))
-        }
-        size = int(config.get_text_config().vocab_size)
+        named = {kind: _ids(getattr(config, f"{kind}_token_id", None)) for kind in kinds}
+        size, taken = int(config.get_text_config().vocab_size), {*chain(*named.values())}
         known = torch.tensor([token for token in range(size) if token not in taken])
 
         def draw(number: int) -> Tensor:
             return known[torch.randint(len(known), (number,), generator=random)]
 
-        # A padding token below 0 is none.
-        pad = max((_ids(config.pad_token_id) or [0])[0], 0)
+        pad = max([*named["pad"], 0])  # a padding token below 0 is none
         ids = torch.full((len(LENGTHS), max(LENGTHS)), pad)
         mask = torch.zeros_like(ids)
         for row, length in enumerate(LENGTHS):
             ids[row, :length], mask[row, :length] = draw(length), 1
-            if config.is_encoder_decoder and _ids(config.eos_token_id):
-                # Classifiers with encoder and decoder look for it.
-                ids[row, length - 1] = _ids(config.eos_token_id)[0]
         inputs, targets = {"input_ids": ids, "attention_mask": mask}, 0
-        if config.is_encoder_decoder and task_of(model) != "classification":
+        if config.is_encoder_decoder:
             targets = TARGETS
             written = draw(targets * len(LENGTHS)).reshape(len(LENGTHS), targets)
-            written[:, 0] = (_ids(getattr(config, "decoder_start_token_id", None)) or [0])[0]
+            written[:, 0] = [*named["decoder_start"], 0][0]
             inputs["decoder_input_ids"] = written
         return cls(inputs, mask.bool(), targets)
 
@@ -79,10 +73,9 @@ class Probe:
 
     def alone(self, row: int) -> dict[str, Tensor]:
         """Return the inputs of one text without padding."""
-        own = {name: value[row : row + 1] for name, value in self.inputs.items()}
         return {
-            name: value if name.startswith("decoder") else value[:, self.mask[row]]
-            for name, value in own.items()
+            name: value[[row]] if name.startswith("decoder") else value[[row]][:, self.mask[row]]
+            for name, value in self.inputs.items()
         }
 
 
@@ -125,7 +118,7 @@ def layers_of(model: Any, seen: Pass, probe: Probe) -> tuple[Layer, ...]:
     known = {(tokens, tokens), (targets, targets), (targets, tokens)}
     shapes = [(one.path, tuple(one.weights.shape)) for one in seen.attentions]
     unknown = [(path, shape) for path, shape in shapes if shape[2:] not in known]
-    for path, shape in [*((one.path, one.shape) for one in seen.unread), *unknown]:
+    for path, shape in [*seen.unread, *unknown]:
         sizes = f"{' × '.join(map(str, shape))} in {path}"
         got = f"weights of shape {sizes} for {len(LENGTHS)} texts of {probe.lengths} tokens"
         expected = "a weight for every pair of tokens, not local, pooled or sparse attention"

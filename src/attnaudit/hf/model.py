@@ -12,6 +12,7 @@ from typing import Any, Literal
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from transformers.pytorch_utils import Conv1D
 
 from attnaudit.core.errors import InputError
 from attnaudit.models.weights import weights_fingerprint
@@ -93,11 +94,9 @@ def logits_at_query(output: Any, task: ModelTask) -> Float[Tensor, "N C"]:
 
 def positions_per_pass(model: Any, budget: int) -> int:
     """Bound the positions of a pass, so that wide layers and large vocabularies fit into memory."""
-    output = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
-    embeddings = [module.weight for module in model.modules() if isinstance(module, nn.Embedding)]
-    vocabulary = {id(weight) for weight in (*embeddings, getattr(output, "weight", None))}
-    layers = [w for w in model.parameters() if w.dim() == 2 and id(w) not in vocabulary]
-    widest = max((max(weight.shape) for weight in layers), default=1)
+    output = model.get_output_embeddings()
+    layers = [one for one in model.modules() if isinstance(one, nn.Linear | Conv1D)]
+    widest = max((max(one.weight.shape) for one in layers if one is not output), default=1)
     parameters = signature(model.forward).parameters
     if require_task(model) != "classification" and "logits_to_keep" not in parameters:
         budget = min(budget, LOGITS // model.config.get_text_config().vocab_size)

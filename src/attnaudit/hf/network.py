@@ -18,18 +18,18 @@ from transformers import PreTrainedModel
 
 from attnaudit.core.errors import InputError, TraceError
 from attnaudit.core.ragged import Ragged
-from attnaudit.hf.capture import forward
-from attnaudit.hf.gate import Gate, check_model, implementations
+from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.load import load_pretrained
-from attnaudit.hf.model import FAILURES, logits_at_query, model_fingerprint, reading
-from attnaudit.hf.replay import (
-    States,
-    Weights,
-    replayed,
-    states_of,
-    way_of_text,
+from attnaudit.hf.model import (
+    FAILURES,
+    logits_at_query,
+    model_fingerprint,
+    reading,
+    require_task,
 )
+from attnaudit.hf.replay import States, Weights, replayed, states_of, way_of_text
 from attnaudit.models.weights import Fingerprinted
+from attnaudit.torch.capture import forward
 from attnaudit.trace.schema import IDS
 from attnaudit.trace.tails import OutputLayer
 
@@ -48,11 +48,7 @@ class Replay(Fingerprinted):
     """
 
     def __init__(self, model: Any, gate: Gate) -> None:
-        self.model = model
-        self._accept(gate)
-
-    def _accept(self, gate: Gate) -> None:
-        self.gate, self._implementations = gate, implementations(self.model)
+        self.model, self.gate = model, gate
         self._numbers = {(layer.stack, layer.layer): k for k, layer in enumerate(gate.layers)}
         self._states: OrderedDict[Any, States] = OrderedDict()
 
@@ -65,8 +61,7 @@ class Replay(Fingerprinted):
 
     def current_logits(self, table: pl.DataFrame) -> Float[np.ndarray, "n C"]:
         """Run the whole model as it is now on the texts of a trace's rows."""
-        task, places = self.gate.task, self.of_rows(table).places
-        assert task is not None  # else nothing was collected
+        places, task = self.of_rows(table).places, require_task(self.model)
         with reading(self.model):
             outputs = [forward(self.model, self._inputs(place)).output for place in places]
         return np.concatenate([_array(logits_at_query(output, task)) for output in outputs])
@@ -74,14 +69,9 @@ class Replay(Fingerprinted):
     def of_rows(self, table: pl.DataFrame) -> Rows:
         """Return the tail of the rows of a trace.
 
-        A model whose attention was set to another implementation since is checked again.
-
         Raises:
             TraceError: Rows do not say where their attention stands.
-            InputError: The model fails a check.
         """
-        if implementations(self.model) != self._implementations:
-            self._accept(check_model(self.model))
         for name in ("ids", *PLACE):
             if name not in table.columns:
                 expected = "the text and the place of every attention"
@@ -104,15 +94,14 @@ class Replay(Fingerprinted):
 
     def states(self, row: Mapping[str, Any]) -> States:
         """Return what replays of a row's text start from; those used last are kept."""
-        key, task = _text(row), self.gate.task
-        assert task is not None
-        if key in self._states:
-            self._states.move_to_end(key)
-            return self._states[key]
-        inputs = self._inputs(row)
-        states = self._states[key] = states_of(self.model, inputs, task, row["query"])
-        while sum(one.size for one in self._states.values()) > STATES and len(self._states) > 1:
-            self._states.popitem(last=False)
+        key, cache = _text(row), self._states
+        if key in cache:
+            cache.move_to_end(key)
+            return cache[key]
+        inputs, task = self._inputs(row), require_task(self.model)
+        cache[key] = states = states_of(self.model, inputs, task, row["query"])
+        while sum(one.size for one in cache.values()) > STATES and len(cache) > 1:
+            cache.popitem(last=False)
         return states
 
 
@@ -198,97 +187,98 @@ class Rows:
 
     def _replay(self, rows: Ragged, values: Tensor | Ragged) -> np.ndarray:
         """Replay groups of rows with new sums, or new weights, of every row."""
-        network, weights = self.network, isinstance(values, Ragged)
-        groups: defaultdict[Any, list[int]] = defaultdict(list)
-        for k, own in enumerate(rows):
-            places = [self.places[row] for row in own.tolist()]
-            groups[_text(places[0]), tuple(sorted({*map(network.number, places)}))].append(k)
-        logits: dict[int, np.ndarray] = {}
+        network, logits = self.network, dict[int, np.ndarray]()
+        texts: dict[Any, States] = {}
         runs: defaultdict[Any, list[tuple[int, States]]] = defaultdict(list)
         with reading(network.model):
-            for (text, attentions), group in groups.items():
-                states = network.states(self.places[rows[group[0]][0]])
+            for k, own in enumerate(rows):
+                places = [self.places[row] for row in own.tolist()]
+                text = _text(places[0])
+                if text not in texts:
+                    texts[text] = network.states(places[0])
+                states = texts[text]
+                attentions = tuple(sorted({*map(network.number, places)}))
                 way = network.gate.layers[attentions[0]].way
-                if way == "position" and (len(attentions) > 1 or weights):
+                if way == "position" and (len(attentions) > 1 or isinstance(values, Ragged)):
                     way = "upper"  # layers hear of each other at all positions
                 way = way_of_text(network.model, states, attentions, way)
                 shared = self.to_hidden and way == "position"  # texts share a pass
-                runs[attentions, way, None if shared else text] += [(k, states) for k in group]
-            for (attentions, way, _), part in runs.items():
+                runs[attentions, way, None if shared else text].append((k, states))
+            for (attentions, way, _), run in runs.items():
                 size = OF_TOKENS if way == "position" else OF_TEXTS
-                for start in range(0, len(part), size):
-                    numbers, texts = zip(*part[start : start + size], strict=True)
-                    changes = {
-                        one: self._change(one, numbers, texts, rows, values) for one in attentions
-                    }
-                    found = self._pass(texts, changes, way)
+                for start in range(0, len(run), size):
+                    part = run[start : start + size]
+                    changes = {one: self._change(one, part, rows, values) for one in attentions}
+                    found = self._pass([states for _, states in part], changes, way)
+                    numbers = [number for number, _ in part]
                     logits.update(zip(numbers, _array(found), strict=True))
         return np.stack([logits[k] for k in range(len(rows))]) if logits else np.zeros((0, 1))
 
     def _change(
         self,
         attention: int,
-        numbers: Sequence[int],
-        texts: Sequence[States],
+        part: Sequence[tuple[int, States]],
         rows: Ragged,
         values: Tensor | Ragged,
     ) -> Tensor | Weights:
         """Put the values of some groups in place of those of an attention."""
         layer = self.network.gate.layers[attention]
         found = [
-            (number, place, self.places[rows.values[place]])
-            for number, k in enumerate(numbers)
+            (number, place, row)
+            for number, (k, _) in enumerate(part)
             for place in range(rows.offsets[k], rows.offsets[k + 1])
+            if self.network.number(row := self.places[rows.values[place]]) == attention
         ]
-        found = [one for one in found if self.network.number(one[2]) == attention]
-        where = [number for number, _, _ in found], [row["head"] for _, _, row in found]
+        numbers, places, own = (list(column) for column in zip(*found, strict=True))
+        heads = [row["head"] for row in own]
         if not isinstance(values, Ragged):
-            sums = torch.stack([one.sums[attention] for one in texts])
-            sums[where] = values[[place for _, place, _ in found]].to(sums)
+            sums = torch.stack([states.sums[attention] for _, states in part])
+            sums[numbers, heads] = values[places].to(sums)
             return sums
-        row = found[0][2]
+        row = own[0]
         written = row.get("written_ids") if layer.stack == "decoder" else None
         first, keys = row.get("first_key", 0), len(row["ids"] if written is None else written)
-        new = torch.full((len(texts), layer.heads, keys), torch.nan)
-        for number, place, row in found:
+        new = torch.full((len(part), layer.heads, keys), torch.nan)
+        for number, place, head in zip(numbers, places, heads, strict=True):
             # A sink comes last; it has a weight and no value.
             alpha = values[place][: len(values[place]) - layer.sink]
-            new[number, row["head"]] = 0.0
-            new[number, row["head"], first : first + len(alpha)] = torch.from_numpy(alpha).float()
-        return Weights(new.to(texts[0].logits.device))
+            new[number, head] = 0.0
+            new[number, head, first : first + len(alpha)] = torch.from_numpy(alpha).float()
+        return Weights(new.to(part[0][1].logits.device))
 
     def _pass(
         self, texts: Sequence[States], changes: Mapping[int, Tensor | Weights], way: str
     ) -> Tensor:
+        """Run one pass, for rows of different texts only up to the output layer."""
         model, states = self.network.model, texts[0]
         if self.to_hidden:
+            hidden = None
+            if way == "position":
+                hidden = torch.cat([one.hidden(min(changes)) for one in texts])
             handle = model.get_output_embeddings().register_forward_pre_hook(_stop)
             try:
-                self._replayed(texts, changes, way)
+                replayed(model, states, changes, way, hidden)
                 raise IndexError("the output layer is not called")
             except _Reached as reached:
                 return reached.args[0][:, -1].float()
             finally:
                 handle.remove()
+        sums = {one: new for one, new in changes.items() if isinstance(new, Tensor)}
+        if not sums:
+            try:
+                return replayed(model, states, changes, way)
+            except ValueError:  # the cache lacks keys
+                return replayed(model, states, changes, "full")
         changed = torch.zeros(len(texts), dtype=torch.bool)
-        for attention, new in changes.items():
-            if isinstance(new, Weights):
-                return self._replayed(texts, changes, way)
+        for attention, new in sums.items():
             own = states.sums[attention]
             limit = SAME * own.abs().amax(dim=-1).clamp(min=1e-30)
             changed |= ((new - own).abs().amax(dim=-1) > limit).any(dim=-1).cpu()
         logits = states.logits.repeat(len(texts), 1)
         if changed.any():
-            part = {one: new[changed] for one, new in changes.items() if isinstance(new, Tensor)}
-            logits[changed] = self._replayed(texts[: int(changed.sum())], part, way)
+            part = {one: new[changed] for one, new in sums.items()}
+            logits[changed] = replayed(model, states, part, way)
         return logits
-
-    def _replayed(self, texts: Sequence[States], changes: Mapping[int, Any], way: str) -> Tensor:
-        model, states = self.network.model, texts[0]
-        try:
-            return replayed(model, states, changes, way, texts)
-        except ValueError:
-            return replayed(model, states, changes, "full")  # the pass lacks keys
 
 
 class _Reached(Exception):

@@ -9,6 +9,11 @@ of a model that writes. There are four ways to its prediction (`WAYS`):
 - ``upper``: all positions, from the layer on.
 - ``full``: everything.
 
+A pass that begins at a layer gets what an earlier pass computed below it: `record` returns the
+calls of the layers of every stack, `resumed` makes the model begin at one of them. Layers are the
+elements of an ``nn.ModuleList`` that is in no other; a model that calls a layer several times has
+as many calls.
+
 A replay replaces the attended sums of the query, ``Σ_t alpha_t · v_t`` of every head, or its
 weights; with weights, the values are those that the pass computes. Which way a layer allows is
 tried on the model itself (`ways`).
@@ -17,23 +22,18 @@ tried on the model itself (`ways`).
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnaudit.hf.capture import Attention, Exchange, Mixture, Pass, forward
 from attnaudit.hf.model import FAILURES, ModelTask, difference, logits_at_query, tvd
-from attnaudit.hf.resume import (
-    Call,
-    layers_around,
-    record,
-    repeated,
-    resumed,
-)
+from attnaudit.torch.capture import Attention, Exchange, Mixture, Pass, forward
 
 WAYS = ("position", "step", "upper", "full")
 TRIALS = 5
@@ -45,6 +45,133 @@ APART = 1e-6  # as `ROUNDING`, where a position hears of the others by its atten
 # Standard deviations of the states put at other positions, relative to their own.
 NOISE = (0.1, 0.3, 1.0)
 Sums = Float[Tensor, "N H D"]
+Choice = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a layer.
+
+    Attributes:
+        module: The layer.
+        hidden: Its hidden input.
+        output: Its output.
+        attentions: Numbers of the attentions computed inside.
+    """
+
+    module: nn.Module
+    hidden: Tensor
+    output: Any
+    attentions: range
+
+
+@dataclass(frozen=True)
+class Place:
+    """The layer that computes an attention: the calls of its stack, and the number of its own."""
+
+    calls: Sequence[Call]
+    number: int
+
+    @property
+    def call(self) -> Call:
+        """The call that computes it."""
+        return self.calls[self.number]
+
+
+def record(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[Pass, dict[int, Place]]:
+    """Run ``model(**inputs)``, and return the places of its attentions by number.
+
+    An attention outside of all layers has none.
+    """
+    stacks: list[list[Call]] = []
+    begun: list[tuple[Tensor, int]] = []
+    attentions: list[int] = []
+
+    def enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        hidden = args[0] if args else next(iter(kwargs.values()), None)
+        hidden = hidden if isinstance(hidden, Tensor) else torch.empty(0)
+        begun.append((hidden, len(attentions)))
+
+    def leave(calls: list[Call], module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        hidden, first = begun.pop()
+        calls.append(Call(module, hidden, output, range(first, len(attentions))))
+
+    with ExitStack() as hooks:
+        outermost: list[str] = []
+        for path, layers in model.named_modules():
+            if isinstance(layers, nn.ModuleList) and not path.startswith(tuple(outermost)):
+                outermost.append(f"{path}.")
+                stacks.append([])
+                for module in dict.fromkeys(layers):
+                    after = partial(leave, stacks[-1])
+                    hooks.enter_context(module.register_forward_pre_hook(enter, with_kwargs=True))
+                    hooks.enter_context(module.register_forward_hook(after, with_kwargs=True))
+        seen = forward(model, inputs, lambda attention: attentions.append(attention.index))
+    return seen, {
+        attention: Place(calls, number)
+        for calls in stacks
+        for number, call in enumerate(calls)
+        for attention in call.attentions
+    }
+
+
+@contextmanager
+def resumed(place: Place, choose: Choice) -> Iterator[None]:
+    """Begin passes inside the block at one call of a layer.
+
+    Args:
+        place: The call that begins, with the hidden input it had in a pass of one text. Calls
+            before it do nothing but return what they returned.
+        choose: Makes tensors of the recorded pass those of this pass: it repeats them, and may take
+            one position.
+    """
+    done = 0
+
+    def run(own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        nonlocal done
+        number, done = done, done + 1
+        if number < place.number:
+            return _mapped(place.calls[number].output, choose)
+        if number == place.number:
+            hidden = choose(place.call.hidden)
+            if args:
+                args = (hidden, *args[1:])
+            else:
+                kwargs = {**kwargs, next(iter(kwargs)): hidden}
+        return own(*args, **kwargs)
+
+    distinct = list(dict.fromkeys(call.module for call in place.calls))
+    for module in distinct:
+        module.forward = partial(run, module.forward)
+    try:
+        yield
+    finally:
+        for module in distinct:
+            del module.forward
+
+
+def _mapped(output: Any, choose: Choice) -> Any:
+    if isinstance(output, Tensor):
+        return choose(output)
+    if isinstance(output, tuple | list):
+        return type(output)(_mapped(part, choose) for part in output)
+    return output
+
+
+def repeated(number: int, position: int | None = None) -> Choice:
+    """Make a tensor (1, T, …) one of ``number`` rows, of all positions or of a single one.
+
+    Biases of positions, (1, H, T, K), have the queries third.
+    """
+
+    def choose(tensor: Tensor) -> Tensor:
+        if tensor.dim() < 2 or len(tensor) != 1:
+            return tensor
+        if position is not None:
+            tensor = tensor.narrow(2 if tensor.dim() == 4 else 1, position, 1)
+        return tensor.repeat(number, *[1] * (tensor.dim() - 1))
+
+    return choose
 
 
 @dataclass(frozen=True)
@@ -86,10 +213,10 @@ class States:
         task: Task of the model.
         position: The query that the prediction is read from.
         sums: Attended sums (H, D) of every attention at the query.
-        calls: For every attention, the calls of the layers around it and the number of its own.
+        places: Layers of the attentions by number.
         logits: Logits of the prediction.
-        prefix: Keys and values of all positions of a decoder but the last; None without them.
-        encoded: Output of the encoder that a decoder reads, else None.
+        last: Inputs of the last position of a decoder, with keys and values of all earlier ones;
+            None if such a pass would give other logits.
         tried: Ways that hold for this text, by way and attentions (`way_of_text`).
     """
 
@@ -97,10 +224,9 @@ class States:
     task: ModelTask
     position: int
     sums: tuple[Tensor, ...]
-    calls: Mapping[int, tuple[Sequence[Call], int]]
+    places: Mapping[int, Place]
     logits: Float[Tensor, "1 C"]
-    prefix: Any = None
-    encoded: Any = None
+    last: Mapping[str, Any] | None
     tried: dict[tuple[str, tuple[int, ...]], str] = field(default_factory=dict)
 
     @property
@@ -108,20 +234,16 @@ class States:
         """Approximate number of bytes."""
         # A hidden state is the output of one call and the input of the next; keys and values are
         # two more of its size.
-        stacks = {id(calls): calls for calls, _ in self.calls.values()}.values()
-        return (
-            3 * sum(call.hidden.nbytes for calls in stacks for call in calls) + self.logits.nbytes
-        )
+        stacks = {id(place.calls): place.calls for place in self.places.values()}.values()
+        hidden = sum(call.hidden.nbytes for calls in stacks for call in calls)
+        return 3 * hidden + self.logits.nbytes
 
     def hidden(self, attention: int) -> Float[Tensor, "1 W"]:
         """Return the input of an attention's layer at the query."""
-        calls, first = self.calls[attention]
-        return calls[first].hidden[:, self.position]
+        return self.places[attention].call.hidden[:, self.position]
 
 
-def states_of(
-    model: Any, inputs: Mapping[str, Tensor], task: ModelTask, reads: int, seen: Pass | None = None
-) -> States:
+def states_of(model: Any, inputs: Mapping[str, Tensor], task: ModelTask, reads: int) -> States:
     """Run one text, and keep what replays start from.
 
     Args:
@@ -129,78 +251,42 @@ def states_of(
         inputs: Its inputs, one row.
         task: Its task.
         reads: The query that its prediction is read from, counted from the end if it is negative.
-        seen: An earlier pass of this text.
     """
-    seen = forward(model, inputs) if seen is None else seen
-    position = reads % seen.attentions[-1].weights.shape[2]
-    calls: dict[int, tuple[Sequence[Call], int]] = {}
-    around = [layers_around(model, one.path) for one in seen.attentions]
-    for layers in {id(found): found for found in around if found is not None}.values():
-        recorded = record(model, inputs, layers)
-        numbered = [(k, one) for k, call in enumerate(recorded) for one in call.attentions]
-        calls = {one: (recorded, k) for k, one in numbered} | calls
+    seen, places = record(model, inputs)
+    queries = seen.attentions[-1].weights.shape[2]
+    position = reads % queries
     sums = tuple(
         one.sums[0, :, min(position, one.weights.shape[2] - 1)].clone() for one in seen.attentions
     )
-    logits, cache = logits_at_query(seen.output, task), _cache(model, inputs, task, position)
-    states = States(inputs, task, position, sums, calls, logits, *cache)
-    if states.prefix is None:
-        return states
-    # A cache may keep fewer keys than the model reads, keys may depend on the text's length, and a
-    # bias of positions on the number of keys.
-    try:
-        output = forward(model, _step(states, 1)).output
-        exact = difference(logits_at_query(output, task), logits) <= ROUNDING
-    except FAILURES:
-        exact = False
-    return states if exact else replace(states, prefix=None)
+    logits, last = logits_at_query(seen.output, task), None
+    if position == queries - 1:
+        # A model may have no cache, or one of fewer keys than it reads; keys may depend on the
+        # text's length, and a bias of positions on the number of keys.
+        with suppress(*FAILURES), torch.no_grad():
+            step = _last_position(model, inputs, task)
+            output = forward(model, _copies(step, 1)).output
+            if difference(logits_at_query(output, task), logits) <= ROUNDING:
+                last = step
+    return States(inputs, task, position, sums, places, logits, last)
 
 
-def _cache(
-    model: Any, inputs: Mapping[str, Tensor], task: ModelTask, position: int
-) -> tuple[Any, Any]:
-    """Compute the cache of all positions of a decoder but the last, and what the encoder gives."""
-    ids, both = inputs["input_ids"], model.config.is_encoder_decoder
-    if task == "classification" and (both or position != ids.shape[1] - 1):
-        return None, None
-    try:
-        with torch.no_grad():
-            if task != "seq2seq":
-                if ids.shape[1] == 1:
-                    return None, None
-                earlier = {name: value[:, :-1] for name, value in inputs.items()}
-                return model(**earlier, use_cache=True).past_key_values, None
-            own = {name: value for name, value in inputs.items() if not name.startswith("decoder_")}
-            encoded, written = model.get_encoder()(**own), inputs["decoder_input_ids"][:, :-1]
-            if not written.shape[1]:
-                return None, encoded
-            given = {"encoder_outputs": encoded, "attention_mask": inputs["attention_mask"]}
-            output = model(**given, decoder_input_ids=written, use_cache=True)
-            return output.past_key_values, encoded
-    except FAILURES:
-        return None, None  # a model without a cache is replayed in another way
-
-
-def _step(states: States, rows: int) -> dict[str, Any]:
-    """Return the inputs of the last position of a decoder, ``rows`` times."""
-    inputs, read = _copies(states.inputs, rows), "input_ids"
-    if states.task == "seq2seq":
-        read = "decoder_input_ids"
-        inputs = {name: inputs[name] for name in ("attention_mask", read)}
-    given: dict[str, Any] = {
-        name: value if name == "attention_mask" else value[:, -1:] for name, value in inputs.items()
-    }
-    if states.prefix is not None:
-        cache = copy.deepcopy(states.prefix)
-        cache.batch_repeat_interleave(rows)
-        given |= {"past_key_values": cache, "use_cache": True}
-    elif inputs[read].shape[1] > 1:
-        raise ValueError("keys and values are not kept")
-    if states.encoded is not None:
-        encoded = copy.copy(states.encoded)
-        encoded["last_hidden_state"] = encoded[0].repeat(rows, 1, 1)
-        given["encoder_outputs"] = encoded
-    return given
+def _last_position(model: Any, inputs: Mapping[str, Tensor], task: ModelTask) -> dict[str, Any]:
+    """Return the inputs of the last position of a decoder, with the keys and values before it."""
+    own, given = dict(inputs), dict[str, Any]()
+    if task == "seq2seq":
+        own = {"decoder_input_ids": own.pop("decoder_input_ids")}
+        text = {name: value for name, value in inputs.items() if name not in own}
+        given = {
+            "encoder_outputs": model.get_encoder()(**text),
+            "attention_mask": inputs["attention_mask"],
+        }
+    mask = "attention_mask"
+    last = given | {name: own[name] if name == mask else own[name][:, -1:] for name in own}
+    earlier = {name: value[:, :-1] for name, value in own.items()}
+    if next(iter(earlier.values())).shape[1]:
+        cache = model(**given, **earlier, use_cache=True).past_key_values
+        last |= {"past_key_values": cache, "use_cache": True}
+    return last
 
 
 def replayed(
@@ -208,7 +294,7 @@ def replayed(
     states: States,
     changes: Changes,
     way: str,
-    texts: Sequence[States] = (),
+    hidden: Float[Tensor, "N W"] | None = None,
 ) -> Float[Tensor, "N C"]:
     """Compute logits with ``changes`` in place of the model's own.
 
@@ -217,55 +303,77 @@ def replayed(
         states: A pass of the text.
         changes: N replacements in every changed attention.
         way: One of `WAYS`.
-        texts: For the way ``position``, the text of each row if they differ. The layer gets each
-            text's hidden state, and the rest of the pass is that of ``states``: a model that brings
+        hidden: For the way ``position``, the layer's input at the query of each row if rows are of
+            different texts. The rest of the pass is that of ``states``: a model that brings
             something else of a text past this layer gives other logits.
 
     Raises:
         Exception: One of `model.FAILURES`, if the model does not allow this way.
     """
-    task, rows = states.task, len(next(iter(changes.values())))
+    rows, position = len(next(iter(changes.values()))), states.position
     if way == "full":
-        seen = forward(model, _copies(states.inputs, rows), _exchange(changes, states.position))
-        return logits_at_query(seen.output, task)
-    attention = min(changes)
-    calls, first = states.calls[attention]
-    begun, own = calls[0].attentions.start, calls[first].attentions.start
-    if way == "position":
-        if len(changes) > 1 or first < len(calls) - 1 or task == "seq2seq":
-            raise ValueError("several layers, or layers above, or a model that writes another text")
-        hidden = torch.cat([one.hidden(attention) for one in texts or [states] * rows])
-        return at_position(model, states, {attention: changes[attention]}, hidden)
+        seen = forward(model, _copies(states.inputs, rows), _exchange(changes, position))
+        return logits_at_query(seen.output, states.task)
     if way == "upper":
-        inputs, choose = _copies(states.inputs, rows), repeated(rows)
-        exchange = _exchange(changes, states.position, own - begun, begun)
-    else:
-        inputs, choose = _step(states, rows), repeated(rows, states.position)
-        exchange = _exchange(changes, 0, own)
-    with resumed(calls, first, choose):
-        return logits_at_query(forward(model, inputs, exchange).output, task)
+        return _from_layer(model, states, changes, _copies(states.inputs, rows))
+    if way == "step":
+        if states.last is None:
+            raise ValueError("keys and values are not kept")
+        return _from_layer(model, states, changes, _copies(states.last, rows), alone=True)
+    place = states.places[min(changes)]
+    if len(changes) > 1 or place.call is not place.calls[-1] or states.task == "seq2seq":
+        raise ValueError("several layers, or layers above, or a model that writes another text")
+    own = states.hidden(min(changes)).repeat(rows, 1) if hidden is None else hidden
+    one = {name: ids[:, position : position + 1] for name, ids in states.inputs.items()}
+    return _from_layer(model, states, changes, _copies(one, rows), own[:, None], alone=True)
 
 
-def at_position(
-    model: Any, states: States, sums: Changes, hidden: Float[Tensor, "N W"]
+def _from_layer(
+    model: Any,
+    states: States,
+    changes: Changes,
+    inputs: Mapping[str, Any],
+    hidden: Float[Tensor, "N Q W"] | None = None,
+    alone: bool = False,
 ) -> Float[Tensor, "N C"]:
-    """Compute logits from the sums of a last layer and from its input at the query."""
-    (attention,), position, rows = sums, states.position, len(hidden)
-    calls, first = states.calls[attention]
-    others = repeated(rows, position)
+    """Compute logits by a pass that begins at the first layer with changes.
+
+    Args:
+        model: The model.
+        states: A pass of the text.
+        changes: N replacements in every changed attention.
+        inputs: Inputs of N rows.
+        hidden: Input of the layer, by default the text's own.
+        alone: True for a pass of the query's position only, which runs no encoder.
+    """
+    rows, place = len(next(iter(changes.values()))), states.places[min(changes)]
+    others = repeated(rows, states.position if alone else None)
+    since = 0 if alone else place.calls[0].attentions.start
+    skipped = place.call.attentions.start - since
 
     def choose(tensor: Tensor) -> Tensor:
-        return hidden[:, None] if tensor is calls[first].hidden else others(tensor)
+        own = hidden if tensor is place.call.hidden else None
+        return others(tensor) if own is None else own
 
-    one = {name: ids[:, position : position + 1] for name, ids in states.inputs.items()}
-    with resumed(calls, first, choose):
-        exchange = _exchange(sums, 0, calls[first].attentions.start)
-        output = forward(model, _copies(one, rows), exchange).output
-    return logits_at_query(output, states.task)
+    exchange = _exchange(changes, 0 if alone else states.position, skipped, since)
+    with resumed(place, choose):
+        return logits_at_query(forward(model, inputs, exchange).output, states.task)
 
 
-def _copies(inputs: Mapping[str, Tensor], rows: int) -> dict[str, Tensor]:
-    return {name: value.repeat(rows, *[1] * (value.dim() - 1)) for name, value in inputs.items()}
+def _copies(inputs: Mapping[str, Any], rows: int) -> dict[str, Any]:
+    copies = dict[str, Any]()
+    for name, value in inputs.items():
+        if isinstance(value, Tensor):
+            copies[name] = value.repeat(rows, *[1] * (value.dim() - 1))
+        elif name == "past_key_values":
+            copies[name] = copy.deepcopy(value)
+            copies[name].batch_repeat_interleave(rows)
+        elif name == "encoder_outputs":
+            copies[name] = copy.copy(value)
+            copies[name]["last_hidden_state"] = value[0].repeat(rows, 1, 1)
+        else:
+            copies[name] = value
+    return copies
 
 
 def _exchange(changes: Changes, position: int, skipped: int = 0, since: int = 0) -> Exchange:
@@ -286,12 +394,13 @@ def _exchange(changes: Changes, position: int, skipped: int = 0, since: int = 0)
     return exchange
 
 
-def queries_read(model: nn.Module, inputs: Mapping[str, Tensor], seen: Pass) -> list[int]:
+def queries_read(model: nn.Module, inputs: Mapping[str, Tensor]) -> list[int]:
     """Find the queries of the last attention that the classes of a text depend on.
 
     The weights of every query in turn are replaced by random ones, one in each row of a batch. A
     text whose classes are saturated gives none.
     """
+    seen = forward(model, inputs)
     last = seen.attentions[-1]
     queries = last.weights.shape[2]
     drawn = torch.rand(last.weights.shape[1:], generator=torch.Generator().manual_seed(0))
@@ -328,33 +437,29 @@ def way_of_text(model: Any, states: States, attentions: Iterable[int], way: str)
     return states.tried[key]
 
 
-def ways(model: Any, states: States, seen: Pass) -> Iterator[tuple[str, float]]:
+def ways(model: Any, states: States) -> Iterator[tuple[str, float]]:
     """Yield the shortest exact way of every attention, and its largest difference (TVD).
 
     Each is tried with `TRIALS` random attentions of all heads. An attention that no way replays
     yields ``none``.
     """
     random = torch.Generator().manual_seed(0)
-    for one in seen.attentions:
+    for one in forward(model, states.inputs).attentions:
         own = one.weights[0, :, min(states.position, one.weights.shape[2] - 1)]
         drawn = torch.rand((TRIALS, *own.shape), generator=random) ** 4
         drawn = drawn / drawn.sum(dim=-1, keepdim=True) * own.sum(dim=-1, keepdim=True)
         sums = {one.index: torch.einsum("nhk,hkd->nhd", drawn, one.values[0])}
         expected = replayed(model, states, {one.index: Weights(drawn)}, "full")
-        tried = ((way, _error(model, states, sums, way, expected)) for way in WAYS)
-        yield next(((way, error) for way, error in tried if error <= EXACT), ("none", torch.inf))
-
-
-def _error(
-    model: Any, states: States, sums: Mapping[int, Sums], way: str, expected: Tensor
-) -> float:
-    try:
-        found = replayed(model, states, sums, way)
-        exact = difference(found, expected) <= ROUNDING
-        exact = exact and (way != "position" or _stands_alone(model, states, min(sums)))
-        return tvd(found, expected) if exact else torch.inf
-    except FAILURES:
-        return torch.inf
+        found = "none", torch.inf
+        for way in WAYS:
+            with suppress(*FAILURES):
+                logits = replayed(model, states, sums, way)
+                error = tvd(logits, expected)
+                exact = error <= EXACT and difference(logits, expected) <= ROUNDING
+                if exact and (way != "position" or _stands_alone(model, states, one.index)):
+                    found = way, error
+                    break
+        yield found
 
 
 def _stands_alone(model: Any, states: States, attention: int) -> bool:
@@ -363,25 +468,13 @@ def _stands_alone(model: Any, states: States, attention: int) -> bool:
     The layer of an attention gets them. The query's attended sums are kept, in this layer and in
     those above.
     """
-    calls, first = states.calls[attention]
-    hidden, position = calls[first].hidden, states.position
+    hidden, position = states.places[attention].call.hidden, states.position
     random = torch.Generator().manual_seed(0)
     noise = [torch.randn(hidden.shape, generator=random) * hidden.std() * scale for scale in NOISE]
     given = torch.cat([hidden, hidden.roll(1, dims=1), *noise])
     given[:, position] = hidden[:, position]
-    others = repeated(len(given))
-
-    def choose(tensor: Tensor) -> Tensor:
-        return given if tensor is hidden else others(tensor)
-
-    kept = {
-        later: states.sums[later].expand(len(given), -1, -1)
-        for later in range(attention, len(states.sums))
-    }
-    begun = calls[0].attentions.start
-    skipped = calls[first].attentions.start - begun
-    with resumed(calls, first, choose):
-        exchange = _exchange(kept, position, skipped, begun)
-        seen = forward(model, _copies(states.inputs, len(given)), exchange)
-    own, *rest = logits_at_query(seen.output, states.task)
-    return all(difference(other, own) <= APART for other in rest)
+    own = range(attention, len(states.sums))
+    kept = {later: states.sums[later].expand(len(given), -1, -1) for later in own}
+    inputs = _copies(states.inputs, len(given))
+    first, *rest = _from_layer(model, states, kept, inputs, given)
+    return all(difference(other, first) <= APART for other in rest)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ from torch import Tensor, nn
 
 from attnaudit.core.files import atomic
 from attnaudit.hf.model import tvd
-from attnaudit.hf.replay import EXACT, TRIALS, States, at_position
+from attnaudit.hf.replay import EXACT, TRIALS, States, replayed
 from attnaudit.trace.tails import ROWS, GraphTail
 
 # A larger output layer, such as that of a large vocabulary, is replayed by the model.
@@ -40,7 +39,8 @@ class Tail(nn.Module):
         """Return the logits."""
         split = self.heads * self.width
         sums = pooled[:, :split].reshape(-1, self.heads, self.width)
-        return at_position(self.model, self.states, {self.attention: sums}, pooled[:, split:])
+        changes, hidden = {self.attention: sums}, pooled[:, split:]
+        return replayed(self.model, self.states, changes, "position", hidden)
 
 
 def write_tail(
@@ -66,7 +66,7 @@ def write_tail(
         noise = torch.randn((TRIALS, *own.shape), generator=torch.Generator().manual_seed(0))
         sums, hidden = own + own.std() * noise.to(own), states.hidden(attention).expand(TRIALS, -1)
         pooled = torch.cat([sums.flatten(1), hidden], dim=1).cpu().numpy()
-        expected = at_position(model, states, {attention: sums}, hidden).cpu()
+        expected = replayed(model, states, {attention: sums}, "position", hidden).cpu()
         if tvd(torch.from_numpy(graph(pooled, np.arange(TRIALS))), expected) > EXACT:
             path.unlink()
             return None
@@ -76,8 +76,10 @@ def write_tail(
 def write_graph(tail: Tail, path: Path) -> bool:
     """Export a tail; return False, without a file, if a function of the model has no ONNX form."""
     example = torch.zeros(ROWS, tail.size)
-    with _quiet(), torch.no_grad():
-        try:
+    silenced = logging.root.manager.disable
+    logging.disable()  # the exporter's log is of no use to a reader of ours
+    try:
+        with torch.no_grad(), warnings.catch_warnings(action="ignore"):
             program = torch.onnx.export(
                 tail,
                 (example,),
@@ -87,32 +89,13 @@ def write_graph(tail: Tail, path: Path) -> bool:
                 output_names=["logits"],
                 external_data=False,
             )
-        except torch.onnx.errors.OnnxExporterError:
-            return False
+    except torch.onnx.errors.OnnxExporterError:
+        return False
+    finally:
+        logging.disable(silenced)
     assert program is not None
+    for node in program.model.graph.all_nodes():
+        node.metadata_props.clear()  # traces of calls, with the paths of this machine
     with atomic(path) as temporary:
         program.save(str(temporary), external_data=False)
     return True
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence the exporter, and keep the paths of this machine out of the graph."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
-    levels = [logger.level for logger in loggers]
-    config = getattr(torch.fx, "config", None)  # not in torch 2.6
-    name = "do_not_emit_stack_traces"
-    traces = getattr(config, name, None)
-    try:
-        for logger in loggers:
-            logger.setLevel(logging.CRITICAL)
-        if traces is not None:
-            setattr(config, name, True)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        if traces is not None:
-            setattr(config, name, traces)
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)

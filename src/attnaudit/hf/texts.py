@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from attnaudit.core.progress import Progress, silent
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import from_plain
 from attnaudit.corpora.corpus import SPLITS, Corpus, ParallelCorpus, RawText, SkippedRow, Split
-from attnaudit.corpora.formats.rows import Columns, column_option, ordered_classes
+from attnaudit.corpora.formats.rows import Columns, ordered_classes
 from attnaudit.corpora.formats.tables import frame_source, is_table, stem_and_format
 from attnaudit.corpora.parallel import read_pairs
 from attnaudit.corpora.prepare.gathering import Gathered
@@ -36,7 +35,6 @@ SOURCES = (
     "a path, the name of a corpus, a Corpus, a list of texts or of (text, second text), "
     "a DataFrame of pandas or polars, or what attnaudit.hf.read_texts gives"
 )
-OF_TABLES = ("text", "label", "question", "rationale")  # options unknown to pairs
 UNCUT = 2**62  # tokens
 Span = tuple[int, int]
 
@@ -146,26 +144,23 @@ def read_texts(
         InputError: The texts cannot be read, with file and row.
     """
     if not isinstance(source, str | Path):
-        return _in_memory(source, kind, split, options)
+        return _for_task(_in_memory(source, kind, split, options), kind)
     given = {name: str(one) if isinstance(one, Path) else one for name, one in options.items()}
     registered = isinstance(source, str) and source in CORPORA
     if kind == "seq2seq":
-        for name in filter(given.__contains__, OF_TABLES):
-            where, got = f"setting corpus.{name}", "an option of tables for a model of pairs"
-            raise InputError("read settings", where, got, "a folder of pairs alone", "leave it out")
         if not (registered and CORPORA[str(source)].generate is not None):
             given = {"max_words": sys.maxsize, **given}  # the length of the model cuts them
-        spec = from_plain(ParallelSpec, {"source": str(source), **given}, "corpus")
-        texts = _texts_of_pairs(read_pairs(spec, split, seed=seed, progress=progress))
+        pairs = from_plain(ParallelSpec, {"source": str(source), **given}, "corpus")
+        texts = _texts_of_pairs(read_pairs(pairs, split, seed=seed, progress=progress))
     elif registered or (split in SPLITS and Path(source).expanduser().is_file()):
         corpus = read_corpus(source, seed=seed, preset=preset, progress=progress, raw=True, **given)
         return _for_task(texts_of(corpus).of_split(split or "test"), kind)
     else:
         spec = from_plain(CorpusSpec, {"source": str(source), **given}, "corpus")
-        rows = read_own(spec, split, **_labels_read(spec, kind, given), progress=progress)
+        rows = read_own(spec, split, **_labels_read(kind, given), progress=progress)
         path = Path(spec.source).expanduser().resolve()
         called = path.name if path.is_dir() else stem_and_format(path)[0]
-        texts = _texts_of_rows(printable(called), kind, spec, *rows)
+        texts = _for_task(_texts_of_rows(printable(called), kind, spec, *rows), kind)
         if draw:
             texts = replace(texts.take(draw.of(len(texts))), drawn_from=len(texts))
     if split is not None or texts.split[0] in (WHOLE, "test"):
@@ -174,80 +169,65 @@ def read_texts(
     return replace(texts, notes=(note, *texts.notes))
 
 
-def _labels_read(spec: CorpusSpec, kind: ModelTask, options: Mapping[str, Any]) -> dict[str, bool]:
-    """Return whether labels are read, and whether their column must be there.
-
-    Raises:
-        InputError: A column was named that no language model uses.
-    """
-    if kind == "classification":
-        return {"labelled": True, "label_needed": "label" in options}
-    for name in ("label", "question", "rationale"):
-        if name in options and getattr(spec, name) is not None:
-            where, got = column_option(name), "a column for texts without labels"
-            raise InputError("read settings", where, got, "a text alone", "leave it out")
-    return {"labelled": False, "label_needed": False}
+def _labels_read(kind: ModelTask, options: Mapping[str, Any]) -> dict[str, bool]:
+    """Return whether labels are read, and whether their column must be there."""
+    classifies = kind == "classification"
+    return {"labelled": classifies, "label_needed": classifies and "label" in options}
 
 
 def _for_task(texts: Texts, kind: ModelTask) -> Texts:
     """Remove labels and rationales for a language model."""
-    if kind == "classification":
+    if kind != "causal-lm":
         return texts
     if texts.second is not None:
         expected = "texts alone for a causal language model"
-        raise InputError("read corpus", texts.name, "a text and a question in each row", expected)
+        raise InputError(OPERATION, texts.name, "a text and a question in each row", expected)
     return replace(texts, kind=kind, label=None, class_names=(), spans=None)
 
 
 def _in_memory(
     source: Any, kind: ModelTask, split: str | None, options: Mapping[str, Any]
 ) -> Texts:
-    name = type(source).__name__
-    table = is_table(source)
+    name, table = type(source).__name__, is_table(source)
     if options and not table:
         got = f"an option of files for a {name}"
         raise InputError(OPERATION, next(iter(options)), got, "none")
-    if isinstance(source, Texts):
-        return source if split is None else source.of_split(split)
     if isinstance(source, Corpus | ParallelCorpus):
         return _of_corpus(source, kind, split or "test")
+    if isinstance(source, Texts):
+        return source if split is None else source.of_split(split)
     if split not in (None, WHOLE):
-        got = f"a {name}, which has no splits"
-        raise InputError(OPERATION, f"split {split!r}", got, "none")
+        raise InputError(OPERATION, f"split {split!r}", f"a {name}, which has no splits", "none")
     if table:
         return _of_table(source, kind, options)
     values = source.to_list() if hasattr(source, "to_list") else source
     if isinstance(values, list | tuple) and values:
         return _of_list(values, kind)
-    package = type(source).__module__.partition(".")[0]
-    kinds = {"builtins": f"a {name}", "list": "an empty list", "tuple": "an empty tuple"}
-    got = kinds.get(name) or kinds.get(package) or f"a {package} {name}"
+    got = f"an empty {name}" if isinstance(values, list | tuple) else f"a {name}"
     raise InputError(OPERATION, "corpus", got, SOURCES)
 
 
 def _of_corpus(source: Corpus | ParallelCorpus, kind: ModelTask, split: str) -> Texts:
-    pairs = isinstance(source, ParallelCorpus)
-    if pairs != (kind == "seq2seq"):
-        got = f"a corpus of {'pairs' if pairs else 'single texts'} for a model for {kind}"
+    if isinstance(source, ParallelCorpus) != (kind == "seq2seq"):
+        got = f"a {type(source).__name__} for a model for {kind}"
         expected = "pairs for an encoder–decoder, texts for other models"
         raise InputError(OPERATION, source.name, got, expected)
-    if pairs:
+    if isinstance(source, ParallelCorpus):
         return _texts_of_pairs(source).of_split(split)
     texts = texts_of(source).of_split(split)
     if source.name not in CORPORA and any(part.raw is None for part in source.splits.values()):
         note = "the texts are the words of the corpus joined by blanks; read_corpus(…, raw=True) "
         note += "keeps them as they are in the file"
         texts = replace(texts, notes=(*texts.notes, note))
-    return _for_task(texts, kind)
+    return texts
 
 
 def _of_table(table: Any, kind: ModelTask, options: Mapping[str, Any]) -> Texts:
-    name = type(table).__name__
-    if kind == "seq2seq":
-        expected = "a list of (source, target), or a folder of pairs"
-        raise InputError(OPERATION, "corpus", f"a {name} for an encoder–decoder", expected)
-    spec = from_plain(CorpusSpec, {"source": name, **options}, "corpus")
-    reads = _labels_read(spec, kind, options)
+    spec = from_plain(CorpusSpec, {"source": type(table).__name__, **options}, "corpus")
+    if kind == "seq2seq" and spec.question is None:
+        got, expected = "texts alone for an encoder–decoder", "a list of (source, target)"
+        raise InputError(OPERATION, "corpus", got, f"{expected}, or a folder of pairs")
+    reads = _labels_read(kind, options)
     label = spec.label if reads["labelled"] else None
     columns = Columns(spec.text, label, spec.question, spec.rationale, reads["label_needed"])
     rows = gather_own(frame_source(table, columns), WHOLE, spec)
@@ -255,25 +235,19 @@ def _of_table(table: Any, kind: ModelTask, options: Mapping[str, Any]) -> Texts:
 
 
 def _of_list(values: Sequence[Any], kind: ModelTask) -> Texts:
-    second = isinstance(values[0], list | tuple)
+    pairs = isinstance(values[0], list | tuple)
     for row, value in enumerate(values):
-        parts = value if second else (value,)
-        whole = isinstance(parts, list | tuple) and len(parts) == 1 + second
+        parts = value if pairs else (value,)
+        whole = isinstance(parts, list | tuple) and len(parts) == 1 + pairs
         if not whole or not all(isinstance(part, str) and part.strip() for part in parts):
-            where, expected = f"corpus[{row}]", "a text and its second text" if second else "a text"
+            expected = "a text and its second text" if pairs else "a text"
             do = "items of one kind, none of them empty"
-            raise InputError(OPERATION, where, f"{value!r:.60}", expected, do)
-    sides = [list(side) for side in zip(*values, strict=True)] if second else [list(values)]
-    if kind != "seq2seq":
-        table = pl.DataFrame(dict(zip(("text", "question"), sides, strict=False)))
-        return _of_table(table, kind, {"question": "question"} if second else {})
-    if not second:
-        got = "a text alone for an encoder–decoder"
-        raise InputError(OPERATION, "corpus[0]", got, "(source, target)")
-    digest = hashlib.sha256(json.dumps(sides).encode()).hexdigest()
-    sources, targets = sides
-    numbers = np.arange(len(sources))
-    return Texts("texts", kind, sources, numbers, [WHOLE] * len(sources), digest, targets)
+            raise InputError(OPERATION, f"corpus[{row}]", f"{value!r:.60}", expected, do)
+    if not pairs:
+        return _of_table(pl.DataFrame({"text": values}), kind, {})
+    first, second = zip(*values, strict=True)
+    table = pl.DataFrame({"text": first, "question": second})
+    return _of_table(table, kind, {"question": "question"})
 
 
 def texts_of(corpus: Corpus) -> Texts:
@@ -308,15 +282,15 @@ def _joined(split: Split) -> Iterator[RawText]:
 
 
 def _texts_of_pairs(corpus: ParallelCorpus) -> Texts:
-    splits = corpus.splits
+    pairs = [(name, split) for name, split in corpus.splits.items()]
     return Texts(
         corpus.name,
         "seq2seq",
-        [text for split in splits.values() for text in split.source],
-        np.concatenate([split.instance for split in splits.values()]),
-        [name for name, split in splits.items() for _ in range(len(split))],
+        [text for _, split in pairs for text in split.source],
+        np.concatenate([split.instance for _, split in pairs]),
+        [name for name, split in pairs for _ in split.source],
         corpus.fingerprint,
-        second=[text for split in splits.values() for text in split.target],
+        second=[text for _, split in pairs for text in split.target],
         notes=corpus.notes,
         skipped=corpus.skipped,
     )
@@ -330,12 +304,12 @@ def _texts_of_rows(
     rows: Gathered,
 ) -> Texts:
     """Return the rows of one split."""
-    raw = [example.raw for example in rows.examples if example.raw]
-    labels = [example.label for example in rows.examples]
-    instance = [example.instance for example in rows.examples]
+    examples = rows.examples
+    raw = [example.raw for example in examples if example.raw]
+    labels = [example.label for example in examples]
     spans = [text.spans for text in raw]
     digest = hashlib.sha256()
-    for example in rows.examples:
+    for example in examples:
         digest.update(example.content)
     classes = ordered_classes(filter(None, labels))
     number = {"": -1, **{label: k for k, label in enumerate(classes)}}
@@ -348,15 +322,16 @@ def _texts_of_rows(
     elif kind == "classification" and missing:
         of_rows = f"{missing} of {count(every, 'row')} without a label"
         notes.append(f"{of_rows}, which predictions are not compared with")
+    label = np.array([number[one] for one in labels], dtype=np.int32)
     return Texts(
         name,
         kind,
         [text.text for text in raw],
-        np.array(instance, dtype=np.int64),
+        np.array([example.instance for example in examples], dtype=np.int64),
         [split] * len(raw),
         digest.hexdigest(),
         second=None if spec.question is None else [text.question or "" for text in raw],
-        label=np.array([number[one] for one in labels], dtype=np.int32) if classes else None,
+        label=label if classes else None,
         class_names=classes,
         spans=spans if any(row is not None for row in spans) else None,
         notes=tuple(map(printable, notes)),

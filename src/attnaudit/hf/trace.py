@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from attnaudit.core.errors import InputError
+from attnaudit.core.errors import InputError, describe_error
 from attnaudit.core.progress import Progress, silent
-from attnaudit.hf.capture import Attention
+from attnaudit.core.ragged import Ragged
 from attnaudit.hf.classes import outputs_of
-from attnaudit.hf.encode import encode, notes_of, output_names, require_texts
+from attnaudit.hf.encode import encode, notes_of, output_names
 from attnaudit.hf.encoded import Encoded, Positions, at_positions, positions_of
 from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.importance import USUAL, measure, require_measures
@@ -32,11 +32,12 @@ from attnaudit.hf.model import (
     require_task,
 )
 from attnaudit.hf.network import Replay
-from attnaudit.hf.replay import states_of
-from attnaudit.hf.resume import layers_around, record
+from attnaudit.hf.replay import record, states_of
 from attnaudit.hf.tail import MOST_PARAMETERS, write_tail
 from attnaudit.hf.texts import read_texts
+from attnaudit.torch.capture import Attention
 from attnaudit.trace import Trace, concatenate
+from attnaudit.trace.schema import COLUMNS
 from attnaudit.trace.tails import GRAPH_FILE, GraphTail
 from attnaudit.trace.words import SPECIAL
 
@@ -153,8 +154,10 @@ def collect_shards(
         size = given.shard_texts or texts_of_a_shard(encoded, chosen, given.class_names)
         for start in range(0, len(encoded), size):
             part = encoded.take(np.arange(start, min(start + size, len(encoded))))
-            with _unlike_the_checks(gate, part):
+            try:
                 shard = collector.shard(part)
+            except FAILURES as error:
+                raise _unlike_the_checks(gate, part, error) from error
             yield shard
             given.progress("collect", start + len(part), len(encoded))
 
@@ -178,20 +181,13 @@ def texts_of_a_shard(encoded: Encoded, chosen: Sequence[Chosen], class_names: Se
     return int(np.clip(SHARD_BYTES // size, 1, SHARD_TEXTS))
 
 
-@contextmanager
-def _unlike_the_checks(gate: Gate, encoded: Encoded) -> Iterator[None]:
-    """Turn a failure on texts that are unlike those of the checks into an InputError."""
-    try:
-        yield
-    except FAILURES as error:
-        longest = int(encoded.ids.lengths.max(initial=0))
-        reason = str(error).partition("\n")[0].rstrip(".")
-        got = f"it fails on texts of up to {longest} tokens ({type(error).__name__}: {reason})"
-        expected = (
-            "a model that treats texts of all lengths as it does the short ones of the checks"
-        )
-        do = "cut the texts (--set collect.max_tokens=…), or mend the model"
-        raise InputError(OPERATION, gate.model, got, expected, do) from error
+def _unlike_the_checks(gate: Gate, encoded: Encoded, error: Exception) -> InputError:
+    """Return the error for texts on which the model fails, unlike on those of the checks."""
+    longest = int(encoded.ids.lengths.max(initial=0))
+    got = f"it fails on texts of up to {longest} tokens ({describe_error(error)})"
+    expected = "a model that treats texts of all lengths as it does the short ones of the checks"
+    do = "cut the texts (--set collect.max_tokens=…), or mend the model"
+    return InputError(OPERATION, gate.model, got, expected, do)
 
 
 @dataclass(frozen=True)
@@ -211,44 +207,30 @@ class _Collector:
         alone = self.options.graph and len(self.chosen) == 1 and last.layer.way == "position"
         if not alone or (output is not None and output.weight.numel() > MOST_PARAMETERS):
             return network
-        probe, place = Probe.of(self.model), self.folder / GRAPH_FILE
+        probe, task = Probe.of(self.model), require_task(self.model)
         texts = [
-            states_of(self.model, probe.alone(row), require_task(self.model), gate.reads or 0)
+            states_of(self.model, probe.alone(row), task, gate.reads or 0)
             for row in range(len(probe.mask))
         ]
-        return write_tail(self.model, texts, last.number, place) or network
-
-    def hidden(self, case: Case) -> Tensor | None:
-        """Return the input of the last layer, which a graph reads."""
-        last = self.chosen[-1]
-        layers = layers_around(self.model, last.layer.path)
-        if layers is None or not isinstance(self.tail, GraphTail):
-            return None
-        calls = record(self.model, case.inputs, layers)
-        return next(call.hidden for call in calls if last.number in call.attentions)
+        return write_tail(self.model, texts, last.number, self.folder / GRAPH_FILE) or network
 
     def shard(self, encoded: Encoded) -> Trace:
         found: dict[int, list[dict[str, Any]]] = {}
         size = positions_per_pass(self.model, self.options.budget)
-        numbers = [one.number for one in self.chosen]
         for rows in encoded.batches(size, self.gate.batching):
             case = Case(self.model, self.gate, encoded.take(rows), self.options.budget)
-            slopes = {
-                number: case.at_query(number, slope)
-                for number, slope in case.graph.slopes_of_weights(numbers).items()
+            slopes = case.graph.slopes_of_weights(one.number for one in self.chosen)
+            columns = {number: case.at_query(number, slope) for number, slope in slopes.items()}
+            del slopes
+            hidden = None  # the input of the last layer, which a graph reads
+            if isinstance(self.tail, GraphTail):
+                hidden = record(self.model, case.inputs)[1][self.chosen[-1].number].call.hidden
+            scores = {
+                name if name in COLUMNS else f"importance_{name}": case.texts.ids.with_values(one)
+                for name, one in measure(case, self.options.scores).items()
             }
-            hidden = self.hidden(case)
-            texts = [self._rows(case, k, slopes, hidden) for k in range(len(rows))]
-            del slopes, hidden
-            for name, values in measure(case, self.options.scores).items():
-                column = name if name in ("gradient", "loo") else f"importance_{name}"
-                for scores, own in zip(case.texts.ids.with_values(values), texts, strict=True):
-                    for row in own:
-                        if case.texts.keys_of(row["stack"]) is case.texts:
-                            sink, first = int(row["sink"]), row["first_key"]
-                            seen = scores[first : first + len(row["alpha"]) - sink]
-                            row[column] = np.pad(seen, (0, sink))
-            found |= dict(zip(rows.tolist(), texts, strict=True))
+            for k, row in enumerate(rows.tolist()):
+                found[row] = self._rows(case, k, columns, scores, hidden)
         every = [row for text in range(len(encoded)) for row in found[text]]
         return Trace.from_arrays(
             activation="softmax",
@@ -260,26 +242,20 @@ class _Collector:
         )
 
     def _rows(
-        self, case: Case, k: int, slopes: Mapping[int, Tensor], hidden: Tensor | None
+        self,
+        case: Case,
+        k: int,
+        slopes: Mapping[int, Tensor],
+        scores: Mapping[str, Ragged],
+        hidden: Tensor | None,
     ) -> list[dict[str, Any]]:
-        """Return the rows of one text of a batch, without scores."""
-        texts, query = case.texts, int(case.query[k])
-        text: dict[str, Any] = {
-            "instance": texts.instance[k],
-            "split": texts.split[k],
-            "prediction": _array(case.logits[k].double().softmax(dim=-1)),
-            "query": query,
-        }
-        label = None if texts.label is None else texts.label[k]
-        if texts.written is not None:
-            label = texts.written.next_ids[k][-1]
-        if label is not None:
-            text["label"] = int(label) if label >= 0 else None
-        if hidden is None:
+        """Return the rows of one text of a batch."""
+        texts, query, rows = case.texts, int(case.query[k]), []
+        text = _of_text(case, k)
+        if hidden is None:  # for replays
             written = texts.written and texts.written.ids
-            given = {"ids": texts.ids, "type_ids": texts.type_ids, "written_ids": written}
-            text |= {name: ids[k].tolist() for name, ids in given.items() if ids is not None}
-        rows = []
+            ids = {"ids": texts.ids, "type_ids": texts.type_ids, "written_ids": written}
+            text |= {name: one[k].tolist() for name, one in ids.items() if one is not None}
         for one in self.chosen:
             attention, layer, sink = case.attentions[one.number], one.layer, int(one.layer.sink)
             keys = _seen(self.gate, layer, attention, texts, k, query)
@@ -294,9 +270,11 @@ class _Collector:
             own = texts.keys_of(layer.stack)
             words = np.pad(own.word_id[k][keys], (0, sink), constant_values=SPECIAL)
             columns: dict[str, Any] = {
+                **text,
                 "tokens": own.tokens[k][keys] + [SINK] * sink,
                 "word_id": words,
                 "special": words == SPECIAL,
+                "query": query,
                 "stack": layer.stack,
                 "layer": layer.layer,
                 "sink": layer.sink,
@@ -304,9 +282,11 @@ class _Collector:
             }
             if texts.written is not None:
                 columns["question"] = (texts if own is texts.written else texts.written).tokens[k]
-            if texts.rationale is not None and own is texts:
-                marks = texts.rationale[k]
-                columns["rationale"] = marks[keys] + [False] * sink if marks else None
+            if own is texts:
+                columns |= {name: np.pad(one[k][keys], (0, sink)) for name, one in scores.items()}
+                if texts.rationale is not None:
+                    marks = texts.rationale[k]
+                    columns["rationale"] = marks[keys] + [False] * sink if marks else None
             for head in one.heads:
                 offset = np.zeros(layer.width, np.float32)
                 if hidden is not None:
@@ -315,10 +295,23 @@ class _Collector:
                     others[head] = 0.0
                     offset = np.concatenate([others.reshape(-1), _array(hidden[k, query])])
                 of_head = {"alpha": weights[head], "readout": values[head], "offset": offset}
-                rows.append(
-                    {**text, **columns, **of_head, "head": head, "alpha_gradient": slope[head]}
-                )
+                rows.append({**columns, **of_head, "head": head, "alpha_gradient": slope[head]})
         return rows
+
+
+def _of_text(case: Case, k: int) -> dict[str, Any]:
+    """Return columns of a text, the same in all of its rows."""
+    texts, label = case.texts, None
+    if texts.written is not None:
+        label = texts.written.next_ids[k][-1]
+    elif texts.label is not None:
+        label = texts.label[k]
+    return {
+        "instance": texts.instance[k],
+        "split": texts.split[k],
+        "prediction": _array(case.logits[k].double().softmax(dim=-1)),
+        **({} if label is None else {"label": int(label) if label >= 0 else None}),
+    }
 
 
 def _array(values: Tensor) -> np.ndarray:
@@ -362,7 +355,6 @@ class CollectOptions:
         seed: Seed of the draw.
         scores: Measures of importance, or one of them.
         class_names: Names of a classifier's outputs in place of its own.
-        folder: Folder of a tail that is stored as a graph, by default a temporary one.
         max_tokens: Longest text in tokens.
         progress: Receives the number of texts done.
     """
@@ -374,7 +366,6 @@ class CollectOptions:
     seed: int = 0
     scores: str | Sequence[str] | None = None
     class_names: Sequence[str] | None = None
-    folder: str | Path | None = None
     max_tokens: int | None = None
     progress: Progress = silent
 
@@ -408,7 +399,6 @@ def collect(model: Any, tokenizer: Any, corpus: Any, **options: Any) -> Trace:
     outputs = outputs_of(model, texts, given.class_names)
     cut = {"max_tokens": given.max_tokens, "on_empty": "skip"}
     encoded = encode(model, tokenizer, texts, outputs=outputs, **cut)
-    require_texts(encoded, texts, texts.name)
     encoded = at_positions(encoded, positions, seed)
     metadata = {
         "corpus": {
@@ -427,13 +417,11 @@ def collect(model: Any, tokenizer: Any, corpus: Any, **options: Any) -> Trace:
     }
     names = output_names(model, tokenizer, encoded.class_names)
     with ExitStack() as stack:
-        folder = given.folder
-        if folder is None:
-            temporary = tempfile.TemporaryDirectory(prefix="attnaudit-", ignore_cleanup_errors=True)
-            folder = stack.enter_context(temporary)
+        temporary = tempfile.TemporaryDirectory(prefix="attnaudit-", ignore_cleanup_errors=True)
+        folder = Path(stack.enter_context(temporary))
         shared = {"class_names": names, "scores": scores, "metadata": metadata}
         shards = collect_shards(
-            model, encoded, gate, chosen, Path(folder), **shared, progress=given.progress
+            model, encoded, gate, chosen, folder, **shared, progress=given.progress
         )
         trace = concatenate(list(shards))
         # The tail may read its graph from there, as long as it lives.

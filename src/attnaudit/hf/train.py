@@ -1,8 +1,8 @@
-"""Transformers built from a seed, and trained on the classes of texts or on their next tokens."""
+"""Transformers and their tokenizers, built and trained: on classes of texts, or on next tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import torch
 import transformers
 from jaxtyping import Float
 from safetensors import SafetensorError
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel, PreTrainedTokenizerFast, logging
@@ -20,11 +21,15 @@ from transformers.pytorch_utils import Conv1D
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import unwritable
 from attnaudit.core.ragged import Ragged
-from attnaudit.corpora.corpus import Corpus, Split
+from attnaudit.corpora.corpus import SPLITS, Corpus, Split
 from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, UNK
-from attnaudit.hf.capture import forward
+from attnaudit.hf.encoded import Encoded
+from attnaudit.hf.texts import Texts
 from attnaudit.models.batch import Batch, Inputs
 from attnaudit.stats.measures import Activation
+from attnaudit.torch.capture import forward
+from attnaudit.trace.words import CONTINUES, begins_word, join_tokens
+from attnaudit.trace.words import SPECIAL as SPECIAL_WORD
 from attnaudit.training import texts
 from attnaudit.training.loop import Epoch, TrainingSplit, minimise, passes, require_finite
 from attnaudit.training.settings import Deceive, TrainingSettings
@@ -32,6 +37,119 @@ from attnaudit.training.transformers import Architecture, Schedule, TransformerS
 
 # Padded positions of one evaluation batch, each with a logit for every piece of the vocabulary.
 BUDGET = 4_096
+
+
+# The first four are numbered as in every vocabulary of this package: PAD, UNK, BOS, EOS.
+SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+
+
+def train_tokenizer(
+    texts: Sequence[str], settings: TransformerSizes, architecture: Architecture
+) -> PreTrainedTokenizerFast:
+    """Learn a fast tokenizer of lower-cased word pieces (WordPiece).
+
+    A text is put between [CLS] and [SEP]. The same texts give the same pieces with the same
+    numbers.
+
+    Args:
+        texts: Texts to learn from.
+        settings: Sizes, such as the largest number of pieces.
+        architecture: Class that reads them.
+
+    Raises:
+        InputError: The characters of the texts alone are more than ``settings.vocabulary``.
+    """
+    tokenizer = _untrained({})
+    # Pieces of one character inside words are given in order: the library would number them in the
+    # order of a hash, and among equally frequent pairs it takes the one of lower numbers.
+    letters = {
+        CONTINUES + letter
+        for text in texts
+        for letter in tokenizer.normalizer.normalize_str(text)
+        if not letter.isspace()
+    }
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=settings.vocabulary,
+        special_tokens=[*SPECIAL, *sorted(letters)],
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    pieces = sorted(tokenizer.get_vocab().items(), key=lambda piece: piece[1])
+    if len(pieces) > settings.vocabulary:
+        where, got = "setting model.vocabulary", str(settings.vocabulary)
+        expected = "or more: special tokens, and every character at the start of a word and within"
+        raise InputError("train tokenizer", where, got, f"{len(pieces)} {expected}")
+    tokenizer, first, last = _untrained(dict(pieces)), SPECIAL[BOS], SPECIAL[EOS]
+    single, pair = f"{first} $A {last}", f"{first} $A {last} $B:1 {last}:1"
+    named = {"cls_token": first, "sep_token": last, "mask_token": SPECIAL[-1]}
+    if architecture.causal:
+        single, pair = f"{first} $A", f"{first} $A {last} $B:1"
+        named = {"bos_token": first, "eos_token": last}
+    ends = [(first, BOS), (last, EOS)]
+    tokenizer.post_processor = processors.TemplateProcessing(single, pair, ends)
+    types = ["token_type_ids"] if architecture.reads_types else []
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=SPECIAL[PAD],
+        unk_token=SPECIAL[UNK],
+        **named,
+        model_max_length=settings.length,
+        model_input_names=["input_ids", *types, "attention_mask"],
+    )
+
+
+def _untrained(vocabulary: dict[str, int]) -> Any:
+    tokenizer: Any = Tokenizer(
+        models.WordPiece(vocabulary, unk_token=SPECIAL[UNK], continuing_subword_prefix=CONTINUES)
+    )
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return tokenizer
+
+
+def as_corpus(
+    texts: Texts,
+    encoded: Encoded,
+    tokenizer: PreTrainedTokenizerFast,
+    words: Collection[str] | None = None,
+) -> Corpus:
+    """Return a corpus whose words are pieces, without the special tokens around each text.
+
+    Args:
+        texts: The texts.
+        encoded: The texts as the tokenizer cuts them.
+        tokenizer: The tokenizer.
+        words: Words, in lower case, whose pieces are marked in place of those of the rationale.
+    """
+    # [CLS] … [SEP]; a causal model is given [BOS] …
+    last = None if tokenizer.cls_token is None else -1
+    name: Any = tokenizer.convert_ids_to_tokens
+    pieces = [list(map(str, name(ids[1:last].tolist()))) for ids in encoded.ids]
+    marks = encoded.rationale if words is None else list(marks_of(words, encoded))
+    label = np.zeros(len(texts), dtype=np.int32) if encoded.label is None else encoded.label
+    splits = {}
+    for split in SPLITS:
+        rows = [row for row, other in enumerate(encoded.split) if other == split]
+        rationale = None if marks is None else [marks[row][1:last] for row in rows]
+        tokens = [pieces[row] for row in rows]
+        splits[split] = Split(encoded.instance[rows], tokens, label[rows], rationale)
+    return Corpus(
+        texts.name,
+        texts.class_names,
+        splits,
+        1,
+        texts.fingerprint,
+        (*texts.notes, *encoded.notes),
+        texts.skipped,
+    )
+
+
+def marks_of(words: Collection[str], encoded: Encoded) -> Iterator[list[bool]]:
+    """Yield which tokens of each text belong to one of the words."""
+    joined = join_tokens(encoded.tokens, encoded.word_id)
+    for parts, ids in zip(joined, encoded.word_id, strict=True):
+        marked = np.array([part.lower() in words for part in parts], dtype=bool)
+        yield (marked[np.cumsum(begins_word(ids)) - 1] & (ids != SPECIAL_WORD)).tolist()
 
 
 def build_transformer(
@@ -51,9 +169,6 @@ def build_transformer(
         class_names: Names of the outputs of a classifier.
         seed: Seed of its weights.
         uniform: Layers that attend uniformly for good.
-
-    Raises:
-        InputError: It does not have such a layer.
     """
     sizes = {argument: getattr(settings, name) for argument, name in architecture.arguments.items()}
     named: dict[str, Any] = {"bos_token_id": BOS, "eos_token_id": EOS}
@@ -67,10 +182,6 @@ def build_transformer(
         torch.manual_seed(seed)
         model = getattr(transformers, architecture.model)(config)
     for layer in uniform:
-        if not 0 <= layer < settings.layers:
-            got = f"layer {layer} of {settings.layers}"
-            expected = f"all, or layers from 0 to {settings.layers - 1}"
-            raise InputError("build model", "uniform.layers", got, expected)
         _freeze_uniform(model, architecture, layer)
     return model
 
@@ -135,7 +246,7 @@ class Network(nn.Module):
         return len(self.model.config.id2label or ())
 
     def inputs(self, split: Split) -> Inputs:
-        """Return the pieces of a split (`tokenizer.as_corpus`) by their numbers."""
+        """Return the pieces of a split (`as_corpus`) by their numbers."""
         number: Any = self.tokenizer.convert_tokens_to_ids
         rows = (np.array(number(pieces), dtype=np.int64) for pieces in split.tokens)
         return Inputs(Ragged.from_rows(rows, np.int64))
@@ -195,7 +306,7 @@ def train_network(
 
     Args:
         network: The network; for an objective it must be watched.
-        corpus: A corpus of pieces (`tokenizer.as_corpus`), of which train and dev are used.
+        corpus: A corpus of pieces (`as_corpus`), of which train and dev are used.
         settings: Settings of the training.
         schedule: Schedule of the learning rate.
         objective: Objective to minimise instead of the loss on labels. A causal model minimises the

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from importlib.resources import files
 from itertools import product
 from typing import Any
@@ -13,7 +14,6 @@ from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.papers import Paper
 
 DATA = "papers/data"
-_OPTIONS = {"encoder": "model"}  # options that are not called as the part of a cell
 
 
 @dataclass(frozen=True, order=True)
@@ -56,10 +56,14 @@ class Cell:
         return " ".join(filter(None, parts))
 
     @property
+    def title(self) -> str:
+        """Name without seed and scale, as of reasons: ``imdb-han-bigru-additive``."""
+        return "-".join(filter(None, (self.corpus, self.study, *self.model.split())))
+
+    @property
     def key(self) -> str:
-        """Name of its record and of reasons, without the seed: ``imdb-han-bigru-additive``."""
-        parts = (self.corpus, self.study, *self.model.split(), "quick" if self.quick else "")
-        return "-".join(filter(None, parts))
+        """Name of its record, without the seed."""
+        return f"{self.title}-quick" if self.quick else self.title
 
     @property
     def name(self) -> str:
@@ -142,52 +146,41 @@ class Declaration:
         cells = (replace(cell, seed=0) for cell in (*self.cells, *self.quick))
         return tuple({cell.key: cell for cell in cells}.values())
 
-    def left_out(self, corpora: Sequence[str] = ()) -> str:
-        """Say how much ``--quick`` leaves out of the corpora, or of all."""
-        keys = {cell.key for cell in self.cells if not corpora or cell.corpus in corpora}
-        few = keys - {replace(cell, quick=False).key for cell in self.quick}
-        cells = f"{len(few)} of {len(keys)} cells"
+    def left_out(self, only: Sequence[str] = ()) -> str:
+        """Say how much ``--quick`` leaves out of the cells of a call."""
+        every, few = (
+            {cell.title for cell in _chosen(some, only)} for some in (self.cells, self.quick)
+        )
+        cells = f"{len(every - few)} of {len(every)} cells"
         return f"--quick leaves out {cells}, further seeds and the published scale of studies"
 
     def reason(self, cell: Cell, measure: str) -> str:
         """Return why a number of a cell is not the published one; empty if no reason is known."""
-        keys = [replace(cell, quick=False).key, cell.corpus]
+        keys = [cell.title, cell.corpus]
         named = [*(f"{key}/{measure}" for key in keys), *keys]
         return next((self.reasons[name] for name in named if name in self.reasons), "")
 
     def plan(
-        self,
-        *,
-        quick: bool = False,
-        corpora: Sequence[str] = (),
-        encoders: Sequence[str] = (),
-        attentions: Sequence[str] = (),
-        studies: Sequence[str] = (),
-        seeds: int | None = None,
+        self, only: Sequence[str] = (), *, quick: bool = False, seeds: int | None = None
     ) -> list[Cell]:
         """List the cells of a call, those of one corpus and seed together.
 
         Args:
+            only: Patterns of their titles, such as ``sst-*``; all by default.
             quick: Whether it is a call with ``--quick``.
-            corpora: Corpora; all by default, as for the next three.
-            encoders: Encoders.
-            attentions: Attentions.
-            studies: Studies.
             seeds: Number of seeds of every run.
 
         Raises:
-            InputError: For an unknown name, for names that choose no cell, or for ``seeds`` with
-                ``quick`` or of studies.
+            InputError: For a pattern that chooses no cell, or for ``seeds`` with ``quick`` or of
+                studies.
         """
-        given = {"corpus": corpora, "encoder": encoders, "attention": attentions, "study": studies}
-        given = {part: names for part, names in given.items() if names}
-        for part, names in given.items():
-            known = list(dict.fromkeys(filter(None, (getattr(one, part) for one in self.cells))))
-            for name in names:
-                if name not in known:
-                    expected = f"one of {', '.join(known)}" if known else "none"
-                    near, where = did_you_mean(name, known), f"--{_OPTIONS.get(part, part)}"
-                    raise InputError("reproduce", where, repr(name), expected, near)
+        of_scale = self.quick if quick else self.cells
+        for pattern in only:
+            if not _chosen(of_scale, [pattern]):
+                titles = [cell.title for cell in of_scale]
+                expected = f"a pattern of cells of {self.name} such as {titles[0]}"
+                near = did_you_mean(pattern, titles) or "--dry-run lists them"
+                raise InputError("reproduce", f"--only {pattern}", "no such cell", expected, near)
         if seeds is not None and quick:
             got, do = f"{seeds} together with --quick", "--quick has seed 0 alone"
             raise InputError("reproduce", "--seeds", got, "one of the two", do)
@@ -196,19 +189,11 @@ class Declaration:
             do = f"--set {self.cells[0].study}.seeds={seeds}"
             expected = "seeds of a study by its own setting"
             raise InputError("reproduce", "--seeds", got, expected, do)
-        of_scale = self.quick if quick else self.cells
-        cells = [
-            cell
-            for cell in of_scale
-            if all(getattr(cell, part) in names for part, names in given.items())
-        ]
-        if not cells:
-            named = " ".join(name for names in given.values() for name in names)
-            known = (" ".join(filter(None, (one.corpus, one.study, one.model))) for one in of_scale)
-            do = "name others or leave --quick out" if quick else "name others"
-            got, expected = f"no cell of {named}", f"some of {', '.join(known)}"
-            raise InputError("reproduce", "--quick" if quick else self.name, got, expected, do)
-        return list(_with_seeds(cells, seeds))
+        return list(_with_seeds(_chosen(of_scale, only), seeds))
+
+
+def _chosen(cells: Sequence[Cell], only: Sequence[str]) -> list[Cell]:
+    return [cell for cell in cells if any(fnmatchcase(cell.title, one) for one in only or "*")]
 
 
 def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from attnaudit.core.files import content_key
 from attnaudit.core.progress import Progress
 from attnaudit.experiments import make_experiment, require_usable
 from attnaudit.hf.classes import outputs_of
-from attnaudit.hf.encode import encode, load_tokenizer, notes_of, output_names, require_texts
+from attnaudit.hf.encode import encode, load_tokenizer, notes_of, output_names
 from attnaudit.hf.encoded import Encoded, Positions, at_positions, positions_of
 from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.importance import MEASURES, USUAL, require_measures
@@ -70,7 +70,7 @@ class SavedTransformer(Job):
         progress("read the model", 0, 0)
         model = load_pretrained(spec.model)
         task = task_of(model)
-        tokenizer = load_tokenizer(spec.model, task or "classification")
+        tokenizer = load_tokenizer(spec.model)
         progress("check the model", 0, 0)
         gate = check_model(model)
         chosen = choose_layers(gate, layers, heads, collect.cross)
@@ -89,7 +89,6 @@ class SavedTransformer(Job):
         texts = _sampled(_not_trained_on(read, spec.model), spec)
         options: Any = {"max_tokens": collect.max_tokens, "on_empty": "skip", "outputs": outputs}
         encoded = encode(model, tokenizer, texts, **options)
-        require_texts(encoded, texts, spec.source)
         names = output_names(model, tokenizer, encoded.class_names)
         rows, network = at_positions(encoded, positions, spec.seed), Replay(model, gate)
         told = [POSITIONS[positions]] if positions in POSITIONS else []

@@ -15,9 +15,15 @@ from attnaudit.hf.encode import encode, load_tokenizer, output_names
 from attnaudit.hf.gate import check_model
 from attnaudit.hf.load import load_pretrained
 from attnaudit.hf.texts import Texts, texts_of
-from attnaudit.hf.tokenizer import as_corpus, marks_of, train_tokenizer
 from attnaudit.hf.trace import choose_layers, collect_shards
-from attnaudit.hf.train import Network, build_transformer, train_network
+from attnaudit.hf.train import (
+    Network,
+    as_corpus,
+    build_transformer,
+    marks_of,
+    train_network,
+    train_tokenizer,
+)
 from attnaudit.plans.transformer import OPERATION, TransformerTraining
 from attnaudit.recipes.audit import Notes
 from attnaudit.recipes.job import Trained

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 import polars as pl
 
 from attnaudit.core.numbers import count
-from attnaudit.report.charts.studies import interval_chart
+from attnaudit.report.charts.marks import interval_chart
 from attnaudit.report.charts.svg import Panel, drawn
 from attnaudit.results.measures import Measure
 from attnaudit.studies import Study

@@ -6,7 +6,6 @@ A run is named by its number, so no path comes from a request.
 import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,7 +23,7 @@ from attnaudit.core.printable import data_without_controls, printable
 from attnaudit.recipes.compare import AUDITED, trace_of
 from attnaudit.report.live import start_page, typing_page
 from attnaudit.results.record import read_record
-from attnaudit.server.guard import NOTHING, Allowance, Guard, problem
+from attnaudit.server.guard import NOTHING, Guard, problem
 from attnaudit.server.sentence import MOST_CHARACTERS, Reader, why_not
 from attnaudit.steps.finished import read_spec
 
@@ -42,7 +41,6 @@ PROBLEM: dict[str, Any] = {
         "application/json": {
             "schema": {"required": ["error"], "properties": {"error": {"type": "string"}}}
         },
-        "text/html": {},
         "text/plain": {},
     },
 }
@@ -74,18 +72,15 @@ class Queue:
             self.waiting -= 1
 
 
-def make_app(folders: Sequence[Path], token: str, *, rate: float = 8, burst: float = 24) -> Guard:
+def make_app(folders: Sequence[Path], token: str) -> Guard:
     """Make the application.
 
     Args:
         folders: Finished runs.
         token: First part of every address.
-        rate: Sentences per second.
-        burst: Sentences at once before the rate holds.
     """
     known = {str(number): folder for number, folder in enumerate(folders)}
-    readings, queue = Allowance(rate, burst), Queue()
-    reader_of = lru_cache(MOST_MODELS)(Reader.of)
+    queue, reader_of = Queue(), lru_cache(MOST_MODELS)(Reader.of)
 
     def numbered(run: str) -> Path:
         if run not in known:
@@ -104,7 +99,7 @@ def make_app(folders: Sequence[Path], token: str, *, rate: float = 8, burst: flo
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        responses=dict.fromkeys((400, 404, 405, 413, 422, 429, 503), PROBLEM),
+        responses=dict.fromkeys((400, 404, 405, 413, 422, 503), PROBLEM),
         exception_handlers=HANDLERS,
     )
     app.add_middleware(RequestBodyLimitMiddleware, max_body_size=MOST_BYTES)
@@ -136,7 +131,7 @@ def make_app(folders: Sequence[Path], token: str, *, rate: float = 8, burst: flo
         name = printable(folder.resolve().name)
         return _page(typing_page(name, reader.model.has_question, reader.epsilon))
 
-    @app.post("/runs/{run}/read", dependencies=[Depends(readings.take)])
+    @app.post("/runs/{run}/read")
     async def read(folder: Annotated[Path, Depends(typed)], sentence: Sentence) -> JSONResponse:
         """Read a sentence: what the playground computes with."""
         reader = await queue.run(reader_of, folder)
@@ -171,27 +166,23 @@ def _page(text: str) -> Response:
 
 
 def _as_raised(request: Request, error: Any) -> Response:
-    message = error.detail
-    # The phrase alone is that of an address or a method without a route.
-    if message == HTTPStatus(error.status_code).phrase:
-        message += ": the address of the list of runs is in the terminal that runs attnaudit"
-    return problem(request, error.status_code, message, error.headers)
+    return problem(error.status_code, error.detail, error.headers)
 
 
 def _invalid(request: Request, error: Any) -> Response:
     first = error.errors()[0]
     place = ".".join(map(str, first["loc"][1:])) or "body"
     expected = 'expected JSON, {"text": "…"}, with "question" for a model that reads questions'
-    return problem(request, 422, f"{place}: {first['msg']}; {expected}")
+    return problem(422, f"{place}: {first['msg']}; {expected}")
 
 
 def _refused(request: Request, error: Any) -> Response:
-    return problem(request, 422, str(error))
+    return problem(422, str(error))
 
 
 def _failed(request: Request, error: Any) -> Response:
     reason = "this went wrong here; the terminal that runs attnaudit has the reason"
-    return problem(request, 500, reason)
+    return problem(500, reason)
 
 
 HANDLERS: dict[Any, Any] = {

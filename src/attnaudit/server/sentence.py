@@ -96,8 +96,8 @@ class Reader:
 
         words, asked = self._words(text, "text"), self.model.has_question
         if asked != bool(question):
-            got, expected = "a question", "none: the model reads texts alone"
-            got, expected = ("none", "a question") if asked else (got, expected)
+            alone = "a question", "none: the model reads texts alone"
+            got, expected = ("none", "a question") if asked else alone
             raise InputError("read a sentence", "question", got, expected)
         questions = [self._words(question, "question")] if question else None
         split = Split(np.zeros(1, np.int64), [words], np.zeros(1, np.int32), question=questions)

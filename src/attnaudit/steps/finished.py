@@ -85,7 +85,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
     manifest = read_json(path)
     steps = manifest.get("steps") if isinstance(manifest, dict) else None
-    if not steps or not isinstance(steps, dict) or None in map(record_of, steps.values()):
+    whole = isinstance(steps, dict) and steps and None not in map(record_of, steps.values())
+    if not whole or not isinstance(manifest.get("files"), dict):
         expected, do = "the manifest of a finished run", "run the command that makes it again"
         raise RunError("read run", str(path), "no whole steps", expected, do)
     return manifest
@@ -95,19 +96,18 @@ def whole_manifest(folder: Path) -> dict[str, Any] | None:
     """Read the manifest of finished work if all that a page shows is as it was written."""
     try:
         manifest = read_manifest(folder)
-        files: dict[str, str] = manifest["files"]
-        trace = (folder / name for name in files if name.startswith("trace/"))
-        is_whole = _spoilt(folder, files) is None and all(file.is_file() for file in trace)
-    except (RunError, OSError, KeyError, TypeError, AttributeError):
+        return manifest if _spoilt(folder, manifest["files"], _READ) is None else None
+    except (RunError, OSError):
         return None
-    return manifest if is_whole else None
 
 
-def _spoilt(folder: Path, files: Mapping[str, str], *further: str) -> Path | None:
-    """Return the first file that pages are made of, or one of ``further``, that was changed."""
+def _spoilt(folder: Path, files: Mapping[str, str], hashed: tuple[str, ...]) -> Path | None:
+    """Return the first file of a page or a trace that is missing, or hashed and changed."""
     for name, known in files.items():
         path = folder / name
-        if name.startswith((*_READ, *further)) and not (path.is_file() and sha256(path) == known):
+        if name.startswith((*_READ, "trace/")) and not (
+            path.is_file() and (not name.startswith(hashed) or sha256(path) == known)
+        ):
             return path
     return None
 
@@ -116,13 +116,12 @@ def require_finished(folder: Path) -> None:
     """Check that ``folder`` holds finished work. Raises RunError."""
     require_text(folder)
     expected, do = "a run directory", "make one with attnaudit run"
-    if not folder.is_dir():
-        raise RunError("read run", str(folder), "no such folder", expected, do)
-    if not (folder / SPEC).exists():
-        raise RunError("read run", str(folder), f"no {SPEC} there", expected, do)
-    if not (folder / MANIFEST).exists():
+    got = "no such folder" if not folder.is_dir() else f"no {SPEC} there"
+    if (folder / SPEC).exists():
+        got, expected = "an unfinished run", "one with a manifest"
         do = "finish it by the command that started it"
-        raise RunError("read run", str(folder), "an unfinished run", "one with a manifest", do)
+    if not (folder / MANIFEST).exists():
+        raise RunError("read run", str(folder), got, expected, do)
 
 
 def require_text(folder: Path) -> None:
@@ -141,8 +140,7 @@ def require_as_written(folder: Path) -> None:
         RunError: For the first file that is not.
     """
     require_finished(folder)
-    files = read_manifest(folder).get("files")
-    spoilt = _spoilt(folder, files, "trace/") if isinstance(files, dict) else folder / MANIFEST
+    spoilt = _spoilt(folder, read_manifest(folder)["files"], (*_READ, "trace/"))
     if spoilt is not None:
         got = "another file than the manifest lists" if spoilt.is_file() else "no such file"
         do = "run the command that made it again"

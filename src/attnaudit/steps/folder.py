@@ -29,7 +29,7 @@ from attnaudit.steps import claim
 from attnaudit.steps.versions import versions
 
 MANIFEST, SPEC = "manifest.json", "spec.json"
-UNFINISHED = ".unfinished"
+UNFINISHED, RECORDS = ".unfinished", "steps.json"
 PIECES = "pieces"  # of an unfinished run: what calls of a pool, or experiments that take long, left
 # What `files.atomic` and a claim leave behind in a killed process.
 _LEFTOVER = re.compile(r"\..+\.(json|parquet|html|safetensors|onnx)\.\w{8}")
@@ -79,7 +79,7 @@ class Step:
 class Folder:
     """A folder with the records of its finished steps; to write into it, hold it (`held`).
 
-    A record that cannot be read is none: its step is done again.
+    Records that cannot be read are none: their steps are done again.
 
     Args:
         out: The folder.
@@ -139,17 +139,22 @@ class Folder:
                 shutil.rmtree(self.scratch / PIECES, ignore_errors=True)
             raise
         self.check()
-        self._reopen(step.name)
+        self.records.pop(step.name, None)
+        self._save()
+        (self.out / MANIFEST).unlink(missing_ok=True)
         for output in step.outputs:
             _remove(self.out / output)
             (staging / output).replace(self.out / output)
         _remove(staging)
-        record = Record(
-            self.key, files, round(time.perf_counter() - started, 3), peak_memory(), notes
-        )
-        self.records[step.name] = record
-        write_with_digest(self.scratch / f"{step.name}.json", asdict(record))
+        seconds = round(time.perf_counter() - started, 3)
+        self.records[step.name] = record = Record(self.key, files, seconds, peak_memory(), notes)
+        self._save()
         return record
+
+    def _save(self) -> None:
+        """Write the records, which a manifest takes over at the end."""
+        steps = {name: asdict(record) for name, record in self.records.items()}
+        write_with_digest(self.scratch / RECORDS, steps)
 
     def close(self, facts: Mapping[str, Any]) -> None:
         """Write the manifest, last of all files, unless it is there; drop the unfinished state.
@@ -159,30 +164,20 @@ class Folder:
                 is installed. The kind is that of ``spec.json``.
         """
         if not (self.out / MANIFEST).exists():
-            known = {"schema": 1, **self._costs(), "versions": versions()}
-            made = {"versions": {**known["versions"], **facts.get("versions", {})}}
-            kind = {"kind": read_with_digest(self.out / SPEC)["kind"]}
-            write_json(self.out / MANIFEST, {**kind, **facts, **known, **made})
+            records = self.records.values()
+            files = {name: digest for record in records for name, digest in record.files.items()}
+            manifest = {
+                "kind": read_with_digest(self.out / SPEC)["kind"],
+                **facts,
+                "schema": 1,
+                "files": {SPEC: sha256(self.out / SPEC)} | files,
+                "timings": {name: record.seconds for name, record in self.records.items()},
+                "peak_memory_bytes": max(record.peak_memory_bytes for record in records),
+                "steps": {name: asdict(record) for name, record in self.records.items()},
+                "versions": versions() | facts.get("versions", {}),
+            }
+            write_json(self.out / MANIFEST, manifest)
         _remove(self.scratch)
-
-    def _costs(self) -> dict[str, Any]:
-        records = self.records.values()
-        files = {name: digest for record in records for name, digest in record.files.items()}
-        return {
-            "files": {SPEC: sha256(self.out / SPEC)} | files,
-            "timings": {name: record.seconds for name, record in self.records.items()},
-            "peak_memory_bytes": max(record.peak_memory_bytes for record in records),
-            "steps": {name: asdict(record) for name, record in self.records.items()},
-        }
-
-    def _reopen(self, name: str) -> None:
-        """Make the run unfinished: the other records move back, and the manifest goes."""
-        self.records.pop(name, None)
-        (self.scratch / f"{name}.json").unlink(missing_ok=True)
-        if (self.out / MANIFEST).exists():
-            for other, record in self.records.items():
-                write_with_digest(self.scratch / f"{other}.json", asdict(record))
-            (self.out / MANIFEST).unlink()
 
 
 @contextlib.contextmanager
@@ -261,22 +256,16 @@ def _remove(path: Path) -> None:
 
 
 def _records(out: Path) -> dict[str, Record]:
-    """Return those of the manifest, or of an unfinished run."""
-    if (out / MANIFEST).exists():
-        manifest = _read(out / MANIFEST)
-        steps = manifest.get("steps") if isinstance(manifest, dict) else None
-    else:
-        steps = {path.stem: _read(path) for path in sorted((out / UNFINISHED).glob("*.json"))}
+    """Return those of the manifest, or of an unfinished run; none if the file is damaged."""
+    finished = out / MANIFEST
+    try:
+        found = read_with_digest(finished if finished.exists() else out / UNFINISHED / RECORDS)
+    except RunError:
+        return {}
+    steps = found.get("steps") if finished.exists() and isinstance(found, dict) else found
     plain = steps if isinstance(steps, dict) else {}
-    found = {name: record_of(value) for name, value in plain.items()}
-    return {name: record for name, record in found.items() if record is not None}
-
-
-def _read(path: Path) -> Any:
-    """Return what a file of JSON holds; None if it is damaged."""
-    with contextlib.suppress(RunError):
-        return read_with_digest(path)
-    return None
+    records = {name: record_of(value) for name, value in plain.items()}
+    return {name: record for name, record in records.items() if record is not None}
 
 
 def record_of(value: Any) -> Record | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress, within
@@ -59,13 +59,14 @@ class Done:
         return self.answer
 
 
-class Pool(Protocol):
-    """Runs calls, here or in other processes."""
+class Pool:
+    """Runs calls; this one does them in this process, one after another, in their order.
 
-    @property
-    def shares(self) -> bool:
-        """True if calls run in other processes, so that work is worth cutting into calls."""
-        ...
+    Attributes:
+        shares: True if calls run in other processes, so that work is worth cutting into calls.
+    """
+
+    shares: bool = False
 
     def device(self, asked: str) -> str | None:
         """Return the device for a model whose settings ask for one; None: that of this process.
@@ -73,40 +74,25 @@ class Pool(Protocol):
         Raises:
             InputError: If the pool has no such device.
         """
-        ...
+        return None
 
     def do(self, calls: Iterable[Call], progress: Progress, total: int = 0) -> Iterator[Done]:
-        """Do calls and yield each as it ends, in any order.
+        """Do calls and yield each as it ends; other pools do so in any order.
 
         Args:
-            calls: Calls, taken as they can be done; those that come ``after`` others follow them.
+            calls: Calls, taken as they can be done. Those that come ``after`` others follow them.
             progress: Callback.
             total: Number of the calls; 0 if unknown.
 
         Raises:
             RunError: If a call cannot be done here.
         """
-        ...
-
-
-@dataclass(frozen=True)
-class Serial:
-    """This process: one call after another, in their order."""
-
-    shares: bool = False
-
-    def device(self, asked: str) -> str | None:
-        """Leave the choice to this process."""
-        return None
-
-    def do(self, calls: Iterable[Call], progress: Progress, total: int = 0) -> Iterator[Done]:
-        """Do each call as it comes."""
         for number, call in enumerate(calls, 1):
             label = f"{call.name} ({number} of {total})" if total else call.name
             yield done(call, call.held, within(label, progress))
 
 
-SERIAL = Serial()
+SERIAL = Pool()
 
 
 def done(call: Call, held: Any, progress: Progress, device: str | None = None) -> Done:

@@ -24,7 +24,7 @@ from attnaudit.core.extras import require
 from attnaudit.core.progress import WITHIN, Progress, silent
 from attnaudit.core.threads import cores, take
 from attnaudit.steps.claim import BusyError
-from attnaudit.steps.pool import Call, Done, done
+from attnaudit.steps.pool import Call, Done, Pool, done
 from attnaudit.steps.versions import versions
 
 OPERATION = "run on a cluster"
@@ -46,7 +46,7 @@ LOCAL = {**ALWAYS, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 REMOTE = {**ALWAYS, "RAY_gcs_rpc_server_reconnect_timeout_s": "86400"}
 
 
-class RayPool:
+class RayPool(Pool):
     """The workers of a Ray cluster. It connects on first use.
 
     A program that has called ``ray.init`` keeps its connection.

@@ -55,7 +55,6 @@ MODELS: dict[Model, dict[str, Any]] = {
 }
 # Settings that `MODELS` have of their own; a model without an encoder has no ``hidden``.
 OF_MODELS = ("encoder", "attention", "embedding", "hidden", "heads")
-LISTED = 8  # instances that a note lists
 MEASURES = (
     Measure(
         "accuracy",
@@ -390,7 +389,7 @@ def _removed(spec: Any, model: str, words: tuple[str, ...] | None) -> Training:
 
 
 def _covered_note(corpus: Corpus, words: tuple[str, ...] | None) -> str:
-    """List the texts of each split that have only impermissible tokens; empty without any.
+    """Count the texts of each split that have only impermissible tokens; empty without any.
 
     Raises:
         InputError: A split has no impermissible token.
@@ -403,11 +402,8 @@ def _covered_note(corpus: Corpus, words: tuple[str, ...] | None) -> str:
             where, got = f"impermissible tokens, {source}", f"none in {name}"
             do = "give deceive.words as they appear in the texts (lower case, for most)"
             raise InputError("study", where, got, "some in every split", do)
-        pairs = zip(split.instance, rows, strict=True)
-        covered = [str(instance) for instance, row in pairs if row and all(row)]
-        if covered:
-            more = f" and {len(covered) - LISTED} more" if len(covered) > LISTED else ""
-            counts.append(f"{len(covered)} of {name} ({', '.join(covered[:LISTED])}{more})")
+        if covered := sum(bool(row) and all(row) for row in rows):
+            counts.append(f"{covered} of {name}")
     note = (
         "Instances without any other token, whose penalty would be infinite, are trained on their "
         "label alone: "

@@ -6,6 +6,7 @@ the difference of two models is paired.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -128,20 +129,15 @@ def scores(
 
 def _stacked(table: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """Return labels (n,), probabilities (M, S, n, K), and the models in the table's order."""
-    parts = {
-        key: part.sort("instance")
-        for key, part in table.group_by("model", "seed", maintain_order=True)
-    }
-    models, seeds = (list(dict.fromkeys(names)) for names in zip(*parts, strict=True))
-    first, *others = (part.select("instance", "label") for part in parts.values())
-    if len(parts) < len(models) * len(seeds) or not all(map(first.equals, others)):
+    models = table["model"].unique(maintain_order=True).to_list()
+    shape = len(models), table["seed"].n_unique()
+    instances = table.group_by("instance", "label").len()
+    if not (instances["len"] == math.prod(shape)).all():
         expected = "the same seeds of every model, and traces of the same test split"
         raise InputError("compare models", "traces", "of different seeds or instances", expected)
-    probability = [
-        [parts[model, seed]["probabilities"].to_list() for seed in sorted(seeds)]
-        for model in models
-    ]
-    return first["label"].to_numpy().astype(np.int64), np.array(probability), models
+    rows = table.sort(pl.col("model").cast(pl.Enum(models)), "seed", "instance")
+    probability = np.array(rows["probabilities"].to_list()).reshape(*shape, len(instances), -1)
+    return rows["label"].head(len(instances)).to_numpy().astype(np.int64), probability, models
 
 
 def means(

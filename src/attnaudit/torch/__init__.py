@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attnaudit.core.errors import InputError
@@ -86,19 +86,22 @@ def collect(
     for number, given in enumerate([batches] if isinstance(batches, Batch) else batches):
         where = f"batch {number}"
         parts.append(_collected(network, _batch(given, where), where))
-        outputs, known = parts[-1].logits.shape[1], parts[0].logits.shape[1]
+        outputs, known = (part.ran.output.shape[1] for part in (parts[-1], parts[0]))
         if outputs != known:
             got = f"logits of {outputs} classes"
             raise _error(f"{where}: output", got, f"of {known}, as in batch 0")
     if not parts:
         raise _error("batches", "none", "one batch or more")
     _check_heads(parts)
-    affine = all(part.affine for part in parts)
+    tail = None if all(part.affine for part in parts) else network
+    known = (metadata or {}).get("model", {})
+    known = known if isinstance(known, Mapping) else {"name": str(known)}
+    model = {"name": type(net).__name__, **known, "fingerprint": network.fingerprint}
     traces, start = [], 0
     for part in parts:
         rows = range(len(part.batch.tokens))
         network.texts |= {start + row: (part, row) for row in rows}
-        traces.append(part.trace(start, affine, network, class_names, dict(metadata or {})))
+        traces.append(part.trace(start, tail, class_names, {**(metadata or {}), "model": model}))
         start += len(rows)
     return concatenate(traces)
 
@@ -109,21 +112,18 @@ def _error(where: str, got: str, expected: str, do: str = "") -> InputError:
 
 def _batch(given: Any, where: str) -> Batch:
     """Return a batch whose parts fit each other."""
-    expected = "Batch(inputs, tokens), with labels where they are known, or a tuple of these"
     if isinstance(given, tuple) and 2 <= len(given) <= 3:
         given = Batch(*given)
     if not isinstance(given, Batch):
-        got = f"a tuple of {len(given)}" if isinstance(given, tuple) else type(given).__name__
-        raise _error(where, got, expected)
+        expected = "Batch(inputs, tokens), with labels where they are known, or a tuple of these"
+        raise _error(where, f"{given!r:.60}", expected)
     if not isinstance(given.inputs, tuple | list | Mapping):
         expected = "the arguments of the module, as a tuple or by name"
         raise _error(f"{where}: inputs", type(given.inputs).__name__, expected)
-    tokens, expected = given.tokens, "one token or more of each text, in lists"
-    if isinstance(tokens, str) or not isinstance(tokens, Iterable) or not (texts := list(tokens)):
-        raise _error(f"{where}: tokens", f"{tokens!r:.60}", expected)
-    for row, text in enumerate(texts):
-        if isinstance(text, str) or not len(text):
-            raise _error(f"{where}: tokens", f"{text!r:.60} of text {row}", expected)
+    texts = [] if given.tokens is None else list(given.tokens)
+    if not texts or any(isinstance(text, str) or not len(text) for text in texts):
+        expected = "one token or more of each text, in lists"
+        raise _error(f"{where}: tokens", f"{texts!r:.60}", expected)
     label = None if given.label is None else [_label(one, where) for one in given.label]
     if label is not None and len(label) != len(texts):
         got = f"{len(label)} labels of {len(texts)} texts"
@@ -141,16 +141,9 @@ def _label(given: Any, where: str) -> int | None:
     raise _error(f"{where}: label", repr(given), expected)
 
 
-def _check_logits(logits: Any, result_of: str, texts: int, where: str) -> None:
-    """Refuse what is no tensor (B, C), half precision, and probabilities.
-
-    Args:
-        logits: Output of the module.
-        result_of: Function that gave it, if that gives probabilities.
-        texts: Number of texts.
-        where: Name of the batch.
-    """
-    output, expected, do = f"{where}: output", "logits (B, C), a row for each text", ""
+def _check_logits(ran: Ran, texts: int, where: str) -> None:
+    """Refuse an output that is no tensor (B, C), half precision, and probabilities."""
+    logits, expected, do = ran.output, "logits (B, C), a row for each text", ""
     if not isinstance(logits, Tensor):
         got, do = type(logits).__name__, "wrap the module in one that returns them"
     elif logits.dtype not in PRECISE:
@@ -160,25 +153,25 @@ def _check_logits(logits: Any, result_of: str, texts: int, where: str) -> None:
     elif not bool((logits < torch.inf).all()):
         got = "NaN or an infinite logit"
         expected = "numbers; -inf alone may stand for a masked class"
-    elif result_of or (
+    elif ran.result_of or (
         logits.shape[1] > 1
         and bool((logits >= 0).all())
         and float((logits.sum(dim=1) - 1).abs().max()) < SUMS_TO_1
     ):
-        function = result_of or "softmax"
+        function = ran.result_of or "softmax"
         got = f"probabilities, as of a {function}"
         do = f"collect from a module that returns what goes into the {function}"
     else:
         return
-    raise _error(output, got, expected, do)
+    raise _error(f"{where}: output", got, expected, do)
 
 
 def _check_heads(parts: Sequence[_Collected]) -> None:
     """Refuse a self-attention, which has a row of weights for each token and not for each head."""
     heads = [part.alpha.shape[1] for part in parts]
     other = next((number for number, own in enumerate(heads) if own != heads[0]), 0)
-    equal = not parts[0].of_heads and {part.width for part in parts} == {heads[0]}
-    if other or (heads[0] > 1 and equal):
+    widths = {part.ran.weights[0].shape[2] for part in parts}
+    if other or (heads[0] > 1 and not parts[0].ran.of_heads and widths == {heads[0]}):
         got = f"{heads[other]} rows of weights for each text, {heads[0]} in batch 0"
         if not other:
             got = f"as many rows of weights as tokens, {heads[0]}: they may be those of queries"
@@ -190,54 +183,49 @@ def _check_heads(parts: Sequence[_Collected]) -> None:
 class _Collected:
     """A batch with what each token gives when it has all weight of a head; padding gives nothing.
 
-    The other heads' weights are then as they are. ``width`` counts the positions of the module's
-    own weights, padding included; ``affine`` says whether logits are a weighted sum.
+    The other heads' weights are then as they are. ``affine`` says whether logits are a weighted
+    sum.
     """
 
     batch: Batch
+    ran: Ran
     alpha: Float[Tensor, "B H T"]
-    logits: Float[Tensor, "B C"]
     pooled: Float[Tensor, "B P"]
     logits_of_token: Float[Tensor, "H T B C"]
     pooled_of_token: Float[Tensor, "H T B P"]
-    of_heads: bool
-    width: int
     affine: bool = True
-
-    @property
-    def inputs(self) -> Any:
-        return self.batch.inputs
 
     def checked(self, network: PoolingNetwork, where: str) -> _Collected:
         """Refuse a pooling that is no weighted sum, and find whether the logits are one."""
-        name = f"{where}: {type(network.pool).__name__}"
+        inputs, name = self.batch.inputs, f"{where}: {type(network.pool).__name__}"
         affine = bool(self.logits_of_token.isfinite().all())
         # Columns of pooled vectors may vanish by cancellation; then the median column counts.
         largest = _largest(self.pooled_of_token)
         scale = torch.maximum(largest, largest.median(dim=1, keepdim=True).values).clamp(min=1e-30)
         # A difference of logits below 1 changes no probability by more.
         of_logits = _largest(self.logits_of_token).clamp(min=1.0)
-        for drawn in self._drawn():
-            ran = network.run(self.inputs, drawn)
+        every = list(self._drawn())
+        for drawn in every:
+            ran = network.run(inputs, drawn)
             expected = self._sum(drawn, self.pooled_of_token, self.pooled)
             gap = _gap(expected, ran.pooled.reshape(len(drawn), -1), scale)
             if gap > LINEAR:
                 got = f"an output that differs by {gap:.2g} from the weighted sum of its tokens"
                 do = "such a module, as one that squares its weights, cannot be audited"
                 raise _error(name, got, f"at most {LINEAR:g}", do)
-            gap = _gap(network.run(self.inputs, pooled=expected).output, ran.output, of_logits)
+            gap = _gap(network.run(inputs, pooled=expected).output, ran.output, of_logits)
             if gap > READ_ELSEWHERE:
                 got = f"logits that differ by {gap:.2g} from those that follow from its output"
                 do = "a module whose weights are read elsewhere too cannot be audited"
                 raise _error(name, got, f"at most {READ_ELSEWHERE:g}", do)
-            logits = self._sum(drawn, self.logits_of_token, self.logits)
+            logits = self._sum(drawn, self.logits_of_token, self.ran.output)
             affine = affine and _gap(logits, ran.output, of_logits) <= LINEAR
         # Other weights of the longest text must not change the logits of the other texts.
         longest = int(np.argmax([len(tokens) for tokens in self.batch.tokens]))
         weights, others = self.alpha.clone(), torch.arange(len(self.alpha)) != longest
-        weights[longest] = [*self._drawn()][1][longest]
-        changed = network.run(self.inputs, weights).output[others]
-        gap = _gap(changed, self.logits[others], of_logits[others])
+        weights[longest] = every[1][longest]
+        changed = network.run(inputs, weights).output[others]
+        gap = _gap(changed, self.ran.output[others], of_logits[others])
         if gap > READ_ELSEWHERE:
             got = f"logits of a text that differ by {gap:.2g} under other attention of another text"
             do = "a module that normalises over a batch cannot be audited"
@@ -252,37 +240,39 @@ class _Collected:
     def _drawn(self) -> Iterator[Float[Tensor, "B H T"]]:
         """Yield the model's own weights, and random ones over the tokens of every text."""
         yield self.alpha
-        random, size = torch.Generator().manual_seed(0), self.alpha.shape[2]
-        lengths = torch.tensor([len(tokens) for tokens in self.batch.tokens])
-        inside = torch.arange(size) < lengths[:, None, None]
+        random, inside = torch.Generator().manual_seed(0), _inside(self.batch, self.alpha.shape[2])
         for _ in range(TRIALS):
-            drawn = torch.rand(self.alpha.shape, generator=random).to(self.alpha) * inside
+            drawn = torch.rand(self.alpha.shape, generator=random).to(self.alpha)
+            drawn = drawn * inside[:, None]
             yield drawn / drawn.sum(dim=2, keepdim=True)
 
     def trace(
         self,
         start: int,
-        affine: bool,
-        network: PoolingNetwork,
+        network: PoolingNetwork | None,
         class_names: Sequence[str] | None,
-        metadata: dict[str, Any],
+        metadata: Mapping[str, Any],
     ) -> Trace:
-        """Return the rows of the batch, its texts numbered from ``start``."""
-        outputs, heads, tokens = self.logits.shape[1], self.alpha.shape[1], self.batch.tokens
-        given = self.logits_of_token if affine else self.pooled_of_token
+        """Return the rows of the batch, its texts numbered from ``start``.
+
+        Args:
+            start: Number of the first text.
+            network: The tail; None if logits are a weighted sum.
+            class_names: Names of the classes.
+            metadata: Metadata of the trace.
+        """
+        logits, tokens, label = self.ran.output.double(), self.batch.tokens, self.batch.label
+        outputs, heads = logits.shape[1], self.alpha.shape[1]
+        given = self.pooled_of_token if network else self.logits_of_token
         rows = [(k, head, len(text)) for k, text in enumerate(tokens) for head in range(heads)]
         text, head, _ = (np.array(column, np.int32) for column in zip(*rows, strict=True))
-        logits, names = self.logits.double(), class_names
         prediction = logits.sigmoid() if outputs == 1 else logits.softmax(dim=1)
-        known = metadata.get("model", {})
-        known = known if isinstance(known, Mapping) else {"name": str(known)}
-        model = {"name": type(network.net).__name__, **known, "fingerprint": network.fingerprint}
-        label = self.batch.label
+        names = map(str, range(max(outputs, 2))) if class_names is None else class_names
         return Trace.from_arrays(
             activation="sigmoid" if outputs == 1 else "softmax",
-            class_names=list(map(str, range(max(outputs, 2)))) if names is None else list(names),
-            metadata={**metadata, "model": model},
-            tail=None if affine else network,
+            class_names=list(names),
+            metadata=dict(metadata),
+            tail=network,
             instance=start + text.astype(np.int64),
             label=None if label is None else [label[k] for k in text],
             tokens=[list(tokens[k]) for k in text],
@@ -295,32 +285,37 @@ class _Collected:
         )
 
 
+def _inside(batch: Batch, size: int) -> Bool[Tensor, "B T"]:
+    """Mark the tokens of each text among ``size`` positions."""
+    return torch.arange(size) < torch.tensor([len(text) for text in batch.tokens])[:, None]
+
+
 def _collected(network: PoolingNetwork, batch: Batch, where: str) -> _Collected:
-    ran, lengths = network.run(batch.inputs), torch.tensor([len(text) for text in batch.tokens])
-    _check_logits(ran.output, ran.result_of, len(lengths), where)
-    size, texts = int(lengths.max()), len(lengths)
-    own = _weights_of(ran, network, lengths, where)
-    alpha = own[:, :, :size]
-    inside = (torch.arange(size)[:, None] < lengths)[..., None]
-    given: dict[str, list[Tensor]] = {"output": [], "pooled": []}
+    ran, texts = network.run(batch.inputs), len(batch.tokens)
+    _check_logits(ran, texts, where)
+    alpha = _weights_of(ran, network, batch, where)
+    inside = _inside(batch, alpha.shape[2]).T[..., None]
+    logits, pooled = list[Tensor](), list[Tensor]()
     for head in range(alpha.shape[1]):
         alone = []
-        for token in range(size):
+        for token in range(alpha.shape[2]):
             weights = alpha.clone()
             weights[:, head] = 0.0
             weights[:, head, token] = 1.0
             alone.append(network.run(batch.inputs, weights))
-        for name, parts in given.items():
-            every = torch.stack([getattr(one, name).reshape(texts, -1) for one in alone])
-            parts.append(torch.where(inside, every, 0.0))
-    logits, pooled = (torch.stack(parts) for parts in given.values())
-    own_pooled, width = ran.pooled.reshape(texts, -1), own.shape[2]
-    found = _Collected(batch, alpha, ran.output, own_pooled, logits, pooled, ran.of_heads, width)
-    return found.checked(network, where)
+        for parts, given in (
+            (logits, [one.output for one in alone]),
+            (pooled, [one.pooled.reshape(texts, -1) for one in alone]),
+        ):
+            parts.append(torch.where(inside, torch.stack(given), 0.0))
+    of_token = torch.stack(logits), torch.stack(pooled)
+    return _Collected(batch, ran, alpha, ran.pooled.reshape(texts, -1), *of_token).checked(
+        network, where
+    )
 
 
 def _weights_of(
-    ran: Ran, network: PoolingNetwork, lengths: Tensor, where: str
+    ran: Ran, network: PoolingNetwork, batch: Batch, where: str
 ) -> Float[Tensor, "B H T"]:
     """Return the weights of the one softmax in the submodule, none of it behind a text's tokens."""
     if len(ran.weights) != 1:
@@ -328,19 +323,19 @@ def _weights_of(
         do = "not one around it" if ran.weights else "and write its weights by softmax"
         do = f"name the module that pools, {do}"
         raise _error(where, got, "one, of the weights over the tokens", do)
-    (own,) = ran.weights
-    size = int(lengths.max())
-    if own.dim() != 3 or len(own) != len(lengths) or own.shape[2] < size:
-        got = f"weights {tuple(own.shape)} for {len(lengths)} texts of up to {size} tokens"
+    (own,), texts = ran.weights, len(batch.tokens)
+    size = max(len(text) for text in batch.tokens)
+    if own.dim() != 3 or len(own) != texts or own.shape[2] < size:
+        got = f"weights {tuple(own.shape)} for {texts} texts of up to {size} tokens"
         raise _error(where, got, "a weight for every token of a text")
     for name, given in (("weights", own), ("pooled vectors", ran.pooled)):
         if given.dtype not in PRECISE:
             do = "net.float(), without autocast"
             raise _error(f"{where}: {name}", str(given.dtype), "float32 or float64", do)
-    behind = float((own * (torch.arange(own.shape[2]) >= lengths[:, None, None])).max())
+    behind = float((own * ~_inside(batch, own.shape[2])[:, None]).max())
     if behind > LINEAR:
         raise _error(where, f"weight {behind:.2g} behind the tokens", "none on padding", "mask it")
-    return own
+    return own[:, :, :size]
 
 
 def _largest(of_token: Float[Tensor, "H T B p"]) -> Float[Tensor, "B p"]:

@@ -15,44 +15,17 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
-from torch.utils.weak import WeakIdKeyDictionary
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
-from attnaudit.hf.capture import FUSED, SOFTMAX, attend_in_two_steps, flat, tag_of
 from attnaudit.models.weights import Fingerprinted, weights_fingerprint
+from attnaudit.torch.capture import FUSED, SOFTMAX, attend_in_two_steps
 from attnaudit.training.loop import evaluating
 
 OPERATION = "collect"
 MULTIHEAD = functional.multi_head_attention_forward
 OWN_KEYS = ("bias_k", "bias_v", "add_zero_attn", "static_k", "static_v")
-# Names of functions that return probabilities, and of those that return the same numbers or some.
 PROBABILITIES = ("hardsigmoid", "sigmoid", "softmax", "special_expit", "special_softmax")
-SAME_NUMBERS = (
-    "T",
-    "__getitem__",
-    "chunk",
-    "clamp",
-    "clone",
-    "contiguous",
-    "data",
-    "detach",
-    "double",
-    "flatten",
-    "float",
-    "mT",
-    "narrow",
-    "permute",
-    "reshape",
-    "select",
-    "split",
-    "squeeze",
-    "to",
-    "transpose",
-    "unbind",
-    "unsqueeze",
-    "view",
-)
 
 
 @dataclass(frozen=True)
@@ -88,13 +61,14 @@ class _Watch(TorchFunctionMode):
         inside: True while the submodule runs.
         seen: Own weights of every softmax in it.
         of_heads: True if their rows are known to be heads.
-        names: Functions that gave probabilities.
+        probabilities: Results of functions that give probabilities, their versions, and the
+            functions' names.
     """
 
     def __init__(self, new: Float[Tensor, "B H T"] | None) -> None:
         super().__init__()
-        self.new, self.inside, self.of_heads = new, False, False
-        self.seen, self.names, self._heads = list[Tensor](), WeakIdKeyDictionary(), 0
+        self.new, self.inside, self.of_heads, self._heads = new, False, False, 0
+        self.seen, self.probabilities = list[Tensor](), list[tuple[Tensor, int, str]]()
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
@@ -107,18 +81,24 @@ class _Watch(TorchFunctionMode):
             self.of_heads = weights.dim() == 4
             return self._exchanged(weights, weights.dim() - 1) @ values
         result: Any = func(*args, **kwargs)
-        own = func.__self__ if func.__name__ == "__get__" else func
-        name = own.__name__.removesuffix("_") if own.__name__[0] != "_" else own.__name__
-        if name not in PROBABILITIES:
-            name = tag_of(self.names, args[0]) if args and name in SAME_NUMBERS else None
-        for one in flat((result,)):
-            if isinstance(one, Tensor):
-                self.names.pop(one, None)  # a function may have changed probabilities in place
-                if name:
-                    self.names[one] = name
+        name = func.__name__.removesuffix("_")
+        if name in PROBABILITIES:
+            self.probabilities.append((result, result._version, name))
         if not self.inside or func not in SOFTMAX:
             return result
         return self._exchanged(result, _axis(result, *args[1:2], **kwargs))
+
+    def source_of(self, output: Any) -> str:
+        """Return the function whose probabilities an output is, or is a view of; else nothing."""
+
+        def storage(tensor: Any) -> Any:
+            return tensor.untyped_storage().data_ptr() if isinstance(tensor, Tensor) else None
+
+        for given, version, name in self.probabilities:
+            # A later version has other numbers, by a function that works in place.
+            if storage(given) == storage(output) and given._version == version:
+                return name
+        return ""
 
     def _exchanged(self, own: Tensor, axis: int) -> Tensor:
         """Keep the weights of a softmax over an axis, and return those that are to take effect."""
@@ -197,7 +177,7 @@ class PoolingNetwork(Fingerprinted):
         """Run the whole module as it is on the rows' texts."""
         places = [self.texts[instance] for instance in table["instance"].to_list()]
         return np.stack(
-            [self.run(part.inputs).output[number].double().numpy() for part, number in places]
+            [self.run(part.batch.inputs).output[number].double().numpy() for part, number in places]
         )
 
     def of_rows(self, table: pl.DataFrame) -> _Rows:
@@ -232,16 +212,9 @@ class PoolingNetwork(Fingerprinted):
             rest = [new, *output[1:]]
             return type(output)(*rest) if hasattr(output, "_fields") else type(output)(rest)
 
-        handles = [
-            self.pool.register_forward_pre_hook(enter),
-            self.pool.register_forward_hook(leave),
-        ]
-        try:
-            with torch.no_grad(), evaluating(self.net), watch:
-                output = self.net(**inputs) if isinstance(inputs, Mapping) else self.net(*inputs)
-        finally:
-            for handle in handles:
-                handle.remove()
+        hooks = self.pool.register_forward_pre_hook(enter), self.pool.register_forward_hook(leave)
+        with hooks[0], hooks[1], torch.no_grad(), evaluating(self.net), watch:
+            output = self.net(**inputs) if isinstance(inputs, Mapping) else self.net(*inputs)
         where, do = f"attention: {type(self.pool).__name__}", "wrap it in one that returns this"
         if not outputs:
             got, expected = (
@@ -254,8 +227,7 @@ class PoolingNetwork(Fingerprinted):
             expected = "the pooled vectors, a tensor, or a tuple that they come first in"
             raise InputError(OPERATION, where, got, expected, do)
         plain = [_plain(one) for one in (output, outputs[0], *watch.seen)]
-        result_of = tag_of(watch.names, output) or ""
-        return Ran(plain[0], result_of, plain[1], tuple(plain[2:]), watch.of_heads)
+        return Ran(plain[0], watch.source_of(output), plain[1], tuple(plain[2:]), watch.of_heads)
 
 
 def _plain(given: Any) -> Any:
@@ -275,7 +247,7 @@ class _Rows:
             part, number = self.network.texts[int(self.instance[row])]
             every = part.pooled.clone()
             every[number] = torch.from_numpy(vector)
-            output = self.network.run(part.inputs, pooled=every).output
+            output = self.network.run(part.batch.inputs, pooled=every).output
             logits.append(output[number].double().numpy())
         return np.stack(logits)
 

@@ -11,75 +11,89 @@ chord. The logits are then linear in the attention, but for errors that the prog
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from jaxtyping import Float
 
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.adversary.exact import gains
-from attnaudit.experiments.adversary.program import LEAST, Box, Solution, Task, refine, solve
-from attnaudit.experiments.adversary.state import CLASSES, GAP, State
+from attnaudit.experiments.adversary.program import Box, Solution, Task, halves, solve
+from attnaudit.experiments.adversary.state import CLASSES, GAP, Proposal, State
+from attnaudit.experiments.logits import output_layer
 from attnaudit.experiments.through_tail import two_classes
 from attnaudit.stats.measures import LN2
 from attnaudit.trace.tails import TanhTail
 
 BOXES, TANH_BOXES = 14, 3  # programs of a row: further ones certify few rows more
-FEW, COARSE = 24, 4  # classes whose programs have all tangents; others have every fourth
 HALVINGS = 30  # of the interval that holds a limit
 TARGET = 0.95 * GAP  # above what was found: less than the gap that is to be proven
 
 
+class Part(NamedTuple):
+    """A box of the attentions of a row, and what solves its program."""
+
+    box: Box
+    solution: Solution
+
+
 def bound_by_programs(state: State) -> None:
     """Lower the bounds by programs that are refined box by box, and propose what solves them."""
-    boxes: dict[int, list[tuple[Task, Box, Solution]]] = {}
     tanh = isinstance(state.outputs.readout.tail, TanhTail)
     targets = (state.value + TARGET).tolist()
+    tasks = {row: task_of(state, row, targets[row]) for row in state.open_rows().tolist()}
+    parts: dict[int, list[Part]] = {}
     for _ in range(TANH_BOXES if tanh else BOXES):
-        solved, tasks, refined = [], {}, False
+        proposals: list[Proposal] = []
         for row in state.open_rows().tolist():
-            if row not in boxes:
-                whole = _task(state, row, targets[row])
-                if whole is None:
-                    continue
-                boxes[row], parts, most = [], [whole.box(0.0, whole.most)], state.upper[row]
+            task = tasks[row]
+            if task is None:
+                continue
+            if row not in parts:
+                parts[row], most = [], state.upper[row]
+                boxes = [Box(np.zeros_like(task.most), task.most)]
             else:
-                worst = max(range(len(boxes[row])), key=lambda k: boxes[row][k][2].bound)
-                whole, box, solution = boxes[row].pop(worst)
-                most = solution.bound
-                parts = [] if solution.values is None else refine(whole, box, solution)
-                if not parts:  # nothing is left to refine: the box stays, and ends the row
-                    boxes[row].append((whole, box, solution))
-            refined |= bool(parts)
-            for box in parts:
-                task = _linearised(state, row, whole, box) if tanh else whole
-                solution = solve(task, box)
-                solution = solution._replace(bound=min(solution.bound, most))
-                boxes[row].append((task, box, solution))
-                if solution.values is not None and solution.bound > state.value[row]:
-                    solved.append((row, solution.values[: len(state.alpha[row])]))
-                    tasks[row] = task
-            bound = max(solution.bound for _, _, solution in boxes[row])
+                parts[row].sort(key=lambda part: part.solution.bound)
+                box, (weights, most) = parts[row][-1]
+                boxes = [] if weights is None else halves(task.alpha, box, weights)
+                if not boxes:  # nothing is left to refine
+                    tasks[row] = None
+                    continue
+                parts[row].pop()
+            for box in boxes:
+                weights, bound = solve(task, box)
+                parts[row].append(Part(box, Solution(weights, min(bound, most))))
+                if weights is not None and bound > state.value[row]:
+                    proposals.append(Proposal(row, np.arange(len(weights)), weights, task))
+            bound = max(part.solution.bound for part in parts[row])
             # Limits of the task hold only for attentions worth more than its target.
             state.upper[row] = min(state.upper[row], max(bound, targets[row]))
-        state.propose(tasks, solved)
+        state.propose(proposals)
         state.upper = np.maximum(state.upper, state.value)
-        # Only a round that refines no row ends all: a row's rounds must not depend on the others.
-        if not refined:
-            break
 
 
-def _task(state: State, row: int, target: float) -> Task | None:
+def task_of(state: State, row: int, target: float) -> Task | None:
     """Return the program's task of a row, of its allowed classes; None behind tanh if too many."""
     readout, alpha = state.outputs.readout, state.alpha[row]
     own = two_classes(state.outputs.own[row : row + 1])[0]
     allowed = np.ones(len(own), bool) if readout.candidates is None else readout.candidates[row]
-    scores, own = np.zeros((len(alpha), allowed.sum())), np.maximum(own[allowed], LEAST)
+    single, most = readout.contribution[row] + readout.offset[row], tail_limits(alpha, target)
     if not isinstance(readout.tail, TanhTail):
-        scores = (readout.contribution[row] + readout.offset[row])[:, allowed] - np.log(own)
-    elif len(own) > CLASSES:
+        task = Task.from_scores(alpha, own[allowed], single[:, allowed], state.epsilon)
+        return task._replace(scores=task.scores - np.log(task.own), most=most)
+    if allowed.sum() > CLASSES:
         return None
-    few = len(own) <= FEW and not isinstance(readout.tail, TanhTail)
-    task = Task.from_scores(scores, own, alpha, state.epsilon, 1 if few else COARSE)
-    return task._replace(most=tail_limits(alpha, target))
+    weight, bias, _ = output_layer(readout)
+    # Tokens in order of attention: weight may move from any to those before it.
+    order = np.argsort(alpha, kind="stable")
+    moved = most[order] - np.append(most[order][1:], 0.0)
+    start, end = (moved @ of.accumulate(single[order], axis=0) for of in (np.minimum, np.maximum))
+    slack = TOLERANCE.rounding * (1.0 + np.abs(start) + np.abs(end))
+    slope, below, above = planes(start - slack, np.maximum(start, end) + slack)
+    logits = (single * slope + 0.5 * (below + above)) @ weight.T + bias
+    task = Task.from_scores(alpha, own[allowed], logits[:, allowed], state.epsilon)
+    errors = (0.5 * (above - below) * weight[allowed]).T
+    return task._replace(scores=task.scores - np.log(task.own), most=most, errors=errors)
 
 
 def tail_limits(alpha: Float[np.ndarray, " T"], target: float) -> Float[np.ndarray, " T"]:
@@ -108,37 +122,6 @@ def tail_limits(alpha: Float[np.ndarray, " T"], target: float) -> Float[np.ndarr
     limits = np.empty(len(old))
     limits[order] = np.minimum.accumulate(most)
     return limits
-
-
-def _linearised(state: State, row: int, task: Task, box: Box) -> Task:
-    """Return the task of a tanh tail with scores that are linear for attentions in a box."""
-    readout, k = state.outputs.readout, len(task.alpha)
-    assert isinstance(readout.tail, TanhTail)
-    weight, bias = readout.tail.weight, readout.tail.bias
-    if readout.activation == "sigmoid":  # one output stands for two classes
-        weight, bias = np.vstack([0.0 * weight, weight]), np.append(0.0, bias)
-    if readout.candidates is not None:
-        weight, bias = weight[readout.candidates[row]], bias[readout.candidates[row]]
-    contribution, offset = readout.contribution[row], readout.offset[row]
-    low, high = box.low[:k], box.high[:k]
-    # The box: what is above its lower limits goes to tokens that may have more.
-    movable = contribution[high > low] if (high > low).any() else contribution
-    fixed, rest = low @ contribution, max(1.0 - low.sum(), 0.0)
-    # Tokens in order of attention: weight may move from any to those before it.
-    order = np.argsort(task.alpha, kind="stable")
-    moved = task.most[order] - np.append(task.most[order][1:], 0.0)
-    ordered = contribution[order]
-    start = np.maximum(
-        fixed + rest * movable.min(axis=0), moved @ np.minimum.accumulate(ordered, axis=0)
-    )
-    end = np.minimum(
-        fixed + rest * movable.max(axis=0), moved @ np.maximum.accumulate(ordered, axis=0)
-    )
-    slack = TOLERANCE.rounding * (1.0 + np.abs(start) + np.abs(end))
-    slope, below, above = planes(start + offset - slack, np.maximum(start, end) + offset + slack)
-    constant = bias + weight @ (slope * offset + 0.5 * (below + above)) - np.log(task.own)
-    scores = (contribution * slope) @ weight.T + constant
-    return task._replace(scores=scores, errors=(0.5 * (above - below) * weight).T)
 
 
 def planes(start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -12,7 +12,6 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from attnaudit.core.errors import InputError
 from attnaudit.core.papers import JAIN2019, WIEGREFFE2019
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import setting
@@ -27,16 +26,13 @@ from attnaudit.experiments.adversary.exact import (
 from attnaudit.experiments.adversary.relaxed import Search, search_attentions
 from attnaudit.experiments.adversary.search import bounded_attention
 from attnaudit.experiments.rows import (
-    keys,
-    list_column,
+    make_table,
     no_single_decision,
     require,
     row_streams,
-    vector_column,
+    summarise_measures,
 )
 from attnaudit.experiments.through_tail import through_network
-from attnaudit.results import summarise_means
-from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
 from attnaudit.stats.measures import tvd
 from attnaudit.trace import Trace
@@ -106,6 +102,7 @@ class Adversary:
             "found, at most ε.",
         ),
     )
+    summarise = summarise_measures
     seed: int = 0
     method: str = setting("exact, or relaxed: the paper's gradient search.", "exact")
     epsilon: float = setting(
@@ -113,8 +110,6 @@ class Adversary:
     )
     k: int = setting("relaxed: number of diverse attentions that are searched for together.", 5)
     steps: int = setting("relaxed: steps of Adam.", 500)
-    learning_rate: float = setting("relaxed: learning rate of Adam.", 0.01)
-    penalty: float = setting("relaxed: weight λ of the change of the output.", 500.0)
     accept: float | None = setting(
         "relaxed: largest change of the output at which an attention counts; none: epsilon.", None
     )
@@ -135,21 +130,8 @@ class Adversary:
             self.accept is None or 0 <= self.accept <= 1,
             "a distance from 0 to 1, or none for epsilon",
         )
-        if not self.learning_rate > 0 or not self.penalty >= 0:
-            got = f"{self.learning_rate:g} and {self.penalty:g}"
-            raise InputError(
-                "audit",
-                "settings adversary.learning_rate and adversary.penalty",
-                got,
-                "a rate above 0, a penalty of 0 or more",
-            )
-        if self.k < 1 or self.steps < 0:
-            raise InputError(
-                "audit",
-                "settings adversary.k and adversary.steps",
-                f"{self.k} and {self.steps}",
-                "k ≥ 1 and steps ≥ 0",
-            )
+        require(self, "k", self.k >= 1, "a whole number from 1")
+        require(self, "steps", self.steps >= 0, "a whole number from 0")
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the table of a trace."""
@@ -160,23 +142,20 @@ class Adversary:
         reached = divergence(found.attention, trace.alpha)
         # A bound is computed apart from what is found, and may be lower by rounding.
         upper = np.maximum(found.upper, reached)
-        return keys(trace).with_columns(
-            pl.Series("emax_jsd", reached),
-            pl.Series("emax_jsd_upper", upper),
-            pl.Series("certified", upper - reached <= CERTIFIED_GAP),
-            pl.Series("delta_y", tvd(found.prediction, found.own)),
-            list_column("alpha", found.attention),
-            vector_column("prediction", found.prediction),
-        )
+        columns = {
+            "emax_jsd": reached,
+            "emax_jsd_upper": upper,
+            "certified": upper - reached <= CERTIFIED_GAP,
+            "delta_y": tvd(found.prediction, found.own),
+            "alpha": found.attention,
+            "prediction": found.prediction,
+        }
+        return make_table(trace, columns)
 
     @property
     def _limit(self) -> float:
         """TVD within which the ends of the search count."""
         return self.epsilon if self.accept is None else self.accept
-
-    @property
-    def _settings(self) -> Search:
-        return Search(self.epsilon, self.k, self.steps, self.learning_rate, self.penalty)
 
     def bounded(self, trace: Trace, epsilon: float) -> Furthest:
         """Return for every row the furthest attention found within ``epsilon``, and its bound."""
@@ -200,9 +179,9 @@ class Adversary:
     def _search(self, trace: Trace, baseline: Float[np.ndarray, "n C"]) -> Ragged:
         """Return the best accepted end of the search; the model's own attention if none is."""
         readout, alpha = trace.readout, trace.alpha
-        ends = search_attentions(
-            readout, alpha, row_streams(trace, self.seed, self.name), self._settings
-        )
+        search = Search(self.epsilon, self.k, self.steps)
+        streams = row_streams(trace, self.seed, self.name)
+        ends = search_attentions(readout, alpha, streams, search)
         best, reached = alpha.values.copy(), np.zeros(len(alpha))
         for end in ends.T:
             candidate = alpha.with_values(end)
@@ -213,10 +192,3 @@ class Adversary:
                 np.where(better, value, reached),
             )
         return alpha.with_values(best)
-
-    def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        """Return the means of a table, over all rows and by predicted class."""
-        measures = ("emax_jsd", "emax_jsd_upper", "certified", "delta_y")
-        return summarise_means(
-            self.name, by_group(table, lambda rows: rows.select(measures)), self.seed
-        )

@@ -1,14 +1,14 @@
 """The search for the furthest attention within ε, through any tail, for many rows at once.
 
-A strategy proposes segments, from an attention that is further away to one within ε. `State` walks
-them and accepts what is better. The strategies, in this order:
+A strategy proposes attentions, or segments from one that is further away to one within ε. `State`
+walks them and accepts what is better. The strategies, in this order:
 
 - single tokens: all attention on one;
-- pairs: mixtures of two tokens, ranked by `curves` between the outputs of single tokens;
-- climbs: mixtures of several tokens, needed for more than two classes, which solve programs on the
-  slopes at the best attention so far, in a box that shrinks. Identity tails need none;
-- bounds: what solves the programs of `bounds`, behind identity and tanh tails;
-- one more token: from the tokens of least attention to the best attention so far.
+- the same attended sum, and so the same output, behind a network;
+- pairs: mixtures of two tokens;
+- climbs: mixtures of several tokens, which solve programs on the slopes at the best attention so
+  far, in a box that shrinks. Identity tails need none;
+- bounds: what solves the programs of `bounds`, behind identity and tanh tails.
 
 Of a vocabulary the search reads classes that stand for all others (`some_classes`). What it finds
 is then read for all of them, and moved towards the model's own attention where it is beyond ε.
@@ -23,20 +23,15 @@ from jaxtyping import Bool, Float, Int64
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.tolerance import TOLERANCE
-from attnaudit.experiments.adversary.bounds import COARSE, bound_by_programs
-from attnaudit.experiments.adversary.curves import Curves, crossing_of
-from attnaudit.experiments.adversary.exact import (
-    divergence,
-    gains,
-    unconstrained_bound,
-)
-from attnaudit.experiments.adversary.program import Task, solve
+from attnaudit.experiments.adversary.bounds import bound_by_programs
+from attnaudit.experiments.adversary.exact import divergence, gains, unconstrained_bound
+from attnaudit.experiments.adversary.program import LEAST, Box, Task, solve
 from attnaudit.experiments.adversary.some_classes import (
     MANY,
     blocks,
     of_some_classes,
 )
-from attnaudit.experiments.adversary.state import GAP, Segments, State
+from attnaudit.experiments.adversary.state import GAP, Proposal, Segments, State, centred
 from attnaudit.experiments.identifiability.null_space import RANGES, movements
 from attnaudit.experiments.through_tail import (
     Outputs,
@@ -45,17 +40,15 @@ from attnaudit.experiments.through_tail import (
     has_compiled_tail,
     row_blocks,
 )
-from attnaudit.stats.measures import LN2, jsd_terms
+from attnaudit.stats.measures import jsd_terms
 from attnaudit.trace.readout import Readout
 from attnaudit.trace.tails import IdentityTail
 
 TOKENS, SPREAD = 64, 16  # tokens read alone; of a longer row so many are not of least attention
-STARTS, PARTNERS, LEAST_ATTENDED = 16, 24, 8  # tokens of pairs; of these so many of least attention
-FOLLOWED = 8  # pairs of a row that are read out
+STARTS, FOLLOWED = 16, 24  # tokens of least attention that pairs begin with, and pairs read out
 AIMS = 2  # outputs read to find a point of a pair within ε
-SHORT = 24  # tokens, up to which pairs are tried with more than CLASSES
-MORE, ROUNDS = 3, 2  # tokens that are added to the best attention, and how often
-CLIMBS = 10  # programs of a row behind another tail, each with the slopes at the best so far
+INNER = (1e-3, 1.0 - 1e-3)  # of a pair: at its ends no parabola goes through what is read
+CLIMBS = 10  # programs of a row, behind another tail each with the slopes at the best so far
 SECOND_BOX = 0.12  # the first of the second climb, which starts at the model's own attention
 SMALLEST_BOX = 0.03  # how far they move a weight at least
 PROGRESS = 2e-3  # JSD; a box that gains less is halved
@@ -68,24 +61,6 @@ class Bounded(NamedTuple):
 
     attention: Ragged
     upper: Float[np.ndarray, " n"]
-
-
-class Singles(NamedTuple):
-    """Single tokens that were read out, least attention first.
-
-    Attributes:
-        tokens: Positions, ``(n, k)``; further places repeat position 0.
-        count: Number of tokens of each row, ``(n,)``.
-        distance: TVD of their outputs, ``(n, k)``.
-        log_p: Log-probabilities of the classes modelled, ``(n, k, classes)``.
-        first: Rank of the first one within ε, ``count`` if there is none, ``(n,)``.
-    """
-
-    tokens: Int64[np.ndarray, "n k"]
-    count: Int64[np.ndarray, " n"]
-    distance: Float[np.ndarray, "n k"]
-    log_p: Float[np.ndarray, "n k classes"]
-    first: Int64[np.ndarray, " n"]
 
 
 def bounded_attention(readout: Readout, alpha: Ragged, epsilon: float) -> Bounded:
@@ -101,171 +76,173 @@ def bounded_attention(readout: Readout, alpha: Ragged, epsilon: float) -> Bounde
 
 def search(outputs: Outputs, epsilon: float) -> Bounded:
     """Run all strategies on some rows."""
-    state = State(outputs, epsilon)
-    rows = state.open_rows()
-    if not has_compiled_tail(outputs.readout):
-        state.accept(_same_sum(state, rows))
-    singles = _read_singles(state)
+    state, tokens = State(outputs, epsilon), _by_attention(outputs.alpha)
     # Where the token of least attention is within ε nothing is better.
+    least = Ragged.from_lengths(tokens.values[tokens.offsets[:-1]], np.ones(len(tokens), np.int64))
+    _read_singles(state, np.arange(len(tokens)), least)
     rows = state.open_rows()
-    paired = rows if state.classes is None else rows[singles.count[rows] <= SHORT]
-    state.accept(_pairs(state, singles, paired))
-    if not isinstance(outputs.readout.tail, IdentityTail) and state.own.shape[1] > 2:
-        _climb(state, singles, 1.0)
-        # The second climb ends at another local maximum, as it starts elsewhere.
-        again = State(outputs, epsilon)
-        again.upper = np.where(state.value < state.upper - GAP, again.upper, 0.0)
-        _climb(again, singles, SECOND_BOX)
-        state.keep(np.arange(len(state.value)), again.attention, again.value)
+    if len(rows):
+        tokens = tokens.take(rows)
+        log_p = tokens.with_values(_read_singles(state, rows, tokens))
+        if not has_compiled_tail(outputs.readout):
+            state.accept(_same_sum(state, rows))
+        state.accept(_pairs(state, rows, tokens, log_p))
+        if not isinstance(outputs.readout.tail, IdentityTail):
+            _climb(state, rows, tokens, log_p, 1.0)
+            # Another climb ends at another local maximum, as it starts elsewhere.
+            again = State(outputs, epsilon)
+            again.upper = np.where(state.value < state.upper - GAP, again.upper, 0.0)
+            _climb(again, rows, tokens, log_p, SECOND_BOX)
+            state.keep(np.arange(len(state.value)), again.attention, again.value)
     # Bounds come after climbs: their targets are just above the best attention so far.
     if has_compiled_tail(outputs.readout):
         bound_by_programs(state)
-    for _ in range(ROUNDS):
-        state.accept(_one_more(state, singles, state.open_rows()))
     return Bounded(state.attention, np.maximum(state.upper, state.value))
 
 
-def _same_sum(state: State, rows: np.ndarray) -> Segments:
+def _same_sum(state: State, rows: Int64[np.ndarray, " m"]) -> Segments:
     """Propose the furthest attention with the model's own attended sum, and so its output."""
     alpha, ends = state.alpha.take(rows), []
     found = movements(state.outputs.readout.contribution.take(rows), alpha, RANGES)
     for own, others in zip(alpha, found.ends, strict=True):
         value = jsd_terms(others, np.broadcast_to(own, others.shape)).sum(axis=1)
         ends.append(others[value.argmax()])
-    return state.to_best(rows, Ragged.from_rows(ends, np.float64))
+    return Segments(rows, Ragged.from_rows(ends, np.float64), state.attention.take(rows))
 
 
-def _read_singles(state: State) -> Singles:
-    """Read single tokens and keep the best; where that of least attention is within ε, only it."""
-    tokens, count = _by_attention(state)
-    n, most = tokens.shape
-    distance, ranks = np.full((n, most), np.inf), np.arange(most)
-    log_p = np.zeros((n, most, state.own.shape[1]))
-    for part in (ranks == 0, ranks > 0):
-        unread = part & (ranks < count[:, None]) & ~(distance[:, :1] <= state.limit)
-        row, rank = np.nonzero(unread)
-        chosen = tokens[row, rank][:, None]
-        read = state.outputs.under_few(row, chosen, np.ones((len(row), 1)), state.measure)
-        distance[row, rank], log_p[row, rank] = read[:, 0], read[:, 1:]
-    within = distance <= state.limit
-    first = np.where(within.any(axis=1), within.argmax(axis=1), count)
-    rows = np.flatnonzero(first < count)
-    attention = _alone(state, rows, tokens[rows, first[rows]])
-    state.keep(rows, attention, divergence(attention, state.alpha.take(rows)))
-    return Singles(tokens, count, distance, log_p, first)
+def _by_attention(alpha: Ragged) -> Ragged:
+    """Return at most `TOKENS` positions of every row, least attention first.
 
-
-def _pairs(state: State, singles: Singles, rows: np.ndarray) -> Segments:
-    """Propose segments from tokens that are beyond ε alone to a mixture with another token.
-
-    Tokens are those of least attention, and those whose own output is nearest to the model's.
+    Of a longer row they are those of least attention and `SPREAD` evenly spaced among the others,
+    the one of most attention included.
     """
-    ranks = np.arange(singles.tokens.shape[1])
-    near = np.where(ranks < LEAST_ATTENDED, -1.0, singles.distance[rows])
-    ends = np.argsort(near, axis=1, kind="stable")[:, :PARTNERS]
-    beyond = np.where(ranks < singles.first[rows, None], near, np.inf)
-    starts = np.argsort(beyond, axis=1, kind="stable")[:, :STARTS]
-    fits = (starts < singles.first[rows, None])[:, :, None]
-    fits = fits & (ends < singles.count[rows, None])[:, None, :]
-    row, start, end = np.nonzero(fits & (starts[:, :, None] != ends[:, None, :]))
-    row, start, end = rows[row], starts[row, start], ends[row, end]
-    tokens = np.column_stack([singles.tokens[row, start], singles.tokens[row, end]])
+    orders, least = [], TOKENS - SPREAD
+    for weights in alpha:
+        order = np.argsort(weights, kind="stable")
+        if len(order) > TOKENS:
+            rest = np.linspace(least, len(order) - 1, SPREAD).astype(np.int64)
+            order = order[np.append(np.arange(least), rest)]
+        orders.append(order)
+    return Ragged.from_rows(orders, np.int64)
 
-    def weights(t: np.ndarray) -> np.ndarray:
-        return np.column_stack([1.0 - t, t])
 
-    curves = Curves.between(singles.log_p[row, start], singles.log_p[row, end])
-    crossing = crossing_of(curves, state.own[row], state.limit)
-    old = state.alpha.values[state.alpha.offsets[row, None] + tokens]
-    value = 0.5 * LN2 + gains(weights(crossing.first), old).sum(axis=1)
-    # Those that miss ε by the model come last: the tail may bend towards it.
-    score = np.where(crossing.miss > 0.0, -crossing.miss, value)
-    useful = (score <= 0.0) | (score > state.value[row])
-    order = np.lexsort((-score, row))
-    order = order[useful[order]]
-    order = order[np.arange(len(order)) - np.searchsorted(row[order], row[order]) < FOLLOWED]
-    row, tokens, curves, inside = (
-        row[order],
-        tokens[order],
-        curves.take(order),
-        crossing.inside[order],
-    )
-    within = np.zeros(len(row), bool)
-    # Outputs between two tokens differ from the curve's; each reading bends the curve through it.
+def _read_singles(
+    state: State, rows: Int64[np.ndarray, " m"], tokens: Ragged
+) -> Float[np.ndarray, "M classes"]:
+    """Read single tokens of rows, keep the best, and return the log-probabilities modelled."""
+    row, alone = rows[tokens.row_of_value], tokens.values[:, None]
+    read = state.outputs.under_few(row, alone, np.ones(alone.shape), state.measure)
+    within = np.flatnonzero(read[:, 0] <= state.limit)
+    chosen, lengths = row[within], state.alpha.lengths[row[within]]
+    attention = few_tokens(lengths, alone[within], np.ones((len(within), 1)))
+    state.keep(chosen, attention, divergence(attention, state.alpha.take(chosen)))
+    return read[:, 1:]
+
+
+def _pairs(state: State, rows: Int64[np.ndarray, " m"], tokens: Ragged, log_p: Ragged) -> Segments:
+    """Propose segments from single tokens to the mixtures with another token nearest to the output.
+
+    Log-odds against the model's own output are taken to mix like the weights, and each probability
+    to change by its log-odds.
+    """
+
+    def changes(log_p: np.ndarray, own: np.ndarray) -> np.ndarray:
+        return np.sqrt(own) * centred(log_p - np.log(own), own)
+
+    found = [np.zeros((3, 0))]
+    for place, row in enumerate(rows.tolist()):
+        alpha, moves = state.alpha[row][tokens[place]], changes(log_p[place], state.own[row])
+        one, way = moves[:STARTS, None], moves - moves[:STARTS, None]
+        share = np.clip(_nearest(one, way), 0.0, 1.0)
+        distance = 0.5 * np.abs(one + share[:, :, None] * way).sum(axis=2)
+        value = gains(1.0 - share, alpha[:STARTS, None]) + gains(share, alpha)
+        score = np.where(distance <= state.limit, value, -1.0 - distance)
+        score[share == 0.0] = -np.inf  # a token and itself, too
+        best = np.argsort(-score, axis=None)[:FOLLOWED]
+        found.append(np.stack([np.full(len(best), place), *np.divmod(best, len(alpha))]))
+    place, i, j = np.concatenate(found, axis=1).astype(np.int64)
+    row, first = rows[place], tokens.offsets[place]
+    pair, own = tokens.values[first[:, None] + np.stack([i, j], axis=1)], state.own[row]
+    start, end = (changes(log_p.values[first + k], own) for k in (i, j))
+    share = np.clip(_nearest(start, end - start), *INNER)
     for _ in range(AIMS):
-        left = np.flatnonzero(~within)
-        read = state.outputs.under_few(
-            row[left], tokens[left], weights(inside[left]), state.measure
-        )
-        within[left] = read[:, 0] <= state.limit
-        bent = curves.take(left).through(inside[left], read[:, 1:])
-        aimed = crossing_of(bent, state.own[row[left]], state.limit).inside
-        inside[left] = np.where(within[left], inside[left], aimed)
-    lengths = state.alpha.lengths[row]
-    mixture = few_tokens(lengths, tokens, weights(inside))
-    return Segments(row, few_tokens(lengths, tokens, weights(np.zeros(len(row)))), mixture)
+        weights = np.stack([1.0 - share, share], axis=1)
+        read = state.outputs.under_few(row, pair, weights, state.measure)
+        here, t = changes(read[:, 1:], own), share[:, None]
+        # The slope of the parabola through both tokens and what was read.
+        slope = here * (1.0 / t - 1.0 / (1.0 - t)) - start * (1.0 - t) / t + end * t / (1.0 - t)
+        aimed = np.clip(share + _nearest(here, slope), *INNER)
+        share = np.where(read[:, 0] <= state.limit, share, aimed)
+    lengths, weights = state.alpha.lengths[row], np.stack([1.0 - share, share], axis=1)
+    alone = few_tokens(lengths, pair[:, :1], np.ones((len(row), 1)))
+    return Segments(row, alone, few_tokens(lengths, pair, weights))
 
 
-def _one_more(state: State, singles: Singles, rows: np.ndarray) -> Segments:
-    """Propose segments from the tokens of least attention to the best attention so far."""
-    ranks = np.arange(min(MORE, singles.tokens.shape[1]))
-    row, rank = np.nonzero(ranks < np.minimum(singles.first, singles.count)[rows, None])
-    row = rows[row]
-    return state.to_best(row, _alone(state, row, singles.tokens[row, rank]))
+def _nearest(start: np.ndarray, way: np.ndarray) -> np.ndarray:
+    """Return the t of the least ``Σ |start + t · way|`` over the last axis: a weighted median."""
+    size = np.maximum(np.abs(way), LEAST)
+    zeros = -start / np.copysign(size, way)
+    order = np.argsort(zeros, axis=-1)
+    weight = np.cumsum(np.take_along_axis(size, order, axis=-1), axis=-1)
+    middle = (weight >= 0.5 * weight[..., -1:]).argmax(axis=-1)[..., None]
+    return np.take_along_axis(np.take_along_axis(zeros, order, axis=-1), middle, axis=-1)[..., 0]
 
 
-def _climb(state: State, singles: Singles, size: float) -> None:
+def _climb(
+    state: State, rows: Int64[np.ndarray, " m"], tokens: Ragged, log_p: Ragged, first: float
+) -> None:
     """Propose what solves programs on the slopes at the best attention, in boxes around it.
 
     A box is halved where it gains little. In the whole simplex, a box of size 1, the outputs of
     single tokens take the place of slopes.
+
+    Args:
+        state: The best attention so far.
+        rows: Rows to climb in.
+        tokens: Positions that may have weight.
+        log_p: Log-probabilities of the classes modelled, by single tokens, ``(k, classes)`` a row.
+        first: Size of the first box.
     """
-    log_p, box = singles.log_p.copy(), np.full(len(state.alpha), size)
-    moved = box < 1.0
+    log_p = tokens.with_values(log_p.values.copy())
+    size, moved = np.full(len(rows), first), np.full(len(rows), first < 1.0)
     for _ in range(CLIMBS):
-        rows = state.open_rows()
-        rows = rows[box[rows] >= SMALLEST_BOX]
-        before = state.value.copy()
-        _update_slopes(state, singles, rows[moved[rows]], log_p)
-        tasks, solved = {}, []
-        for row in rows.tolist():
-            tokens = singles.tokens[row, : singles.count[row]]
-            held = state.attention[row][tokens]
-            scores = log_p[row, : len(tokens)] - np.log(state.own[row])
-            task = Task.from_scores(
-                scores, state.own[row], state.alpha[row][tokens], state.limit, COARSE
-            )
-            low, high = np.maximum(held - box[row], 0.0), np.minimum(held + box[row], 1.0)
-            solution = solve(task, task.box(low, high))
-            if solution.values is not None:
-                weights, every = np.zeros(len(state.alpha[row])), np.zeros_like(scores)
-                every = np.zeros((len(weights), scores.shape[1]))
-                weights[tokens], every[tokens] = solution.values[: len(tokens)], scores
-                tasks[row] = task._replace(scores=every)
-                solved.append((row, weights))
-        state.propose(tasks, solved)
-        gained = state.value[rows] - before[rows]
+        left = np.flatnonzero((size >= SMALLEST_BOX) & np.isin(rows, state.open_rows()))
+        if not len(left):
+            break
+        before, proposals = state.value[rows[left]], list[Proposal]()
+        _update_slopes(state, rows, tokens, log_p, left[moved[left]])
+        for place, row in zip(left.tolist(), rows[left].tolist(), strict=True):
+            held, own = state.attention[row][tokens[place]], state.own[row]
+            scores, alpha = log_p[place] - np.log(own), state.alpha[row][tokens[place]]
+            task = Task.from_scores(alpha, own, scores, state.limit)
+            low, high = np.maximum(held - size[place], 0.0), np.minimum(held + size[place], 1.0)
+            weights, _ = solve(task, Box(low, high))
+            if weights is not None:
+                proposals.append(Proposal(row, tokens[place], weights, task))
+        state.propose(proposals)
+        gained = state.value[rows[left]] - before
         # From the whole simplex on to slopes, whatever it gained.
-        halve = (gained < PROGRESS) | (box[rows] == 1.0)
-        box[rows] = np.where(halve, 0.5 * box[rows], box[rows])
-        moved[rows] = (gained > 0.0) | (box[rows] == 0.5)
+        whole = size[left] == 1.0
+        size[left] = np.where((gained < PROGRESS) | whole, 0.5 * size[left], size[left])
+        moved[left] = (gained > 0.0) | whole
 
 
 def _update_slopes(
-    state: State, singles: Singles, rows: np.ndarray, log_p: Float[np.ndarray, "n k classes"]
+    state: State,
+    rows: Int64[np.ndarray, " m"],
+    tokens: Ragged,
+    log_p: Ragged,
+    places: Int64[np.ndarray, " k"],
 ) -> None:
-    """Set the log-probabilities of single tokens by the slopes at the best attention so far."""
-    own = state.attention.take(rows)
-    best = state.outputs.under(rows, lambda chosen: own.take(chosen), state.measure)[:, 1:]
-    place, rank = np.nonzero(np.arange(log_p.shape[1]) < singles.count[rows, None])
-    row = rows[place]
-    base = (1.0 - STEP) * attended_sums(state.outputs.readout, rows, own)
-    contribution = state.outputs.readout.contribution.values
-    at = state.alpha.offsets[row] + singles.tokens[row, rank]
-    read = state.outputs.under_sums(
-        row, lambda chosen: base[place[chosen]] + STEP * contribution[at[chosen]], state.measure
-    )[:, 1:]
-    log_p[row, rank] = best[place] + (read - best[place]) / STEP
+    """Set log-probabilities of single tokens by the slopes at the best attention so far."""
+    readout, part, row = state.outputs.readout, tokens.take(places), rows[places]
+    sums = attended_sums(readout, row, state.attention.take(row))
+    best = state.outputs.under_sums(row, sums.__getitem__, state.measure)[:, 1:]
+    of = part.row_of_value
+    moved = readout.contribution.values[state.alpha.offsets[row][of] + part.values]
+    moved = (1.0 - STEP) * sums[of] + STEP * moved
+    read = state.outputs.under_sums(row[of], moved.__getitem__, state.measure)[:, 1:]
+    log_p.values[tokens.positions(places)] = best[of] + (read - best[of]) / STEP
 
 
 def _search_some(outputs: Outputs, epsilon: float) -> Bounded:
@@ -283,48 +260,13 @@ def _search_some(outputs: Outputs, epsilon: float) -> Bounded:
 
 def _moved_within(outputs: Outputs, found: Ragged, limit: float) -> Ragged:
     """Move attention that is beyond the limit towards the model's own, along which TVD falls."""
-    alpha, share = outputs.alpha, np.ones(len(found))
-
-    def moved(rows: np.ndarray) -> Ragged:
-        own, other = alpha.take(rows), found.take(rows)
-        return own.with_values(own.values + own.spread(share[rows]) * (other.values - own.values))
-
-    outside = np.arange(len(found))
+    alpha, share, outside = outputs.alpha, np.ones(len(found)), np.arange(len(found))
+    own, other = (attended_sums(outputs.readout, outside, one) for one in (alpha, found))
     for _ in range(CLOSER):
-        rows = outside
-        distance = outputs.under(
-            rows, lambda chosen, rows=rows: moved(rows[chosen]), outputs.distance
-        )
+        sums = own[outside] + share[outside, None] * (other - own)[outside]
+        distance = outputs.under_sums(outside, sums.__getitem__, outputs.distance)
         beyond: Bool[np.ndarray, " m"] = ~(distance <= limit)  # NaN too
-        outside = rows[beyond]
+        outside = outside[beyond]
         share[outside] *= 0.999 * limit / distance[beyond]
     share[outside] = 0.0
-    return moved(np.arange(len(found)))
-
-
-def _alone(state: State, rows: np.ndarray, tokens: np.ndarray) -> Ragged:
-    """Return all attention on one token of each of the rows."""
-    return few_tokens(state.alpha.lengths[rows], tokens[:, None], np.ones((len(rows), 1)))
-
-
-def _by_attention(state: State) -> tuple[Int64[np.ndarray, "n k"], Int64[np.ndarray, " n"]]:
-    """Return at most `TOKENS` positions of every row, least attention first, and their number.
-
-    Of a longer row they are those of least attention and `SPREAD` evenly spaced among the others,
-    the one of most attention included.
-    """
-    orders, least = [], TOKENS - SPREAD
-    for row, weights in enumerate(state.alpha):
-        start = state.alpha.offsets[row]
-        stand_in = state.stand_in[start : start + len(weights)] - start
-        order = np.argsort(weights, kind="stable")
-        order = order[stand_in[order] == order]
-        if len(order) > TOKENS:
-            rest = np.linspace(least, len(order) - 1, SPREAD).astype(np.int64)
-            order = order[np.append(np.arange(least), rest)]
-        orders.append(order)
-    count = np.array([len(order) for order in orders], np.int64)
-    tokens = np.zeros((len(orders), int(count.max(initial=0))), np.int64)
-    for row, order in enumerate(orders):
-        tokens[row, : len(order)] = order
-    return tokens, count
+    return alpha.with_values(alpha.values + alpha.spread(share) * (found.values - alpha.values))

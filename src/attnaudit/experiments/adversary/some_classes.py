@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 from jaxtyping import Float, Int64
@@ -27,21 +26,11 @@ AGREE = 1e-4  # TVD of the own output of the classes read, and of what a tail sa
 
 
 def blocks(outputs: Outputs) -> Iterator[Int64[np.ndarray, " b"]]:
-    """Yield the rows in runs that are searched together.
-
-    Heads of one text have one prediction, and share the weights of its classes.
-    """
+    """Yield the rows in runs that are searched together, whose classes' weights fit in memory."""
     layer = getattr(outputs.readout.tail, "output_layer", None)
-    texts = len(outputs.own) if layer is None else max(WEIGHTS // (READ * layer.weight.shape[1]), 1)
-    for rows in outputs.alpha.blocks(POSITIONS):
-        starts, held = [0], set[bytes]()
-        for number, prediction in enumerate(outputs.own[rows]):
-            held.add(prediction.tobytes())
-            if len(held) > texts:
-                starts.append(number)
-                held = {prediction.tobytes()}
-        for start, end in pairwise([*starts, len(rows)]):
-            yield rows[start:end]
+    rows = len(outputs.own) if layer is None else max(WEIGHTS // (READ * layer.weight.shape[1]), 1)
+    for block in outputs.alpha.blocks(POSITIONS):
+        yield from np.array_split(block, -(-len(block) // rows))
 
 
 def of_some_classes(outputs: Outputs) -> Outputs | None:

@@ -13,9 +13,8 @@ from jaxtyping import Float, Int64
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.tolerance import TOLERANCE
-from attnaudit.experiments.adversary.curves import LEAST
 from attnaudit.experiments.adversary.exact import divergence, unconstrained_bound
-from attnaudit.experiments.adversary.program import Task
+from attnaudit.experiments.adversary.program import LEAST, Task
 from attnaudit.experiments.adversary.some_classes import representatives
 from attnaudit.experiments.through_tail import (
     Outputs,
@@ -47,6 +46,15 @@ class Segments(NamedTuple):
         return self.start.with_values((1.0 - spread) * start + spread * self.end.values)
 
 
+class Proposal(NamedTuple):
+    """Weights of some tokens of a row that solve a program, and its task."""
+
+    row: int
+    tokens: Int64[np.ndarray, " k"]
+    weights: Float[np.ndarray, " k"]
+    task: Task
+
+
 class State:
     """The best attention so far of some rows, its JSD, and the bound of each row."""
 
@@ -58,11 +66,8 @@ class State:
         both = two_classes(outputs.own)
         self.classes = None if both.shape[1] <= CLASSES else representatives(both, STAND_IN)
         self.own = self.modelled(outputs.own, np.arange(len(self.alpha)))
-        self.stand_in = _stand_ins(outputs.readout.contribution, self.alpha)
-        merged = np.zeros(len(self.alpha.values))
-        np.add.at(merged, self.stand_in, self.alpha.values)
-        self.attention = self.alpha.with_values(merged)
-        self.value = divergence(self.attention, self.alpha)
+        self.attention = self.alpha.with_values(self.alpha.values.astype(np.float64))
+        self.value = np.zeros(len(self.alpha))
         self.upper = unconstrained_bound(self.alpha)
 
     def open_rows(self) -> Int64[np.ndarray, " m"]:
@@ -132,28 +137,21 @@ class State:
         attention = segments.take(chosen).at(high[chosen])
         self.keep(rows[chosen], attention, divergence(attention, old.take(chosen)))
 
-    def to_best(self, rows: np.ndarray, start: Ragged) -> Segments:
-        """Return the segments from attentions of rows to the best so far."""
-        return Segments(rows, start, self.attention.take(rows))
-
-    def propose(self, tasks: dict[int, Task], solved: list[tuple[int, np.ndarray]]) -> None:
+    def propose(self, proposals: list[Proposal]) -> None:
         """Accept the solutions of programs, which may be a little beyond ε.
 
         They are walked to the best attention so far, and to weights of the same tokens with the
         logits of the model's own output, as far as there are any: vertices of what is allowed are
         on the way.
         """
-        rows, starts, ends = [], [], []
-        for row, solution in solved:
-            # A program may share weight among tokens that contribute the same.
-            first, last = self.alpha.offsets[row : row + 2]
-            weights = np.bincount(self.stand_in[first:last] - first, solution, len(solution))
+        starts, ends = [], []
+        for row, tokens, solution, task in proposals:
+            weights = solution.copy()
             weights[np.argsort(-weights, kind="stable")[SUPPORT:]] = 0.0
             weights[weights < TOLERANCE.solver] = 0.0
             weights /= weights.sum()
-            used, own = np.flatnonzero(weights), tasks[row].own
-            moves = tasks[row].scores[used]
-            moves = np.sqrt(own) * (moves - (moves * own).sum(axis=1, keepdims=True) / own.sum())
+            used, own = np.flatnonzero(weights), task.own
+            moves = centred(task.scores[used], own)
             # A large weight keeps the sum at 1 in the least squares.
             equations = np.vstack([moves.T, np.full(len(used), 1e3)])
             target = -np.append((weights[used, None] * moves).sum(axis=0), 0.0)
@@ -163,26 +161,17 @@ class State:
             room = min(1.0, (weights[used][falls] / -step[falls]).min(initial=1.0))
             end = weights.copy()
             end[used] = np.maximum(end[used] + room * step, 0.0)
-            rows.append(row)
-            starts.append(weights)
-            ends.append(end / end.sum())
-        if rows:
-            every, start = np.array(rows), Ragged.from_rows(starts)
-            self.accept(Segments(every, start, Ragged.from_rows(ends)))
-            self.accept(self.to_best(every, start))
+            start = np.zeros((2, len(self.alpha[row])))
+            start[:, tokens] = weights, end / end.sum()
+            starts.append(start[0])
+            ends.append(start[1])
+        if proposals:
+            rows, start = np.array([one.row for one in proposals]), Ragged.from_rows(starts)
+            self.accept(Segments(rows, start, Ragged.from_rows(ends)))
+            self.accept(Segments(rows, start, self.attention.take(rows)))
 
 
-def _stand_ins(contribution: Ragged, alpha: Ragged) -> Int64[np.ndarray, " N"]:
-    """Return for every position the one of least attention that contributes the same.
-
-    How weight is shared among them does not change the output, and JSD is convex, so that the
-    others need no weight.
-    """
-    stand_in = np.arange(len(alpha.values))
-    for row, start in enumerate(alpha.offsets[:-1].tolist()):
-        order = start + np.argsort(alpha[row], kind="stable")
-        values = contribution.values[order]
-        _, first, same = np.unique(values, axis=0, return_index=True, return_inverse=True)
-        if len(first) < len(order):
-            stand_in[order] = order[first[same.ravel()]]
-    return stand_in
+def centred(scores: Float[np.ndarray, "k c"], own: Float[np.ndarray, "... c"]) -> np.ndarray:
+    """Return log-odds with mean 0 under the probabilities, weighted by their roots."""
+    mean = (scores * own).sum(axis=1, keepdims=True) / own.sum(axis=-1, keepdims=True)
+    return np.sqrt(own) * (scores - mean)

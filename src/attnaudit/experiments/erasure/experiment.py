@@ -19,16 +19,14 @@ from attnaudit.experiments.erasure.curves import (
     exhausted,
     never,
 )
-from attnaudit.experiments.erasure.removal import RANKINGS
-from attnaudit.experiments.erasure.table import Choices, Erased, erase
+from attnaudit.experiments.erasure.removal import RANKINGS, Results, Rows, in_blocks
+from attnaudit.experiments.erasure.table import ORDERS, erase
 from attnaudit.experiments.rows import (
     differences,
-    keys,
-    list_column,
+    make_table,
     no_single_decision,
     require,
     row_streams,
-    vector_column,
 )
 from attnaudit.results import summarise_means, summarise_ratios
 from attnaudit.results.groups import by_group
@@ -36,10 +34,7 @@ from attnaudit.results.measures import Measure
 from attnaudit.trace import Trace
 
 OTHERS = ("any", "code")
-# Each divergence has a few roundings, so a smaller difference of two has no sign.
-ROUNDING = 1e-15
 MOST_ORDERS = 10_000
-ORDERS = (*RANKINGS, MINIMUM)
 
 
 @dataclass(frozen=True)
@@ -257,24 +252,25 @@ class Erasure:
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Remove weights from each row of a trace."""
-        alpha, choices = trace.alpha, Choices(self.other == "code", self.orders, self.epsilon)
-        gradient = trace.ragged("alpha_gradient") if trace.has("alpha_gradient") else None
-        streams = row_streams(trace, self.seed, self.name)
-        erased = erase(trace.readout, alpha, streams, choices, gradient)
-        columns = _columns(erased, alpha.lengths)
-        series = [pl.Series(name, each, nan_to_null=True) for name, each in columns.items()]
-        proven = pl.when(pl.Series(alpha.lengths > 1)).then(pl.Series(erased.proven))
-        observed = erased.observed[:, : self.orders] / alpha.lengths[:, None]
+        alpha, streams = trace.alpha, row_streams(trace, self.seed, self.name)
+        given = trace.ragged("alpha_gradient") if trace.has("alpha_gradient") else None
+        smallest = np.zeros(len(alpha.values), bool)
+
+        def compute(rows: Rows, numbers: Int64[np.ndarray, " m"]) -> Results:
+            slope = None if given is None else given.take(numbers).values
+            # Behind a formula the gradient of the log-odds is exact; the trace's may underflow.
+            slope = rows.gradient() if rows.exact else slope
+            choices = self.orders, self.other == "code", self.epsilon
+            removed = erase(rows, streams[numbers], slope, *choices)
+            smallest[alpha.positions(numbers)] = removed.pop(MINIMUM)
+            return removed
+
+        columns = in_blocks(compute, trace.readout, alpha)
         positions = np.arange(len(alpha.values)) - alpha.spread(alpha.offsets[:-1])
-        smallest = alpha.with_values(positions.astype(np.int32)).where(erased.smallest)
-        table = keys(trace).with_columns(
-            *series,
-            proven.alias("minimum_proven"),
-            list_column(MINIMUM, smallest),
-            vector_column(LISTS[0], observed),
-            vector_column(LISTS[1], erased.flips[:, : self.orders]),
-        )
-        return table.with_columns(cs.starts_with("flip_").cast(pl.Boolean))
+        minimum = alpha.with_values(positions.astype(np.int32)).where(smallest)
+        table = make_table(trace, columns | {MINIMUM: minimum})
+        shares = cs.starts_with("flip_") | cs.by_name("minimum_proven")
+        return table.with_columns(shares.cast(pl.Boolean))
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         """Average over the rows of each group, and rescale areas to the possible range."""
@@ -331,23 +327,3 @@ class Erasure:
 
 def _areas(table: pl.LazyFrame) -> pl.LazyFrame:
     return table.select(area(table, name) for name in ORDERS)
-
-
-def _columns(erased: Erased, lengths: Int64[np.ndarray, " n"]) -> dict[str, np.ndarray]:
-    single, others = erased.single, RANKINGS[1:]
-    delta_js = single[:, 0] - single[:, 1]
-    delta_js[np.abs(delta_js) < ROUNDING] = 0.0
-    # Both removals are compared, so a row that lacks one of them has neither.
-    single = np.where(np.isnan(delta_js)[:, None], np.nan, single)
-    columns = {"delta_js": delta_js, "delta_alpha": single[:, 2]}
-    columns |= {"flip_max": single[:, 3], "flip_random": single[:, 4]}
-    families = (
-        ("removed", ORDERS, erased.removed / lengths[:, None]),
-        ("observed", others, erased.observed[:, -len(others) :] / lengths[:, None]),
-        ("mass", ORDERS, erased.mass),
-        ("times_minimum", RANKINGS, erased.removed / erased.removed[:, -1:]),
-        ("kept", RANKINGS, erased.kept / lengths[:, None]),
-    )
-    for family, names, values in families:
-        columns |= {f"{family}_{name}": values[:, k] for k, name in enumerate(names)}
-    return columns

@@ -44,8 +44,6 @@ def falls(
         Falls without the best positions of each share, and with them alone, for every score and
         ``random``, the mean over random orders; NaN where T is 1 or a removal leaves no weight.
     """
-    shape = len(alpha), 2, len(ERASED_SHARES)
-    result = {name: np.full(shape, np.nan) for name in (*scores, "random")}
 
     def compute(
         rows: Rows, numbers: Int64[np.ndarray, " m"]
@@ -57,10 +55,7 @@ def falls(
         each = [_falls(rows, np.stack(ranked[c.start : c.stop])) for c in in_chunks(len(ranked))]
         return dict(zip(scores, np.concatenate(each), strict=True)) | {"random": total / orders}
 
-    for numbers, part in in_blocks(compute, readout, alpha):
-        for name, fall in part.items():
-            result[name][numbers] = fall
-    return result
+    return in_blocks(compute, readout, alpha)
 
 
 def _falls(rows: Rows, orders: Int64[np.ndarray, "k N"]) -> Float[np.ndarray, "k m 2 S"]:

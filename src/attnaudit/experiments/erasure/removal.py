@@ -34,6 +34,9 @@ ORDERS = 8
 # Cumulative sums and outputs held at a time: 8 MiB.
 NUMBERS = 1 << 20
 
+# Numbers of each row, ``(n, ...)``, by name.
+Results = dict[str, np.ndarray]
+
 
 class Rows:
     """Rows of at least two positions, and their outputs without some of the positions.
@@ -72,13 +75,13 @@ class Rows:
 
     def measure(
         self, left: Float[np.ndarray, "m P1"], rows: Int64[np.ndarray, " m"], measure: Measure
-    ) -> Float[np.ndarray, " m"]:
+    ) -> Float[np.ndarray, "m ..."]:
         """Measure the outputs of m removals.
 
         Args:
             left: For each removal, the sum of `terms` over the positions that are left.
             rows: Row of each removal.
-            measure: Maps predictions ``(m, C)`` and their rows ``(m,)`` to a number each.
+            measure: Maps predictions ``(m, C)`` and their rows ``(m,)`` to numbers of each.
 
         Returns:
             The values; NaN if the positions that are left have no weight.
@@ -210,11 +213,9 @@ class Walks:
         Behind a network, longer rows are read at `STEPS` evenly spaced counts. Then the counts
         between the first at which it is true and the one before are read.
         """
-        if self.rows.exact:
-            return self._first_of_all(happens)
         # Each count costs a pass through a network, so an earlier flip that lasts less than a step
         # is not looked for.
-        steps = np.minimum(self.lengths - 1, STEPS)
+        steps = self.lengths - 1 if self.rows.exact else np.minimum(self.lengths - 1, STEPS)
         spacing = (self.lengths - 2) / np.maximum(steps - 1, 1)
 
         def count(walk: np.ndarray, step: np.ndarray) -> Int64[np.ndarray, " m"]:
@@ -225,16 +226,6 @@ class Walks:
         low = np.where(step > 1, count(every, step - 2), 0)
         between = self._search(happens, high - low - 1, lambda walk, step: low[walk] + 1 + step)
         return np.where(between > 0, low + between, high)
-
-    def _first_of_all(self, happens: Measure) -> Int64[np.ndarray, " walks"]:
-        """Find the first count by measuring all of them."""
-        row = np.tile(self.rows.alpha.row_of_value, len(self._left) // len(self.rows.terms))
-        found = self.rows.measure(self._left, row, happens) == 1.0
-        if not self.keep:
-            found[self._start] = False  # nothing is removed there
-        count = np.arange(len(found)) - np.repeat(self._start, self.lengths) + self.keep
-        first = np.minimum.reduceat(np.where(found, count, len(found) + 1), self._start)
-        return np.where(first <= len(found), first, 0)
 
     def _search(
         self, happens: Measure, steps: Int64[np.ndarray, " walks"], count: Callable[..., Any]
@@ -305,17 +296,18 @@ def without_each(rows: Ragged, terms: Float[np.ndarray, "N D"]) -> Float[np.ndar
 
 
 def in_blocks(
-    compute: Callable[[Rows, Int64[np.ndarray, " m"]], Any], readout: Readout, alpha: Ragged
-) -> Iterator[tuple[Int64[np.ndarray, " m"], Any]]:
+    compute: Callable[[Rows, Int64[np.ndarray, " m"]], Results], readout: Readout, alpha: Ragged
+) -> Results:
     """Compute results for all rows of at least two positions, in blocks of bounded memory.
 
     Args:
-        compute: Called with some rows and their numbers, on all threads if the tail is a formula.
+        compute: Maps some rows and their numbers to results, on all threads if the tail is a
+            formula.
         readout: Readout of all rows.
         alpha: Their attention.
 
-    Yields:
-        Numbers of some rows, and the result for them.
+    Returns:
+        Results of all rows; those of one position have NaN, or False.
     """
     longer = np.flatnonzero(alpha.lengths > 1)
     # A network may be a live model, which several threads must not call at a time.
@@ -324,12 +316,19 @@ def in_blocks(
     each = len(alpha.values) // threads + int(alpha.lengths.max(initial=0))
     held = NUMBERS // (ORDERS * (readout.contribution.values.shape[1] + 1))
     positions = max(min(held, max(each, LEAST)), 1)
-    blocks = [longer[block] for block in alpha.take(longer).blocks(positions)]
+    blocks = [longer[block] for block in alpha.take(longer).blocks(positions)] or [longer]
 
-    def of_block(numbers: Int64[np.ndarray, " m"]) -> Any:
+    def of_block(numbers: Int64[np.ndarray, " m"]) -> Results:
         return compute(Rows(readout.take(numbers), alpha.take(numbers)), numbers)
 
-    yield from zip(blocks, at_once(of_block, blocks), strict=True)
+    results: Results = {}
+    for numbers, part in zip(blocks, at_once(of_block, blocks), strict=True):
+        for name, values in part.items():
+            if name not in results:
+                unknown = np.nan if values.dtype == np.float64 else False
+                results[name] = np.full((len(alpha), *values.shape[1:]), unknown, values.dtype)
+            results[name][numbers] = values
+    return results
 
 
 def in_chunks(number: int) -> Iterator[range]:

@@ -72,12 +72,12 @@ class SmallestSet:
         """Find the smallest sets with an identity tail."""
         readout, decided = self.rows.readout, self.rows.outputs.decided
         contribution, offset, alpha = readout.contribution.values, readout.offset, self.rows.alpha
-        if readout.activation == "sigmoid":
-            # One logit: its sign decides, and class 1 wins at 0.
-            sign = np.where(decided == 1, 1.0, -1.0)
-            lead = alpha.spread(sign) * (contribution[:, 0] + alpha.spread(offset[:, 0]))
-            self._offer_against(lead, decided == 0, np.ones(len(alpha), bool))
-            return
+        # The sign of one logit decides, and class 1 wins at 0. Of several the first wins.
+        one_logit = readout.activation == "sigmoid"
+        if one_logit:
+            contribution, offset = (
+                np.hstack([np.zeros_like(part), part]) for part in (contribution, offset)
+            )
         mine = np.take_along_axis(contribution, alpha.spread(decided)[:, None], axis=1)[:, 0]
         own_offset = np.take_along_axis(offset, decided[:, None], axis=1)[:, 0]
         # Backwards, so that among equally small sets the one of the first rival stays.
@@ -86,7 +86,7 @@ class SmallestSet:
             if readout.candidates is not None:
                 possible &= readout.candidates[:, rival]
             lead = mine - contribution[:, rival] + alpha.spread(own_offset - offset[:, rival])
-            self._offer_against(lead, rival < decided, possible)
+            self._offer_against(lead, (rival < decided) != one_logit, possible)
 
     def _offer_against(
         self,

@@ -10,7 +10,11 @@ import polars as pl
 from attnaudit.core.papers import BRUNNER2020
 from attnaudit.core.settings import setting
 from attnaudit.experiments.identifiability.null_space import RANGES, movements
-from attnaudit.experiments.rows import keys, require, summarise_measures
+from attnaudit.experiments.rows import (
+    make_table,
+    require,
+    summarise_measures,
+)
 from attnaudit.results.measures import Measure
 from attnaudit.trace import Trace
 
@@ -104,6 +108,8 @@ class Identifiability:
         # The positions of a row come in the order of attention, the largest weight first.
         first = width.offsets[:-1]
         columns = {
+            "identifiable": moved.dimension == 0,
+            "null_dimension": moved.dimension.astype(np.int32),
             "null_share": np.where(
                 alpha.lengths > 1, moved.dimension / np.maximum(alpha.lengths - 1, 1), np.nan
             ),
@@ -114,8 +120,4 @@ class Identifiability:
             "largest_weight_least": moved.least.values[first],
             "largest_weight_most": moved.most.values[first],
         }
-        return keys(trace).with_columns(
-            pl.Series("identifiable", moved.dimension == 0),
-            pl.Series("null_dimension", moved.dimension.astype(np.int32)),
-            *(pl.Series(name, values, nan_to_null=True) for name, values in columns.items()),
-        )
+        return make_table(trace, columns)

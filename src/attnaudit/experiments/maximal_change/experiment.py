@@ -11,7 +11,7 @@ from attnaudit.core.papers import JAIN2019, SERRANO2019
 from attnaudit.experiments.maximal_change.bounds import change_bound
 from attnaudit.experiments.maximal_change.search import Singles, largest_change, single_tokens
 from attnaudit.experiments.rows import (
-    keys,
+    make_table,
     no_single_decision,
     summarise_measures,
     words_of,
@@ -101,10 +101,9 @@ class MaximalChange:
             words, mixed = words_of(trace)
             rows = np.flatnonzero(mixed)
             # Changes by single tokens do not depend on which tokens are allowed.
-            part = Singles(*(values[trace.alpha.positions(rows)] for values in singles))
+            allowed = singles._replace(change=np.where(words.values, singles.change, -1.0))
+            part = Singles(*(values[trace.alpha.positions(rows)] for values in allowed))
             of_words = np.full(len(trace), np.nan)
-            of_words[rows] = largest_change(
-                outputs.take(rows), part, words.take(rows).values
-            ).largest
-            columns["max_delta_y_words"] = pl.Series(of_words, nan_to_null=True)
-        return keys(trace).with_columns(pl.Series(name, v) for name, v in columns.items())
+            of_words[rows] = largest_change(outputs.take(rows), part).largest
+            columns["max_delta_y_words"] = of_words
+        return make_table(trace, columns)

@@ -51,20 +51,15 @@ def single_tokens(outputs: Outputs) -> Singles:
     return _read(outputs, alpha.row_of_value, position[:, None], np.ones((len(position), 1)))
 
 
-def largest_change(
-    outputs: Outputs, singles: Singles, allowed: Bool[np.ndarray, " N"] | None = None
-) -> Change:
+def largest_change(outputs: Outputs, singles: Singles) -> Change:
     """Search for the largest change of each row's output.
 
     Args:
         outputs: Outputs under the model's own attention.
-        singles: Changes by single tokens.
-        allowed: Positions that may have attention, at least one per row; None for all.
+        singles: Changes by single tokens; those below 0 may have no attention.
     """
-    change, flips = outputs.alpha.with_values(singles.change), singles.flips
-    if allowed is not None:
-        change, flips = change.with_values(np.where(allowed, singles.change, -1.0)), flips & allowed
-    best, flipped = change.max(), change.with_values(flips).reduce(np.logical_or)
+    change = outputs.alpha.with_values(singles.change)
+    best, flipped = change.max(), change.with_values(singles.flips).reduce(np.logical_or)
     # The first of the tokens whose changes differ only by a network's noise, so that the batch
     # does not choose.
     large = np.flatnonzero(change.values >= change.spread(best - TOLERANCE.network))

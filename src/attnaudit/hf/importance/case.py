@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import signature
@@ -12,14 +12,12 @@ from typing import Any
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional
 
 from attnaudit.core.errors import InputError
-from attnaudit.hf.capture import Attention, Exchange, forward
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import Gate
-from attnaudit.hf.layers import Layer
 from attnaudit.hf.model import positions_per_pass, require_task
+from attnaudit.torch.capture import Attention, Exchange, forward
 
 OPERATION = "measure importance"
 Change = Callable[[Tensor, nn.Module], Tensor]
@@ -92,33 +90,12 @@ class Case:
         lengths, reads = self.mask.sum(dim=1), self.gate.reads
         return lengths + reads if reads < 0 else torch.full_like(lengths, reads)
 
-    @property
-    def both(self) -> bool:
-        """True if the model has an encoder and a decoder."""
-        return bool(self.model.config.is_encoder_decoder)
-
-    @property
-    def decoder_reads_text(self) -> bool:
-        """True if a decoder is given the text itself one position later, as in a classifier."""
-        return self.both and self.ends is None
-
-    def is_written(self, layer: Layer) -> bool:
-        """Check whether the queries of a layer are what a decoder has written, not the text."""
-        return self.both and layer.stack != "encoder"
-
     def at_query(self, index: int, slopes: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H K"]:
-        """Take slopes by weights at the query, 0 on padding.
-
-        No single query of an encoder is what a decoder reads: there the weights on a key are moved
-        in all queries at once.
-        """
-        layer, (_, _, size, keys) = self.gate.layers[index], slopes.shape
-        queries = functional.one_hot(self.query, size)
-        if self.both and not self.is_written(layer):
-            queries = self.mask
-        lengths = torch.from_numpy(self.texts.keys_of(layer.stack).ids.lengths)[:, None]
-        inside = torch.arange(keys, device=slopes.device) < lengths.to(slopes.device)
-        return torch.einsum("bhqk,bq->bhk", slopes, queries.to(slopes)).float() * inside[:, None]
+        """Take slopes by weights at the query, 0 on padding."""
+        lengths = self.texts.keys_of(self.gate.layers[index].stack).ids.lengths
+        inside = torch.arange(slopes.shape[3]) < torch.from_numpy(lengths)[:, None]
+        own = slopes[torch.arange(len(slopes)), :, self.query]
+        return own.float() * inside[:, None].to(own.device)
 
     @property
     def rows_per_pass(self) -> int:
@@ -136,29 +113,24 @@ def ends_of(model: Any, texts: Encoded) -> Int[Tensor, " B"] | None:
     return torch.from_numpy(texts.read.ids.lengths - 1).to(model.device)
 
 
-def moved_back(scores: Float[Tensor, "B T"]) -> Float[Tensor, "B T"]:
-    """Move scores of what a decoder is given to the text, its start token removed."""
-    return functional.pad(scores[:, 1:], (0, 1))
-
-
 class Graph:
     """A pass of a batch that is ready for backward passes.
 
     Attributes:
         attentions: The attentions.
         logits: Logits of the prediction.
-        embedded: Embeddings (B, T, E) of the text, in the order in which the model asks for them.
+        embedded: Embeddings (B, T, E) of the text.
     """
 
     def __init__(self, case: Case, held: bool = False) -> None:
         """Run the model; gradients stop at attention weights if these are ``held``."""
-        self.embedded: list[Tensor] = []
+        leaves: list[Tensor] = []
         self._weights: dict[int, Tensor] = {}
         attentions: list[Attention] = []
 
         def as_leaf(embedded: Tensor, module: nn.Module) -> Tensor:
-            self.embedded.append(embedded.detach().requires_grad_())
-            return self.embedded[-1].clone()  # a model may change its own embeddings in place
+            leaves.append(embedded.detach().requires_grad_())
+            return leaves[0].clone()  # a model may change its own embeddings in place
 
         def watch(attention: Attention) -> Tensor:
             weights, values = attention.weights, attention.values
@@ -168,19 +140,20 @@ class Graph:
             self._weights[attention.index] = weights
             return weights
 
-        again = case.decoder_reads_text
-        with torch.enable_grad(), embeddings_as(case.model, case.inputs, as_leaf, again):
+        with torch.enable_grad(), embeddings_as(case.model, case.inputs, as_leaf):
             logits = read_logits(case.model, case.inputs, case.ends, watch)
             self._probabilities = logits.float().softmax(dim=-1)
-        if not self.embedded:
+        if not leaves:
             name, do = type(case.model).__name__, "choose measures without gradients"
             got = "a model that embeds its tokens in a way of its own"
             raise InputError(OPERATION, name, got, "embeddings of input_ids", do)
+        (self.embedded,) = leaves
         self.attentions, self.logits = tuple(attentions), logits.detach()
 
-    def slopes(self, output: int | None = None) -> tuple[Tensor, ...]:
-        """Return ``∂ŷ/∂e`` of all embeddings, for the predicted output or another."""
-        return self._backward(self.embedded, output)
+    def times_input(self, output: int | None = None) -> Float[Tensor, "B T"]:
+        """Compute ``|e_t · ∂ŷ/∂e_t|`` for the predicted output or another."""
+        (slope,) = self._backward([self.embedded], output)
+        return (self.embedded.detach() * slope).sum(dim=-1).abs()
 
     def slopes_of_weights(self, numbers: Iterable[int]) -> dict[int, Float[Tensor, "B H Q K"]]:
         """Return ``∂ŷ/∂alpha`` of some attentions by number, through all that follows them."""
@@ -215,27 +188,26 @@ def read_logits(
 
 
 @contextmanager
-def embeddings_as(
-    model: Any, inputs: Mapping[str, Tensor], change: Change, given_again: bool
-) -> Iterator[None]:
+def embeddings_as(model: Any, inputs: Mapping[str, Tensor], change: Change) -> Iterator[None]:
     """Change the embeddings (B, T, E) of the text inside the block.
 
     Args:
         model: The model.
         inputs: Its inputs.
-        change: Called with the embeddings and their module, in the order in which the model asks.
-        given_again: True if the decoder of a classifier also asks, for the text moved on by one.
+        change: Called once with the embeddings and their module.
     """
-    ids, asked = inputs["input_ids"], 0
+    ids, asked = inputs["input_ids"], False
 
     def changed(module: nn.Module, arguments: tuple[Any, ...], output: Any) -> Tensor | None:
         nonlocal asked
-        given = arguments[0] if arguments and isinstance(output, Tensor) else ids[:0]
-        if given.shape == ids.shape and (torch.equal(given, ids) or (given_again and asked)):
-            asked += 1
-            return change(output, module) if asked == 1 or given_again else None
-        if given.shape == ids.T.shape and torch.equal(given, ids.T) and not asked:
-            asked += 1
+        given = arguments[0] if arguments and isinstance(output, Tensor) else None
+        if asked or given is None:
+            return None
+        if given.shape == ids.shape and torch.equal(given, ids):
+            asked = True
+            return change(output, module)
+        if given.shape == ids.T.shape and torch.equal(given, ids.T):
+            asked = True
             return change(output.transpose(0, 1), module).transpose(0, 1)
         return None
 
@@ -243,11 +215,9 @@ def embeddings_as(
     if model.config.is_encoder_decoder:
         stacks += [model.get_encoder(), model.get_decoder()]
     own = {id(stack.get_input_embeddings().weight) for stack in stacks}
-    # An output layer may have these weights too; it is not called with the text.
-    modules = [one for one in model.modules() if id(getattr(one, "weight", None)) in own]
-    handles = [module.register_forward_hook(changed) for module in modules]
-    try:
+    with ExitStack() as hooks:
+        for module in model.modules():
+            # An output layer may have these weights too; it is not called with the text.
+            if id(getattr(module, "weight", None)) in own:
+                hooks.enter_context(module.register_forward_hook(changed))
         yield
-    finally:
-        for handle in handles:
-            handle.remove()

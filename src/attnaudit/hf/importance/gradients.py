@@ -5,17 +5,9 @@ from __future__ import annotations
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional
 
 from attnaudit.core.extras import require
-from attnaudit.hf.importance.case import (
-    OPERATION,
-    Case,
-    Graph,
-    embeddings_as,
-    moved_back,
-    read_logits,
-)
+from attnaudit.hf.importance.case import OPERATION, Case, Graph, embeddings_as, read_logits
 from attnaudit.hf.model import NO_TOKEN
 
 
@@ -24,7 +16,7 @@ def gradient_input(case: Case) -> Float[Tensor, "B T"]:
 
     ŷ is the probability of the predicted output. The gradient also goes through attention weights.
     """
-    return _times_input(case, case.graph)
+    return case.graph.times_input() * case.mask
 
 
 def gradient(case: Case) -> Float[Tensor, "B T"]:
@@ -37,21 +29,11 @@ def gradient(case: Case) -> Float[Tensor, "B T"]:
     """
     graph, classes = Graph(case, held=True), case.logits.shape[1]
     if case.ends is not None:
-        return _times_input(case, graph)
+        return graph.times_input() * case.mask
     if classes == 2:
-        return 2 * _times_input(case, graph)  # both are the same
-    return torch.stack([_times_input(case, graph, output) for output in range(classes)]).sum(dim=0)
-
-
-def _times_input(case: Case, graph: Graph, output: int | None = None) -> Float[Tensor, "B T"]:
-    pairs = zip(graph.embedded, graph.slopes(output), strict=True)
-    return _joined(case, [(leaf.detach() * slope).sum(dim=-1) for leaf, slope in pairs]).abs()
-
-
-def _joined(case: Case, scores: list[Tensor]) -> Float[Tensor, "B T"]:
-    """Add the scores of a decoder that is given the text again to those of the text."""
-    total = scores[0] + (moved_back(scores[1]) if len(scores) > 1 else 0)
-    return (total * case.mask).float()
+        return 2 * graph.times_input() * case.mask  # both are the same
+    parts = [graph.times_input(output) for output in range(classes)]
+    return torch.stack(parts).sum(dim=0) * case.mask
 
 
 def integrated_gradients(case: Case) -> Float[Tensor, "B T"]:
@@ -72,40 +54,33 @@ def attributions(case: Case) -> Float[Tensor, "B T"]:
     # An optional dependency, which takes seconds to import.
     from captum.attr import IntegratedGradients
 
-    embedded: list[Tensor] = []
-    baseline: list[Tensor] = []
-    pad, again = case.model.config.get_text_config().pad_token_id, case.decoder_reads_text
-    predicted = case.prediction.argmax(dim=-1)
+    pad = case.model.config.get_text_config().pad_token_id
+    special, predicted = ~case.mask, case.prediction.argmax(dim=-1)
+    special[case.mask] = torch.from_numpy(case.texts.special.values).to(special.device)
+    path: list[Tensor] = []
 
     def see(own: Tensor, module: nn.Module) -> Tensor:
-        special = case.inputs["attention_mask"] == 0
-        for row, marks in enumerate(case.texts.special):
-            special[row, : len(marks)] = torch.from_numpy(marks).to(special.device)
-        if embedded:  # of a decoder, one later
-            special = functional.pad(special[:, :-1], (1, 0), value=True)
         begin = torch.zeros_like(own)
         if pad not in (None, NO_TOKEN):
             begin = module.forward(torch.full_like(case.inputs["input_ids"], pad))
-        embedded.append(own.clone())
-        baseline.append(torch.where(special[..., None], own, begin))
+        path.extend([torch.where(special[..., None], own, begin), own.clone()])
         return own
 
-    def probability(*given: Tensor) -> Tensor:
-        *leaves, rows = given
-        left = iter(leaves)
+    def probability(embedded: Tensor, rows: Tensor) -> Tensor:
         inputs = {name: value[rows] for name, value in case.inputs.items()}
         ends = None if case.ends is None else case.ends[rows]
-        with embeddings_as(case.model, inputs, lambda *_: next(left).clone(), again):
+        with embeddings_as(case.model, inputs, lambda *_: embedded.clone()):
             logits = read_logits(case.model, inputs, ends)
         return logits.float().softmax(dim=-1).gather(1, predicted[rows, None])[:, 0]
 
-    with torch.no_grad(), embeddings_as(case.model, case.inputs, see, again):
+    with torch.no_grad(), embeddings_as(case.model, case.inputs, see):
         case.model(**case.inputs)
+    begin, end = path
     found = IntegratedGradients(probability).attribute(
-        tuple(embedded),
-        tuple(baseline),
+        end,
+        begin,
         additional_forward_args=(torch.arange(len(case.texts), device=case.mask.device),),
         n_steps=case.steps,
         internal_batch_size=max(case.rows_per_pass, len(case.texts)),
     )
-    return _joined(case, [part.sum(dim=-1) for part in found])
+    return found.sum(dim=-1) * case.mask

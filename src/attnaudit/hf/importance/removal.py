@@ -11,12 +11,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnaudit.core.errors import InputError
-from attnaudit.core.ragged import Ragged
-from attnaudit.hf.capture import Attention, Exchange, forward
 from attnaudit.hf.encoded import Encoded
-from attnaudit.hf.importance.case import OPERATION, Case, ends_of, read_logits
+from attnaudit.hf.importance.case import Case, ends_of, read_logits
 from attnaudit.hf.model import positions_per_pass, without_padding
+from attnaudit.torch.capture import Attention, Exchange, forward
 
 
 def loo(case: Case) -> Float[Tensor, "B T"]:
@@ -43,9 +41,9 @@ def _without_words(case: Case, deleted: bool) -> Float[Tensor, "B T"]:
         for row, ids in enumerate(texts.word_id)
         for word in range(int(ids.max(initial=-1)) + 1)
     ]
-    out = torch.zeros(case.mask.shape)
+    out = torch.zeros_like(case.mask, dtype=torch.float32)
     if not words:
-        return out.to(case.mask.device)
+        return out
     changed = _changed(texts, words, deleted)
     case.forget_graph()
     batching, padding = case.gate.batching, nullcontext()
@@ -59,11 +57,11 @@ def _without_words(case: Case, deleted: bool) -> Float[Tensor, "B T"]:
             part = changed.take(batch)
             inputs = part.batch(range(len(part)), model.device)
             prediction = read_logits(model, inputs, ends_of(model, part)).float().softmax(dim=-1)
-            own = case.prediction[[words[number][0] for number in batch.tolist()]]
-            for number, tvd in zip(batch, 0.5 * (prediction - own).abs().sum(dim=-1), strict=True):
-                row, chosen = words[number]
-                out[row, : len(chosen)][torch.from_numpy(chosen)] = float(tvd)
-    return out.to(case.mask.device)
+            rows, chosen = zip(*(words[number] for number in batch), strict=True)
+            tvds = 0.5 * (prediction - case.prediction[list(rows)]).abs().sum(dim=-1)
+            for row, tokens, tvd in zip(rows, chosen, tvds, strict=True):
+                out[row, np.flatnonzero(tokens)] = tvd
+    return out
 
 
 def _changed(texts: Encoded, words: list[tuple[int, np.ndarray]], deleted: bool) -> Encoded:
@@ -73,16 +71,9 @@ def _changed(texts: Encoded, words: list[tuple[int, np.ndarray]], deleted: bool)
     alone = np.repeat([mask.all() for _, mask in words], every.ids.lengths)
     kept = ~chosen | alone if deleted else np.ones_like(chosen)
     ids = every.ids.with_values(np.where(chosen & kept, texts.nothing, every.ids.values))
-    columns = {"ids": ids, "word_id": every.word_id, "type_ids": every.type_ids}
-    return replace(
-        every,
-        **{name: _kept(one, kept) for name, one in columns.items() if one is not None},
-    )
-
-
-def _kept(values: Ragged, kept: np.ndarray) -> Ragged:
-    lengths = np.bincount(values.row_of_value[kept], minlength=len(values))
-    return Ragged.from_lengths(values.values[kept], lengths)
+    types = every.type_ids and every.type_ids.where(kept)
+    words_left = every.word_id.where(kept)
+    return replace(every, ids=ids.where(kept), word_id=words_left, type_ids=types)
 
 
 def value_zeroing(case: Case) -> Float[Tensor, "B T"]:
@@ -121,9 +112,5 @@ def _last_state(case: Case, rows: Tensor, exchange: Exchange | None = None) -> F
     """Return the last hidden states of rows at the query: of the decoder if there is one."""
     inputs: dict[str, Any] = {name: value[rows] for name, value in case.inputs.items()}
     output = forward(case.model, inputs | {"output_hidden_states": True}, exchange).output
-    names = ("decoder_hidden_states", "hidden_states")
-    states = next((found for name in names if (found := getattr(output, name, None))), None)
-    if states is None:
-        got, expected = "a model that returns no hidden states", "those of its last layer"
-        raise InputError(OPERATION, "value_zeroing", got, expected, "omit value_zeroing")
+    states = getattr(output, "decoder_hidden_states", None) or output.hidden_states
     return states[-1][torch.arange(len(rows), device=rows.device), case.query[rows]].float()

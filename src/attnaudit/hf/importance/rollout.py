@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnaudit.hf.importance.case import Case, moved_back
+from attnaudit.hf.importance.case import Case
 
 
 def rollout(case: Case) -> Float[Tensor, "B T"]:
@@ -14,25 +14,20 @@ def rollout(case: Case) -> Float[Tensor, "B T"]:
 
     Heads are averaged, and ``A = ½W + ½I`` is multiplied over the layers, so that shares sum to 1.
     Cross-attention is a layer of the decoder that mixes in what the encoder has made of the text;
-    what the decoder has written then has the rest of the sum, unless that is the text itself.
+    what the decoder has written then has the rest of the sum.
     """
-    tokens, texts = case.mask.shape[1], len(case.mask)
+    texts, tokens = case.mask.shape
     text = torch.eye(tokens, device=case.mask.device).expand(texts, -1, -1)
-    decoder: Tensor | None = None  # shares of the text, and behind them of what was written
+    written: Tensor | None = None  # shares of the text in what a decoder has written
     for layer, attention in zip(case.gate.layers, case.attentions, strict=True):
         # What a sink takes is shared by the tokens, so that rows sum to 1.
         weights = attention.weights.float().mean(dim=1)
         weights = weights / weights.sum(dim=-1, keepdim=True).clamp(min=1e-12)
-        if not case.is_written(layer):
+        if case.texts.written is None or layer.stack == "encoder":
             text = 0.5 * weights @ text + 0.5 * text
             continue
-        if decoder is None:
-            own = torch.eye(weights.shape[1], device=text.device).expand(texts, -1, -1)
-            decoder = torch.cat([own.new_zeros(texts, own.shape[1], tokens), own], dim=2)
-        below = decoder
-        if layer.stack == "cross":
-            below = torch.cat([text, text.new_zeros(texts, tokens, decoder.shape[1])], dim=2)
-        decoder = 0.5 * weights @ below + 0.5 * decoder
-    shares = (text if decoder is None else decoder)[torch.arange(texts), case.query]
-    again = moved_back(shares[:, tokens:]) if case.decoder_reads_text else 0
-    return shares[:, :tokens] + again
+        if written is None:
+            written = text.new_zeros(texts, weights.shape[1], tokens)
+        below = text if layer.stack == "cross" else written
+        written = 0.5 * weights @ below + 0.5 * written
+    return (text if written is None else written)[torch.arange(texts), case.query]

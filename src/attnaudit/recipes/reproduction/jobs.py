@@ -143,8 +143,9 @@ class Job:
         if takes_vectors(cell) and not (cell.config or is_parallel(cell.corpus)):
             given["vectors"] = self.sweep.vectors
         if cell.study:
-            config = {"config": cell.config} if cell.config else {}
-            return StudySpec.of(cell.study, cell.corpus, full=not cell.quick, **given, **config)
+            if cell.config:
+                given["config"] = cell.config
+            return StudySpec.of(cell.study, cell.corpus, full=not cell.quick, **given)
         model = {"encoder": cell.encoder, "attention": cell.attention, "preset": cell.preset}
         return RunSpec.of(cell.corpus, seed=cell.seed, **model, **given)
 

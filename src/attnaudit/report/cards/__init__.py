@@ -23,7 +23,7 @@ from attnaudit.report.cards import (
     prediction,
     ranges,
 )
-from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
+from attnaudit.report.cards.card import Card, card_row
 
 _MODULES = (
     prediction,
@@ -43,10 +43,7 @@ _MODULES = (
 _CARDS: dict[str, Card] = {module.__name__.rpartition(".")[2]: module.CARD for module in _MODULES}
 
 __all__ = [
-    "Axis",
     "Card",
-    "CardRow",
-    "Claim",
     "card",
     "card_row",
     "columns_of_figures",

@@ -22,9 +22,10 @@ from attnaudit.copying.study import (
 from attnaudit.core.numbers import count
 from attnaudit.experiments.verdict import AGAINST, FOR, decide
 from attnaudit.report.cards.card import Axis, CardRow, Claim, card_row
-from attnaudit.report.charts.copying import DARKEST, matrix_chart, order_chart, seeds_chart
+from attnaudit.report.charts.marks import Scale, cell_chart, line_chart, point_chart
+from attnaudit.report.charts.palette import Palette
 from attnaudit.report.charts.svg import Figure, Panel, drawn
-from attnaudit.report.words import figure, interval, percent
+from attnaudit.report.words import figure, percent, with_interval
 from attnaudit.results.summary import SummaryRows
 from attnaudit.stats.agreement import TOP, chance_agreement
 
@@ -47,6 +48,8 @@ GROUPS = {
 }
 # Settings that change neither the task nor the model.
 _OF_NO_MODEL = ("seed", "seeds", "every", "probe", "test", "precision", "pretraining_kind")
+_MATRIX = 280  # pixels
+DARKEST = 0.3  # weight from which a cell of a matrix has the deepest colour
 SPREAD = (
     "Shares of seeds with 95 % Wilson intervals; medians over seeds with distribution-free 95 % "
     "intervals, which fewer than six seeds do not have."
@@ -106,17 +109,8 @@ def _learned(rows: SummaryRows, won: Row, study: Copying) -> CardRow:
         f"{_range(won)}): more than {percent(SUCCESS)} of the symbols are right, given the right "
         "ones before."
     )
-    stopped, least, most = (
-        rows.get(NAME, name) for name in ("stopped", "stopped_least", "stopped_most")
-    )
-    if stopped is not None and least is not None and most is not None:
-        median = figure(stopped["value"])
-        ends = f"{figure(least['value'])} to {figure(most['value'])}, median {median}"
-        others = f"other {stopped['n']} end at a token accuracy of {ends}"
-        one = f"other one ends at a token accuracy of {median}"
-        sentence += f" The {one if stopped['n'] == 1 else others}."
-    claim, attending = None, rows.get(NAME, "attending")
-    inverted = rows.get(NAME, "upside_down")
+    claim = None
+    attending, inverted = (rows.get(NAME, name) for name in ("attending", "upside_down"))
     if attending is not None:
         sentence += (
             f" {_number(attending)} of {attending['n']} learn to attend ({_range(attending)}): in "
@@ -169,7 +163,7 @@ def _published(study: Copying) -> str:
 
 
 def _first(rows: SummaryRows, row: Row, other: Row, study: Copying) -> CardRow:
-    first, second = (round(part["value"] * row["n"]) for part in (row, other))
+    first, second = map(_number, (row, other))
     sentence = (
         f"Of {count(row['n'], 'run')} that succeeded, and in which both came to be right more "
         f"often than not, output relevance was first in {first}, attention in {second}, and both "
@@ -177,9 +171,8 @@ def _first(rows: SummaryRows, row: Row, other: Row, study: Copying) -> CardRow:
     )
     lead, entropy = rows.get(NAME, "lead"), rows.value(NAME, "relevance_entropy")
     if lead is not None:
-        known = (f"median over {count(lead['n'], 'seed')}", interval(lead, 0))
-        over = ", ".join(filter(None, known))
-        sentence += f" Relevance was earlier by {figure(lead['value'], 0)} steps ({over})."
+        earlier = with_interval(lead, 0)
+        sentence += f" Relevance was earlier by {earlier} steps, a median over seeds."
     if entropy is not None:
         sentence += (
             " At the step at which relevance is first right, the entropy of attention is "
@@ -251,66 +244,61 @@ def _curves(curves: pl.DataFrame, final: pl.DataFrame, study: Copying) -> Figure
         f"one. Agreement: attention's largest weight is at one of the top {TOP} % of the positions "
         "by output relevance, wherever these are."
     )
-    panels = tuple(
-        drawn(
-            title.capitalize(),
-            seeds_chart(free.select("seed", "step", "outcome", value=name)),
-            f"copying-{name}",
-            f"{title} of every seed over the steps of training",
-        )
-        for name, title in titles.items()
-    )
-    return Figure("curves", "What every seed learns", caption, panels)
+    axes, palette = (Scale("step", None), Scale("share of positions")), Palette(OUTCOMES)
+    panels = []
+    for name, title in titles.items():
+        points = free.select("seed", group="outcome", x="step", value=name)
+        chart, label = line_chart(points, *axes, palette), f"{title} of every seed over the steps"
+        panels.append(drawn(title.capitalize(), chart, f"copying-{name}", label))
+    return Figure("curves", "What every seed learns", caption, tuple(panels))
 
 
 def _order(curves: pl.DataFrame, final: pl.DataFrame) -> Figure:
-    """Draw when relevance and attention were first right, seed by seed."""
-    steps = passing(curves).join(final.select("seed", "outcome"), on="seed", maintain_order="left")
-    some = steps.filter(
-        pl.col("relevance_step").is_not_null() | pl.col("attention_step").is_not_null()
+    """Draw when relevance and attention were first right."""
+    both = (
+        passing(curves)
+        .drop_nulls(["relevance_step", "attention_step"])
+        .join(final.select("seed", "outcome"), on="seed", maintain_order="left")
     )
     caption = (
-        "When output relevance (circle) and attention (diamond) were first right for more than "
-        "half of the positions, seed by seed. The account of Snell et al. is that relevance comes "
-        "first, under attention that is still nearly uniform, and attention follows it. Seeds in "
-        "which neither got there have no line."
+        "When output relevance and attention were first right for more than half of the positions, "
+        "a point for each seed in which both were. The account of Snell et al. is that relevance "
+        "comes first, under attention that is still nearly uniform, and attention follows it: "
+        "above the line."
     )
-    label = "First step at which relevance and attention were right more often than not, by seed"
-    panel = Panel("", note="In no seed did either get there.")
-    if some.height:
-        panel = drawn("", order_chart(some), "copying-order", label)
+    panel = Panel("", note="In no seed were both.")
+    if both.height:
+        points = both.select("seed", group="outcome", x="relevance_step", y="attention_step")
+        high = float(np.max(points.select("x", "y").to_numpy()))
+        x, y = (Scale(f"first step of {name}", high) for name in ("output relevance", "attention"))
+        chart = point_chart(points, x, y, diagonal=True)
+        panel = drawn("", chart, "copying-order", "First steps of attention and output relevance")
     return Figure("order", "What comes first", caption, (panel,))
 
 
 def _matrices(final: pl.DataFrame, attention: pl.DataFrame) -> Figure:
     """Draw attention of the median seed of each outcome on one test sequence."""
-    parts = {
-        outcome: final.filter(outcome=outcome).sort("token", "seed")
-        for outcome in OUTCOMES
-        if outcome in final["outcome"]
-    }
-    panels = tuple(
-        _matrix(outcome, part.row((part.height - 1) // 2, named=True), attention)
-        for outcome, part in parts.items()
-    )
+    panels = []
+    for outcome in OUTCOMES:
+        part = final.filter(outcome=outcome).sort("token", "seed")
+        if part.height:
+            seed = part["seed"][(part.height - 1) // 2]
+            alpha = attention.filter(seed=seed).sort("target").select("target", value="alpha")
+            rows = alpha.explode("value").select(
+                "value",
+                x=pl.int_range(1, pl.len() + 1).over("target"),
+                y=pl.col("target").rank("dense"),
+            )
+            titles = "position in the source", "position written"
+            cell = _MATRIX // rows["x"].n_unique(), _MATRIX // alpha.height
+            chart = cell_chart(rows, (-DARKEST, 0, DARKEST), titles, cell)
+            title = f"One of the {GROUPS[outcome]} ({seed})"
+            label = f"Attention of a seed that {outcome}"
+            panels.append(drawn(title, chart, f"copying-alpha-{outcome}", label))
     caption = (
         "Attention on one test sequence, mean over heads, of the seed with the median token "
         f"accuracy of each outcome; weights of {DARKEST} and more are darkest. On the diagonal "
         "each symbol is written from where it stands; states after it may know it too, and where "
-        "the encoder reads from both ends states before it. In the titles, the median position of "
-        "the largest weight over all test sequences."
+        "the encoder reads from both ends states before it."
     )
-    return Figure("alpha", "Where attention looks", caption, panels)
-
-
-def _matrix(outcome: str, chosen: Row, attention: pl.DataFrame) -> Panel:
-    weights = np.array(attention.filter(seed=chosen["seed"]).sort("target")["alpha"].to_list())
-    scores = (
-        f"{chosen['seed']}; token accuracy {figure(chosen['token'])}; attention accuracy "
-        f"{figure(chosen['attention'])}"
-    )
-    if chosen["attention"] >= PASSED or abs(chosen["attended"]) >= 1:
-        scores += f"; median position {_at(chosen['attended'])}"
-    title = f"One of the {GROUPS[outcome]} ({scores})"
-    label = f"Attention of a seed that {outcome}"
-    return drawn(title, matrix_chart(weights), f"copying-alpha-{outcome}", label)
+    return Figure("alpha", "Where attention looks", caption, tuple(panels))

@@ -93,7 +93,7 @@ _CAPTION = (
     "unrelated, −1: reversed. The last panel is the reference: how far two measures of importance "
     "agree with each other."
 )
-_AXIS = Scale("Kendall τ", 1.0, (-1.0, -0.5, 0.0, 0.5, 1.0), low=-1.0)
+_AXIS = Scale("Kendall τ", low=-1.0)
 _CHARTS = (
     Histogram("tau_gradient", _AXIS, "Attention and gradient"),
     Histogram("tau_loo", _AXIS, "Attention and leave-one-out"),

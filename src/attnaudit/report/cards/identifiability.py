@@ -22,42 +22,23 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         return
     reach, upper = row["value"], rows.value(_NAME, "max_tvd_alpha_upper")
     loose = upper is not None and upper - reach >= _SHOWN
+    sentence = "The attended sum determines the attention weights: no other weights give the same."
+    if known < 1.0:
+        sentence = (
+            f"In {percent(1.0 - known)} of {rows.unit}s other weights give exactly the same sum, "
+            "and so the same output; over all, those farthest from the model's own have a total "
+            f"variation distance of {amount(reach)} on average. A sum determines the weights in "
+            "general where a text has at most one token more than the sum has numbers."
+        )
     yield card_row(
         QUESTION,
         "mean largest TVD found",
         row,
         (f"at most {figure(upper)} (upper bound); " if loose else "")
         + "0: the attended sum determines the weights, 1: all weight on other tokens",
-        _sentence(reach, known, upper, rows),
+        sentence,
         axis=Axis(mark=upper, places=3 if reach < _SHOWN else 2),
     )
-
-
-def _sentence(reach: float, known: float, upper: float | None, rows: SummaryRows) -> str:
-    if known == 1.0:
-        return (
-            f"The attended sum determines the attention weights in all {rows.unit}s: no other "
-            "weights give the same sum."
-        )
-    largest = rows.value(_NAME, "largest_weight_range")
-    text = (
-        f"Other weights, at a total variation distance of {amount(reach)} on average, have exactly "
-        "the same output"
-    )
-    if upper is not None and upper < _SHOWN:
-        text = (
-            "Other weights have exactly the same output, but hardly differ: the total variation "
-            "distance is less than 0.01 on average"
-        )
-    if largest is not None:
-        text += f"; the largest weight can vary over a range of {amount(largest)} on average"
-    if known > 0.0:
-        text += (
-            ". The attended sum, of what the tokens contribute to the output, determines the "
-            f"weights for {percent(known)} of {rows.unit}s: it does in general where a text "
-            "has at most one token more than the sum has numbers"
-        )
-    return f"{text}."
 
 
 _CAPTION = (

@@ -67,12 +67,8 @@ def _by_layer(rows: SummaryRows) -> str:
     )
 
 
-_TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
-_CHARTS = tuple(
-    Histogram(f"joint_{name}", Scale(title, 1.0, _TICKS), bins=30)
-    for name, title in (
-        ("uniform", "Δŷ, uniform weights in all heads"),
-        ("max_delta_y", "largest Δŷ found, all heads"),
-    )
+_CHARTS = (
+    Histogram("joint_uniform", Scale("Δŷ, uniform weights in all heads")),
+    Histogram("joint_max_delta_y", Scale("largest Δŷ found, all heads")),
 )
 CARD = Card(QUESTION, card_rows, (FigureSpec("joint", QUESTION, _CHARTS, _CAPTION),))

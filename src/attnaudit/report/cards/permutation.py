@@ -41,7 +41,6 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         return
     change, limit = row["value"], POLICY.matters
     peak = rows.value("permutation", "max_alpha")
-    words = rows.value("permutation", "median_delta_y_words")
     meaning = _MEANINGS.get(finding.code, "")
     if finding.code == "flat":
         weights = "" if peak is None else f" (largest {figure(peak)} on average)"
@@ -52,8 +51,6 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         f"{degree(_CHANGES, change, 'changes strongly')} (mean change of probability "
         f"{figure(change, 3)}){meaning}."
     )
-    if words is not None:
-        sentence += f" Where special tokens keep their weights the change is {figure(words, 3)}."
     large = finding.side == FOR
     changes = f"shuffling the weights{of_head(rows)} changes its output by"
     only = "" if large or change < 0.0005 else "only "
@@ -70,6 +67,6 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     )
 
 
-_CHART = Violins("median_delta_y", Scale("median Δŷ under shuffling"), fit=True)
+_CHART = Violins("median_delta_y", Scale("median Δŷ under shuffling", None))
 _TITLE = "Does the output change when attention is shuffled?"
 CARD = Card(QUESTION, card_rows, (FigureSpec("permutation", _TITLE, (_CHART,), _CAPTION),))

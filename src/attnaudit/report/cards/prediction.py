@@ -16,7 +16,6 @@ from attnaudit.stats.inference import FEWEST
 QUESTION = "How well does the model predict?"
 OF_TOKENS = ("language_modelling", "causal-lm", "seq2seq", "translation")
 """Tasks whose outputs are tokens of a vocabulary."""
-_HARDLY = 0.6  # a ROC-AUC below it ranks two of five pairs wrong, where chance ranks half
 
 
 def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
@@ -65,11 +64,11 @@ def _sentence(rows: SummaryRows, about: About) -> str:
         )
     if worse and auc is not None:
         return f"{text}{worse}: the labels, or the names of the model's outputs, may be exchanged."
-    little = "better than chance, so explaining its output means little."
     if auc is not None and auc["low"] is not None and auc["low"] <= CHANCE:
-        return f"{text}It is not shown to rank the classes {little}"
-    if auc is not None and auc["value"] < _HARDLY:
-        return f"{text}It ranks the classes hardly {little}"
+        return (
+            f"{text}It is not shown to rank the classes better than chance, so explaining its "
+            "output means little."
+        )
     least = None if accuracy is None else accuracy["low"]
     if least is not None and majority is not None and least <= majority:
         text += "Its decisions are not shown to be better than always predicting the most frequent"

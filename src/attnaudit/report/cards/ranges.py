@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from attnaudit.core.numbers import thousands
 from attnaudit.experiments.verdict import FOR, ranges
 from attnaudit.report.cards.adversary import within_epsilon
 from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
-from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale, Violins, upper_bound
+from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale, Violins
 from attnaudit.report.words import figure, percent
 from attnaudit.results.about import About
 from attnaudit.results.summary import SummaryRows
 
 QUESTION = "How much attention could, and must, each token have with nearly the same output?"
-SEEN_GAP = 5e-3  # a bound closer than this has the same two decimals as the figure
+_SEEN_GAP = 5e-3  # a bound closer than this has the same two decimals as the figure
 
 
 def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
@@ -24,7 +23,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     if row is None or upper is None:
         return
     # With exact programs both ends are one number, and "at least" would be wrong.
-    finding, loose = ranges(rows), upper - row["value"] > SEEN_GAP
+    finding, loose = ranges(rows), upper - row["value"] > _SEEN_GAP
     some, most = (rows.value("ranges", f"any_necessary{end}") or 0.0 for end in ("", "_upper"))
     least, kept = (rows.value("ranges", f"top_necessary{end}") or 0.0 for end in ("_lower", ""))
     sentence = (
@@ -33,9 +32,6 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         f"{_between(some, most, percent)} of the instances some token must have a weight above 0; "
         f"the most attended token must keep a weight of {_between(least, kept, figure)} on average."
     )
-    if row["undefined"]:
-        total = thousands(row["n"] + row["undefined"])
-        sentence += f" Computed for {thousands(row['n'])} of {total} instances."
     clause = "the average token could have most of the attention with nearly the same output"
     if finding is not None and finding.side == FOR:
         clause = (
@@ -66,8 +62,7 @@ _CAPTION = (
 )
 _AXIS = Scale("mean possible weight")
 _CHARTS = (
-    Histogram("mean_possible", _AXIS, markers=upper_bound("mean_possible", SEEN_GAP)),
+    Histogram("mean_possible", _AXIS, upper="mean_possible_upper"),
     Violins("mean_possible", _AXIS, "By the largest weight"),
 )
-_FIGURE = FigureSpec("ranges", QUESTION, _CHARTS, _CAPTION, reads=("mean_possible_upper",))
-CARD = Card(QUESTION, card_rows, (_FIGURE,))
+CARD = Card(QUESTION, card_rows, (FigureSpec("ranges", QUESTION, _CHARTS, _CAPTION),))

@@ -1,164 +1,111 @@
-"""Figures as data: cards describe them, captions read the same rows, and the charts draw them."""
+"""Figures as data: cards describe them, and each chart draws itself from rows of a trace."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from math import nan
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
+from attnaudit.papers.published import MAX_ALPHA_BINS
+from attnaudit.report.charts.marks import Scale, box_chart, histogram
+from attnaudit.report.charts.palette import Palette
+from attnaudit.report.charts.svg import Drawing as Drawn
 
-@dataclass(frozen=True)
-class Scale:
-    """The measured axis of a chart: its title, ends and ticks."""
+_OVERLAID = 2  # classes; of more, each has a box of its own
+_MEANS = "Ticks mark class means."
+_BOXES = "A line reaches from 5 to 95 % of a class, a bar has its quartiles, a tick its median."
+_SEEN = 0.01  # share of the axis that a bound is above the mean, to be seen
 
-    title: str
-    high: float = 1.0
-    ticks: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-    low: float = 0.0
-
-
-@dataclass(frozen=True)
-class Marker:
-    """A vertical line at ``x`` with a word before it, or after it."""
-
-    x: float
-    text: str
-    after: bool = False
-
-
-Markers = Callable[[pl.DataFrame], Sequence[Marker]]
-
-
-def _no_markers(rows: pl.DataFrame) -> Sequence[Marker]:
-    return ()
-
-
-def means_of(rows: pl.DataFrame, *columns: str) -> list[float]:
-    """Return the means of columns over the rows where they are defined; NaN if there is none."""
-    means = rows.select(pl.col(columns).cast(pl.Float64).fill_nan(None).mean().fill_null(nan))
-    return list(means.row(0))
-
-
-def upper_bound(column: str, least: float, high: float = 1.0) -> Markers:
-    """Mark the mean upper bound of what a search found.
-
-    Args:
-        column: What was found; its bound is the column of this name with ``_upper``.
-        least: A bound that is closer than this is not marked.
-        high: End of the axis.
-    """
-
-    def markers(rows: pl.DataFrame) -> Sequence[Marker]:
-        if f"{column}_upper" not in rows.columns:
-            return ()
-        found, upper = means_of(rows, column, f"{column}_upper")
-        # Neither is a bound that is not known.
-        seen = upper - found >= least
-        return (Marker(upper, "mean upper bound", after=upper < high / 2),) if seen else ()
-
-    return markers
+__all__ = ["Chart", "Drawing", "FigureSpec", "Histogram", "Scale", "Violins"]
 
 
 @dataclass(frozen=True)
 class Histogram:
-    """The share of each predicted class's instances per bin of ``column``.
+    """The share of each predicted class's instances per bin; a box each of more than two classes.
 
-    Of more than two classes each has a row of its own.
-    ``markers`` are lines that depend on the rows.
+    Attributes:
+        column: The column.
+        scale: Its axis.
+        title: Title of the chart.
+        upper: Column of upper bounds, whose mean is marked if it is seen to be larger.
     """
 
     column: str
     scale: Scale
     title: str = ""
-    bins: int = 40
-    markers: Markers = _no_markers
+    upper: str = ""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns that the chart reads."""
-        return (self.column,)
+        """Columns that the chart reads; rows without a value in the first are not drawn."""
+        return (self.column, self.upper) if self.upper else (self.column,)
+
+    def how(self, palette: Palette) -> str:
+        """Say how to read the chart."""
+        return _BOXES if len(palette.groups) > _OVERLAID else _MEANS
+
+    def draw(self, rows: pl.DataFrame, palette: Palette) -> Drawn:
+        """Draw ``rows``, which have a ``group``."""
+        bound = None
+        if self.upper:
+            found, upper = rows.select(pl.col(self.column, self.upper).mean()).row(0)
+            seen = upper is not None and upper - found > _SEEN * (self.scale.high or 1.0)
+            bound = upper if seen else None
+        if len(palette.groups) > _OVERLAID:
+            values = rows.select(name="group", value=self.column)
+            return box_chart(values, self.scale, palette.groups, bound=bound)
+        return histogram(rows.select("group", value=self.column), self.scale, palette, bound)
 
 
 @dataclass(frozen=True)
-class Violins:
-    """Densities of ``column``, from 0 on, by the largest attention weight and predicted class.
-
-    ``fit`` ends the axis at the first round number that all values lie below.
-    """
-
-    column: str
-    scale: Scale
-    title: str = ""
-    fit: bool = False
-    markers: Markers = _no_markers
+class Violins(Histogram):
+    """Boxes of a column by the largest attention weight and the predicted class."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns that the chart reads."""
+        """Columns that the chart reads; rows without a value in the first are not drawn."""
         return (self.column, "max_alpha")
 
+    def how(self, palette: Palette) -> str:
+        """Say how to read the chart."""
+        return _BOXES
 
-@dataclass(frozen=True)
-class Scatter:
-    """``y`` over ``x`` in [0, 1], with the share of points below y = 0 in each quarter of x."""
-
-    x: str
-    y: str
-    x_title: str
-    y_title: str
-    title: str = ""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns that the chart reads."""
-        return (self.x, self.y)
-
-
-@dataclass(frozen=True)
-class Crosstab:
-    """Shares of the four combinations of two columns of true and false, called ``words``."""
-
-    down: str
-    across: str
-    down_title: str
-    across_title: str
-    words: tuple[str, str]
-    title: str = ""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns that the chart reads."""
-        return (self.down, self.across)
-
-
-@dataclass(frozen=True)
-class Curves:
-    """A line with its band for each name of ``points(rows)`` {name, x, value, low, high}.
-
-    Values are from 0 to 1, x is on the axis ``scale``.
-    ``points`` reads ``columns``, and ``instance``, whose rows belong together.
-    """
-
-    columns: tuple[str, ...]
-    points: Callable[[pl.DataFrame], pl.DataFrame]
-    scale: Scale
-    y_title: str
-    title: str = ""
+    def draw(self, rows: pl.DataFrame, palette: Palette) -> Drawn:
+        """Draw ``rows``, which have a ``group``."""
+        names = list(MAX_ALPHA_BINS)
+        place = (pl.col("max_alpha") * len(names)).floor().clip(0, len(names) - 1).cast(pl.Int64)
+        weight = place.replace_strict(range(len(names)), names, return_dtype=pl.String)
+        values = rows.select("group", name=weight, value=self.column)
+        return box_chart(values, self.scale, names, palette, "largest attention weight")
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A chart of one's own: ``draw(rows)`` returns an altair chart, or an ``<svg>`` as text."""
+    """A chart of one's own.
+
+    Attributes:
+        columns: Columns that it reads; rows without a value in the first are not drawn.
+        make: Makes an altair chart, or an ``<svg>`` as text, of rows and the palette of their
+            ``group``.
+        title: Title of the chart.
+    """
 
     columns: tuple[str, ...]
-    draw: Callable[[pl.DataFrame], Any]
+    make: Callable[[pl.DataFrame, Palette], Any]
     title: str = ""
 
+    def how(self, palette: Palette) -> str:
+        """Say nothing: the caption does."""
+        return ""
 
-Chart = Histogram | Violins | Scatter | Crosstab | Curves | Drawing
+    def draw(self, rows: pl.DataFrame, palette: Palette) -> Drawn | str:
+        """Draw ``rows``, which have a ``group``."""
+        return self.make(rows, palette)
+
+
+Chart = Histogram | Drawing
 
 
 @dataclass(frozen=True)
@@ -171,21 +118,15 @@ class FigureSpec:
         name: Name of the figure within the page.
         title: Its title.
         charts: They see a row per instance with their columns and ``group``, the predicted class.
-        caption: Text, or a function of the same rows.
-        reads: Further columns that the caption reads.
-        of: Selects the rows that the figure is about.
+        caption: What was measured, and how to read it.
     """
 
     name: str
     title: str
     charts: tuple[Chart, ...]
-    caption: str | Callable[[pl.DataFrame], str]
-    reads: tuple[str, ...] = ()
-    of: Callable[[pl.DataFrame], pl.DataFrame] = field(default=lambda rows: rows)
+    caption: str
 
     @property
     def columns(self) -> tuple[str, ...]:
         """All columns that the figure reads."""
-        return tuple(
-            dict.fromkeys((*(name for chart in self.charts for name in chart.columns), *self.reads))
-        )
+        return tuple(dict.fromkeys(name for chart in self.charts for name in chart.columns))

@@ -36,6 +36,15 @@ _CONFIG: dict[str, Any] = {
     },
     "axisY": {"titlePadding": 9},  # beyond labels in fonts wider than those measured here
     "text": {"color": _INK, "fontSize": 12},
+    "legend": {
+        "orient": "bottom",
+        "direction": "vertical",
+        "labelColor": _INK,
+        "labelFontSize": 12,
+        "labelLimit": 285,
+        "symbolOpacity": 1,
+        "symbolSize": 220,
+    },
 }
 
 
@@ -43,14 +52,12 @@ _CONFIG: dict[str, Any] = {
 class Panel:
     """One drawing, or a note why there is none.
 
-    ``legend`` has (name, colour, sign) if the drawing needs its own, ``numbers`` is HTML of the
-    tables behind it.
+    ``numbers`` is HTML of the tables behind it.
     """
 
     title: str
     svg: str = ""
     note: str = ""
-    legend: tuple[tuple[str, str, str], ...] = ()
     numbers: str = ""
 
 
@@ -64,14 +71,7 @@ class Figure:
     panels: tuple[Panel, ...]
 
 
-def drawn(
-    title: str,
-    chart: Drawing,
-    name: str,
-    label: str,
-    note: str = "",
-    legend: tuple[tuple[str, str, str], ...] = (),
-) -> Panel:
+def drawn(title: str, chart: Drawing, name: str, label: str, note: str = "") -> Panel:
     """Draw ``chart`` as an ``<svg>`` with the page's ink, with the numbers behind it.
 
     Args:
@@ -80,7 +80,6 @@ def drawn(
         name: Keeps ids apart on a page.
         label: What a screen reader says.
         note: A note below it.
-        legend: (name, colour, sign) if the drawing needs its own.
     """
     # Altair put the chart together: checking it takes as long as drawing it.
     spec = chart.to_dict(validate=False)
@@ -95,4 +94,4 @@ def drawn(
     head = f'<svg role="img" aria-labelledby="{name}-title" style="{style}"'
     named = f'><title id="{name}-title">{escape(label, quote=False)}</title>'
     svg = svg.replace("<svg", head, 1).replace(">", named, 1)
-    return Panel(title, svg, note, legend, tables_behind(spec))
+    return Panel(title, svg, note, tables_behind(spec))

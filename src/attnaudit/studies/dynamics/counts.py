@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Bool, Int64
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.trace import Trace
+
+if TYPE_CHECKING:
+    from sklearn.linear_model import LogisticRegression
 
 # Values of scikit-learn's C, the inverse of the penalty, from which dev selects.
 STRENGTHS = (1.0, 10.0, 100.0, 1000.0, 10000.0)
@@ -21,14 +24,12 @@ class CountModel:
     """Logistic regression on ``count of the word / T``, which ignores word order.
 
     Attributes:
-        number: Row of each word of the train split.
-        weight: Weights ``(V, C)``, with one column for two classes.
-        offset: Intercepts ``(C,)``.
+        number: Column of each word of the train split.
+        fitted: The regression.
     """
 
     number: dict[str, int]
-    weight: Float[np.ndarray, "V C"]
-    offset: Float[np.ndarray, " C"]
+    fitted: LogisticRegression
 
     @classmethod
     def fit(cls, texts: Trace) -> CountModel:
@@ -43,11 +44,10 @@ class CountModel:
         words = dict.fromkeys(word for row in train.table["tokens"].to_list() for word in row)
         number = {word: k for k, word in enumerate(words)}
         shares, label = _shares(train, number), train.array("label").astype(np.int64)
-        models = []
-        for strength in STRENGTHS:
-            fitted = LogisticRegression(C=strength, max_iter=5000).fit(shares, label)
-            weight = np.ascontiguousarray(fitted.coef_.T)
-            models.append(cls(number, weight, fitted.intercept_))
+        models = [
+            cls(number, LogisticRegression(C=strength, max_iter=5000).fit(shares, label))
+            for strength in STRENGTHS
+        ]
         return max(models, key=lambda model: model.correct(dev).mean())
 
     def relevance(self, trace: Trace) -> Ragged:
@@ -57,17 +57,13 @@ class CountModel:
         """
         place = _places(trace, self.number)
         gold = trace.alpha.spread(trace.array("label").astype(np.int64))
-        if self.weight.shape[1] == 1:
-            values = self.weight[place, 0] * (2 * gold - 1)
-        else:
-            values = self.weight[place, gold]
+        weight = self.fitted.coef_
+        values = weight[0, place] * (2 * gold - 1) if len(weight) == 1 else weight[gold, place]
         return trace.alpha.with_values(np.where(place >= 0, values, 0.0))
 
     def correct(self, trace: Trace) -> Bool[np.ndarray, " n"]:
         """Return whether the model decides for the gold class of every row."""
-        logits = _shares(trace, self.number) @ self.weight + self.offset
-        decided = logits[:, 0] >= 0 if logits.shape[1] == 1 else logits.argmax(axis=1)
-        return decided == trace.array("label")
+        return self.fitted.predict(_shares(trace, self.number)) == trace.array("label")
 
 
 def _places(trace: Trace, number: dict[str, int]) -> Int64[np.ndarray, " N"]:

@@ -12,7 +12,7 @@ from scipy.special import entr
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.rows import is_correct, list_column
+from attnaudit.experiments.rows import is_correct
 from attnaudit.stats.agreement import agreement, chance_agreement
 from attnaudit.stats.bootstrap import ratio
 from attnaudit.stats.kendall import kendall_tau
@@ -27,6 +27,7 @@ from attnaudit.studies.dynamics.measures import (
 from attnaudit.studies.study import PLACE, row_numbers, trace_rows
 from attnaudit.trace import Trace
 from attnaudit.trace.readout import IdentityTail
+from attnaudit.trace.schema import list_column
 
 FOLLOWED = ("alpha", "relevance", "relevance_uniform")  # scores that are kept with the tokens
 OTHERS = 10  # rows that stand for all others of their kind
@@ -53,20 +54,16 @@ def relevance(trace: Trace) -> Ragged:
     if trace.has(RELEVANCE):
         column = trace.ragged(RELEVANCE)
         return column.with_values(column.values.astype(np.float64))
-    expected = f"a linear head and gold labels, or a column {RELEVANCE}"
-    if not isinstance(trace.tail, IdentityTail):
-        got = "a tail between positions and output"
-        raise InputError("relevance", "trace", got, expected)
     label = trace.array("label").astype(np.int64) if trace.has("label") else np.array([-1])
-    if (label < 0).any():
-        where = f"instance {trace.instance[int((label < 0).argmax())]}"
-        raise InputError("relevance", where, "no label", expected)
+    several = trace.metadata["activation"] == "sigmoid" and trace.prediction.shape[1] > 1
+    if not isinstance(trace.tail, IdentityTail) or several or (label < 0).any():
+        got = "a tail, several sigmoid outputs, or rows without a label"
+        expected = f"a linear head and gold labels, or a column {RELEVANCE}"
+        raise InputError("relevance", "trace", got, expected)
     contribution = trace.readout.contribution
     gold, values = contribution.spread(label), contribution.values
     if values.shape[1] == 1:
         return contribution.with_values(values[:, 0] * (2 * gold - 1))
-    if trace.metadata["activation"] == "sigmoid":
-        raise InputError("relevance", "trace", "several sigmoid outputs", expected)
     return contribution.with_values(values[np.arange(len(gold)), gold])
 
 
@@ -77,17 +74,9 @@ def of_rows(trace: Trace, test: Trace, scores: Mapping[str, Ragged]) -> dict[str
         trace: The rows.
         test: All rows of the test split.
         scores: Scores of these.
-
-    Raises:
-        InputError: A row is not of the test split.
     """
     numbers = row_numbers(test)
-    rows = pl.Series(row_numbers(trace)).replace_strict(
-        numbers, np.arange(len(numbers)), default=None
-    )
-    if rows.has_nulls():
-        got = "instances that are not in test"
-        raise InputError("study", "trace of a step", got, "a probe of the test split")
+    rows = pl.Series(row_numbers(trace)).replace_strict(numbers, np.arange(len(numbers)))
     return {name: score.take(rows.to_numpy()) for name, score in scores.items()}
 
 

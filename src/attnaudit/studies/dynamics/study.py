@@ -169,7 +169,6 @@ class Dynamics(Study):
 
     def _tokens(self, trace: Trace, uniform: Trace) -> pl.DataFrame:
         """Return tokens and scores of the instances that are shown."""
-        same_instances({"a step": trace, "the same step under uniform attention": uniform})
         instances = np.unique(trace.instance)
         probe = replace(self.watched, size=min(self.shown, self.probe))
         some = np.flatnonzero(np.isin(trace.instance, instances[probe.rows(instances)]))

@@ -12,7 +12,7 @@ from attnaudit.experiments.verdict import AGAINST, HIGH, NEITHER, POLICY, UNCLEA
 from attnaudit.report.cards.card import Axis, CardRow, Claim, StudyCard, card_row
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.models import score_panels, seeds_and_spread
-from attnaudit.report.words import figure, percent
+from attnaudit.report.words import percent
 from attnaudit.results.about import About
 from attnaudit.results.summary import SummaryRows
 from attnaudit.studies.base import PREFERRED
@@ -56,12 +56,6 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     hides, finding = "", None
     if least != most and bare is not None:
         hides, finding = _deceived(masses, accuracies, bare, without)
-    taus = (figure(rows.value("deceive", f"tau_loo_{model}_{strength}")) for strength in ends)
-    bleu = [rows.value("deceive", f"bleu_{model}_{strength}") for strength in ends]
-    even, translated = rows.value("deceive", "bleu_uniform"), ""
-    if None not in bleu:
-        uniform = "" if even is None else f"; with uniform attention {even:.1f}"
-        translated = f" BLEU goes from {bleu[0]:.1f} to {bleu[1]:.1f}{uniform}."
     yield card_row(
         Deceive.question,
         f"attention on impermissible tokens, λ = {most}",
@@ -70,8 +64,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         f"A model of this study ({model}) trained to keep attention off the impermissible tokens "
         f"(λ = {most}) puts {after} of its attention on them, {before} {how}. Its accuracy is "
         f"{accuracy}{' of the gold tokens' if about.translates else ''} ({honest} {how}{others})."
-        f"{hides}{translated} In an audit, τ with leave-one-out goes from {' to '.join(taus)}."
-        f"{_uncovered(rows, f'{model}_{most}')}",
+        f"{hides}",
         axis=Axis(mark=masses[0]["value"]),
         claim=Claim(finding, "attention can be trained to hide what a model uses"),
     )
@@ -106,23 +99,6 @@ def _deceived(
         text += ", at little cost" if little else ", at a cost"
     # It uses hidden tokens whether or not hiding them has a cost.
     return f"{text}.", replace(finding, side=AGAINST, code=HIGH)
-
-
-def _uncovered(rows: SummaryRows, model: str) -> str:
-    """Say what names the hidden tokens of a model; nothing if that was not asked."""
-    found = {
-        name: rows.value("deceive", f"found_{name}_{model}")
-        for name in ("loo", "gradient", "attention", "change", "random")
-    }
-    share = {name: percent(value) for name, value in found.items() if value is not None}
-    if len(share) < len(found):
-        return ""
-    return (
-        f" The most important token is an impermissible one in {share['loo']} of the texts by "
-        f"leave-one-out, in {share['gradient']} by gradients, in {share['attention']} by attention,"
-        f" and by the largest change that attention can make in {share['change']}; a token drawn "
-        f"at random is in {share['random']}."
-    )
 
 
 def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:

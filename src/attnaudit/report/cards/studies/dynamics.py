@@ -10,7 +10,7 @@ import polars as pl
 from attnaudit.core.numbers import count
 from attnaudit.experiments.verdict import AGAINST, FOR, HIGH, LOW, NEITHER, UNCLEAR, Finding
 from attnaudit.report.cards.card import Axis, CardRow, Claim, StudyCard, card_row
-from attnaudit.report.charts.studies import step_chart
+from attnaudit.report.charts.marks import Scale, line_chart
 from attnaudit.report.charts.svg import Figure, Panel, drawn
 from attnaudit.report.words import figure, percent, with_interval
 from attnaudit.results.about import About
@@ -18,67 +18,39 @@ from attnaudit.results.summary import SummaryRows
 from attnaudit.studies.dynamics.measures import ABOVE_HABIT, ELSEWHERE, STEP
 from attnaudit.studies.dynamics.study import Dynamics
 
-_WITH_ALPHA = {
-    "relevance": "its own relevance r",
-    "uniform": "r trained under uniform attention",
-    "loo": "leave-one-out",
-    "embedding": "mean embedding",
-    "logistic": "logistic regression",
-}
-
 
 def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     """Word whether attention goes where relevance is learned without it, and when."""
     row, chance = (rows.get("dynamics", name) for name in ("agreement_alpha_uniform", "chance"))
     if row is None or chance is None:
         return
-    loo, own, habit = (
-        rows.value("dynamics", name)
-        for name in ("agreement_alpha_loo", "agreement_alpha_relevance", ELSEWHERE)
-    )
-    gap, by_chance = rows.get("dynamics", ABOVE_HABIT), chance["value"]
-    above_habit = row["low"] > (habit or 0.0) if gap is None else (gap["low"] or 0.0) > 0.0
-    above_chance, below = row["low"] > by_chance, row["high"] < by_chance
+    gap, habit = rows.get("dynamics", ABOVE_HABIT), rows.value("dynamics", ELSEWHERE)
+    by_chance, low, high = chance["value"], row["low"], row["high"]
+    above_habit = low > (habit or 0.0) if gap is None else (gap["low"] or 0.0) > 0.0
     # Two texts can agree by position alone, so chance is not enough of a baseline.
-    follows = above_chance and above_habit
-    alone = gap is not None and gap["undefined"] > 0
-    texts, alike = "texts", "text of the same length"
-    if about.translates:
-        texts, alike = "gold tokens", "pair of the same length at the same position"
-    compared = by_habit = itself = ""
-    if habit is not None:
-        some = ", where there is one" if alone else ""
-        compared = f"; by the relevance of another {alike}{some}: {percent(habit)}"
-        by_habit = f", {figure(habit)} by positional habit"
-    if loo is not None and own is not None:
-        itself = f"By relevance in the model itself: {percent(own)}; by leave-one-out: "
-        itself += f"{percent(loo)}. "
+    follows, below = low > by_chance and above_habit, high < by_chance
     goes = "attention goes to tokens whose relevance is learned without it"
-    if below:
-        goes += " less often than by chance"
-    said = (
-        "The interval contains chance: no evidence that attention follows relevance learned "
-        "without it. "
-    )
-    if follows or below:
-        said = f"So {goes}. "
-    elif above_chance:
-        said = (
-            "That is above chance, but not above positional habit: no evidence that it follows the "
-            "tokens. "
-        )
+    goes += " less often than by chance" if below else ""
+    said = f"So {goes}."
+    if not (follows or below):
+        reached = "The interval contains chance"
+        if low > by_chance:
+            reached = "That is above chance, but not above positional habit"
+        said = f"{reached}: no evidence that attention follows relevance learned without it."
     side, code = (FOR, HIGH) if follows else (AGAINST, LOW) if below else (NEITHER, UNCLEAR)
-    finding = Finding("dynamics", row["measure"], side, code, row["low"], row["high"])
+    # Where some texts have no other of their length, habit is not known of all.
+    alone = gap is not None and gap["undefined"] > 0
+    texts = "gold tokens" if about.translates else "texts"
+    by_habit = "" if habit is None else f", {figure(habit)} by another text (positional habit)"
     yield card_row(
         Dynamics.question,
         "A(α, rᵘ): top position by attention, top 5 % by relevance under uniform attention",
         row,
         f"{figure(by_chance)} by chance{by_habit}",
         f"In {percent(row['value'])} of the {texts} the token with the most attention is among the "
-        "top 5 % by relevance in a model with uniform attention (by chance: "
-        f"{percent(by_chance)}{compared}). {itself}{said}{_timing(rows, chance)}",
+        f"top 5 % by relevance in a model with uniform attention. {said} {_timing(rows, chance)}",
         axis=Axis(mark=by_chance if alone else max(by_chance, habit or 0.0)),
-        claim=Claim(finding, goes),
+        claim=Claim(Finding("dynamics", row["measure"], side, code, low, high), goes),
     )
 
 
@@ -117,9 +89,59 @@ def _timing(rows: SummaryRows, chance: Mapping[str, Any]) -> str:
     return text
 
 
+_ALPHA = {
+    "relevance": "its own relevance r",
+    "uniform": "r trained under uniform attention",
+    "loo": "leave-one-out",
+    "embedding": "mean embedding",
+    "logistic": "logistic regression",
+}
+_CHANCE = {"chance": "chance"}
+# Title, vertical axis and the names of the measures of each panel.
+_AGREEMENT = (
+    (
+        "First in attention, at the top of …",
+        "agreement",
+        {f"agreement_alpha_{name}": word for name, word in _ALPHA.items()} | _CHANCE,
+    ),
+    (
+        "τ between attention and …",
+        "Kendall's τ",
+        {f"tau_alpha_{name}": word for name, word in _ALPHA.items()},
+    ),
+    (
+        "First in one, at the top of the other",
+        "agreement",
+        {
+            "agreement_relevance_uniform": "r and r under uniform attention",
+            "agreement_loo_uniform": "leave-one-out and r under uniform attention",
+            **_CHANCE,
+        },
+    ),
+)
+_ORDER = (
+    (
+        "First in the reference's attention, at the top of …",
+        "agreement",
+        {
+            "agreement_reference_alpha": "attention of the other seeds",
+            "agreement_reference_relevance_uniform": "r under uniform attention",
+            "agreement_reference_relevance_elsewhere_uniform": "the same, of other texts",
+            **_CHANCE,
+        },
+    ),
+    (
+        "Accuracy with …",
+        "accuracy",
+        {"accuracy": "learned attention", "accuracy_uniform": "uniform attention"},
+    ),
+    ("Entropy of attention", "share of ln T", {"entropy": "learned attention"}),
+)
+_BANDS = "Bands: 95 % bootstrap intervals over seeds and instances."
+
+
 def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:
     """Draw what attention agrees with at every step, and what comes first."""
-    chance = {"chance": "chance"}
     probe = table.filter(pl.col("model") == "base", pl.col("step").is_not_null())
     instances, seeds = (count(probe[name].n_unique(), name) for name in ("instance", "seed"))
     gold = "the contribution of a position to the gold class if all attention were on it"
@@ -130,35 +152,10 @@ def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:
         "What does attention agree with while it is learned?",
         f"On {instances} of test, {seeds}; steps on a square-root axis. Agreement: how often the "
         "top position of one score is among the top 5 % of the other; relevance r is "
-        f"{gold}. The dotted line is agreement with a shuffled score. Bands: 95 % bootstrap "
-        "intervals over seeds and instances. The curves end with the weights of the last step; the "
-        "finished models of the verdict and of the first table have those of their best epoch on "
-        "dev, and are measured on all of test.",
-        (
-            _panel(
-                summary,
-                "First in attention, at the top of …",
-                "agreement",
-                {f"agreement_alpha_{name}": word for name, word in _WITH_ALPHA.items()},
-                chance,
-            ),
-            _panel(
-                summary,
-                "τ between attention and …",
-                "Kendall's τ",
-                {f"tau_alpha_{name}": word for name, word in _WITH_ALPHA.items()},
-            ),
-            _panel(
-                summary,
-                "First in one, at the top of the other",
-                "agreement",
-                {
-                    "agreement_relevance_uniform": "r and r under uniform attention",
-                    "agreement_loo_uniform": "leave-one-out and r under uniform attention",
-                },
-                chance,
-            ),
-        ),
+        f"{gold}. Chance is agreement with a shuffled score. {_BANDS} The curves end with the "
+        "weights of the last step; the finished models of the verdict and of the first table have "
+        "those of their best epoch on dev, and are measured on all of test.",
+        tuple(_panel(summary, *panel) for panel in _AGREEMENT),
     )
     yield Figure(
         "order",
@@ -166,61 +163,31 @@ def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:
         "Left: the reference is the finished model of the first seed. Attention can learn from "
         "relevance that grows before it. Agreement with the relevance of other texts of the same "
         "length is positional habit (texts of a unique length do not count there). Middle: "
-        "accuracy on the probe. Right: 1 is uniform attention, 0 all of it on one token. Bands: 95 "
-        "% bootstrap intervals over seeds and instances.",
-        (
-            _panel(
-                summary,
-                "First in the reference's attention, at the top of …",
-                "agreement",
-                {
-                    "agreement_reference_alpha": "attention of the other seeds",
-                    "agreement_reference_relevance_uniform": "r under uniform attention",
-                    "agreement_reference_relevance_elsewhere_uniform": "the same, of other texts",
-                },
-                chance,
-            ),
-            _panel(
-                summary,
-                "Accuracy with …",
-                "accuracy",
-                {"accuracy": "learned attention", "accuracy_uniform": "uniform attention"},
-            ),
-            _panel(
-                summary, "Entropy of attention", "share of ln T", {"entropy": "learned attention"}
-            ),
-        ),
+        "accuracy on the probe. Right: 1 is uniform attention, 0 all of it on one token. "
+        f"{_BANDS}",
+        tuple(_panel(summary, *panel) for panel in _ORDER),
     )
 
 
-def _panel(
-    summary: pl.DataFrame,
-    title: str,
-    axis: str,
-    lines: Mapping[str, str],
-    marked: Mapping[str, str] | None = None,
-) -> Panel:
-    """Draw lines of measures over steps, ``marked`` ones dotted; both map measures to names."""
-    points = _points(summary, lines)
-    if points.is_empty():
-        note = "One seed alone: there is no other to compare with the reference."
-        return Panel(title, note=note)
-    name = f"dynamics-{next(iter(lines)).replace('_', '-')}"
-    label = f"{title} {', '.join(points['group'].unique(maintain_order=True))}, by optimizer step"
-    return drawn(title, step_chart(points, axis, _points(summary, marked or {})), name, label)
-
-
-def _points(summary: pl.DataFrame, names: Mapping[str, str]) -> pl.DataFrame:
-    """Return {group, step, value, low, high} of measures at the steps where they have a value."""
-    group, order = pl.col("group"), {name: k for k, name in enumerate(names)}
-    rows = summary.filter(
-        group.str.starts_with(STEP), pl.col("value").is_not_null(), pl.col("measure").is_in(order)
+def _panel(summary: pl.DataFrame, title: str, axis: str, names: Mapping[str, str]) -> Panel:
+    """Draw measures, by name, at the steps where they have a value."""
+    group, measure = pl.col("group"), pl.col("measure")
+    points = (
+        summary.filter(group.str.starts_with(STEP), pl.col("value").is_not_null())
+        .filter(measure.is_in(names))
+        .sort(measure.cast(pl.Enum(list(names))), maintain_order=True)
+        .select(
+            *("value", "low", "high"),
+            group=measure.replace_strict(names),
+            x=group.str.strip_prefix(STEP).cast(pl.Int64),
+        )
     )
-    return rows.sort(pl.col("measure").replace_strict(order), maintain_order=True).select(
-        pl.col("measure").replace_strict(names).alias("group"),
-        group.str.strip_prefix(STEP).cast(pl.Int64).alias("step"),
-        *("value", "low", "high"),
-    )
+    known = points["group"].unique(maintain_order=True).to_list()
+    if known in ([], ["chance"]):
+        return Panel(title, note="One seed alone: there is no other to compare with the reference.")
+    chart = line_chart(points, Scale("optimizer steps", None, root=True), Scale(axis, None))
+    name = f"dynamics-{next(iter(names)).replace('_', '-')}"
+    return drawn(title, chart, name, f"{title} {', '.join(known)}, by optimizer step")
 
 
 CARD = StudyCard(card_rows, figures)

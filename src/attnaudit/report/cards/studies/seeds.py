@@ -8,7 +8,7 @@ import polars as pl
 
 from attnaudit.experiments.verdict import AGAINST, POLICY, decide
 from attnaudit.report.cards.card import Axis, CardRow, Claim, StudyCard, card_row
-from attnaudit.report.charts.studies import quantile_chart
+from attnaudit.report.charts.marks import Scale, box_chart
 from attnaudit.report.charts.svg import Figure, drawn
 from attnaudit.report.words import difference, figure
 from attnaudit.results.about import About
@@ -50,30 +50,21 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
 
 def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:
     """Draw how far attention moves, and how well scores agree with themselves."""
-    groups = {f"max α {low:g} to {high:g}": table.filter(inside) for low, high, inside in bins()}
-    groups |= {
-        f"predicted {name}": part
-        for (name,), part in table.sort("predicted").group_by("predicted", maintain_order=True)
-    }
-    moves = quantile_chart(
-        {name: part["jsd"] for name, part in groups.items()},
-        "median JSD to another seed (at most ln 2)",
-        (0.0, LN2),
-    )
-    agrees = quantile_chart(
-        {word: table[f"tau_{name}"].drop_nulls() for name, word in _SCORES.items()},
-        "median τ with itself under another seed",
-        (-1.0, 1.0),
-    )
-    label = "Divergence to another seed's attention, by bin and class"
-    panels = (
-        drawn("How far attention moves", moves, "seeds-jsd", label),
-        drawn(
-            "How well scores agree with themselves",
-            agrees,
-            "seeds-tau",
-            "Kendall tau of each score with itself",
-        ),
+    parts = [
+        table.filter(inside).select("jsd", name=pl.lit(f"max α {low:g} to {high:g}"))
+        for low, high, inside in bins()
+    ]
+    predicted = pl.format("predicted {}", "predicted")
+    parts.append(table.sort("predicted").select("jsd", name=predicted))
+    moves = pl.concat(parts).rename({"jsd": "value"})
+    taus = table.select(pl.col(f"tau_{name}").alias(word) for name, word in _SCORES.items())
+    agrees = taus.unpivot(variable_name="name").drop_nulls()
+    panels = tuple(
+        drawn(title, box_chart(rows, scale, list(dict.fromkeys(rows["name"]))), name, title)
+        for title, name, rows, scale in (
+            ("How far attention moves", "seeds-jsd", moves, Scale("median JSD", LN2)),
+            ("How well scores agree with themselves", "seeds-tau", agrees, Scale("τ", low=-1.0)),
+        )
     )
     yield Figure("seeds", "How much of attention is chance?", _CAPTION, panels)
 

@@ -12,7 +12,7 @@ import pytest
 from attnaudit.core.files import read_json
 from attnaudit.results import summary_row
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 BLOCKS = ("audits", "heads", "pairs", "scores", "planted", "uniform", "pronoun")
 COMMIT = "0123abcde"
 

@@ -10,9 +10,9 @@ computed in these two steps instead. Masks, cache and implementation of attentio
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -63,8 +63,8 @@ class Attention:
     weights: Float[Tensor, "B H Q K"]
     values: Float[Tensor, "B H K D"]
     sink: bool
-    hidden: Bool[Tensor, "B Q K"] | None = None
-    elsewhere: tuple[str, ...] = ()
+    hidden: Bool[Tensor, "B Q K"] | None
+    elsewhere: list[str]
 
     @property
     def sums(self) -> Float[Tensor, "B H Q D"]:
@@ -80,20 +80,18 @@ class Mixture:
 
 
 @dataclass(frozen=True)
-class Unread:
-    """A product of weights of another form than in `Attention`: its module, and their shape."""
-
-    path: str
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True)
 class Pass:
-    """The output of a forward pass, and its attentions in order."""
+    """A forward pass.
+
+    Attributes:
+        output: Output of the model.
+        attentions: Its attentions in order, with the model's own weights.
+        unread: Products of weights of another form: their modules, and the weights' shapes.
+    """
 
     output: Any
     attentions: tuple[Attention, ...]
-    unread: tuple[Unread, ...]
+    unread: tuple[tuple[str, tuple[int, ...]], ...]
 
 
 def forward(
@@ -112,20 +110,26 @@ def forward(
             instead, shape ``(B, H, Q, K)``, a `Mixture` to use instead of the product, or None.
         gradients: True to make the pass ready for a backward pass.
         masks: True to find the keys that masks hide.
-
-    Returns:
-        The output, and the attentions with the model's own weights.
     """
     batch = len(next(value for value in inputs.values() if isinstance(value, Tensor)))
     watch = _Watch(batch, exchange, masks)
-    with watch.inside(model), _gradients(gradients), watch:
+
+    def enter(path: str) -> Callable[..., None]:
+        return lambda module, arguments: watch.paths.append(path)
+
+    def leave(module: nn.Module, arguments: Any, output: Any) -> None:
+        watch.paths.pop()
+
+    with ExitStack() as stack:
+        for path, module in model.named_modules():
+            stack.enter_context(module.register_forward_pre_hook(enter(path)))
+            stack.enter_context(module.register_forward_hook(leave))
+        # A switch that changes nothing would still cut an exported graph into parts.
+        if torch.is_grad_enabled() != gradients:
+            stack.enter_context(torch.set_grad_enabled(gradients))
+        stack.enter_context(watch)
         output = model(**inputs)
-    return Pass(output, tuple(watch.attentions()), tuple(watch.unread))
-
-
-def _gradients(wanted: bool) -> AbstractContextManager[object]:
-    # A switch that changes nothing would still cut an exported graph into parts.
-    return nullcontext() if torch.is_grad_enabled() == wanted else torch.set_grad_enabled(wanted)
+    return Pass(output, tuple(watch.attentions), tuple(watch.unread))
 
 
 def attend_in_two_steps(
@@ -167,47 +171,30 @@ def tag_of(tags: WeakIdKeyDictionary, value: Any) -> Any:
 
 @dataclass
 class _Softmax:
-    """A softmax that is followed: its width, the keys that a mask hides, and its readers."""
+    """A softmax that is followed.
+
+    Attributes:
+        width: Number of its weights.
+        hidden: Keys that a mask hides.
+        multiplied: True after the product with the values.
+        elsewhere: Functions that read the weights besides this product.
+    """
 
     width: int
     hidden: Tensor | None
-    products: list[str] = field(default_factory=list)
-    others: list[str] = field(default_factory=list)
+    multiplied: bool = False
+    elsewhere: list[str] = field(default_factory=list)
 
 
 class _Watch(TorchFunctionMode):
     def __init__(self, batch: int, exchange: Exchange | None, masks: bool) -> None:
         super().__init__()
         self.batch, self.exchange, self.masks = batch, exchange, masks
-        self.unread: list[Unread] = []
-        self._found: list[tuple[Attention, _Softmax]] = []
-        self._paths: list[str] = []  # of the running modules, the innermost last
+        self.attentions = list[Attention]()
+        self.unread = list[tuple[str, tuple[int, ...]]]()
+        self.paths = list[str]()  # of the running modules, the innermost last
         # Tensors with their softmax.
         self._weights, self._values = WeakIdKeyDictionary(), WeakIdKeyDictionary()
-
-    def attentions(self) -> Iterator[Attention]:
-        for attention, source in self._found:
-            yield replace(attention, elsewhere=(*source.others, *source.products[1:]))
-
-    @contextmanager
-    def inside(self, model: nn.Module) -> Iterator[None]:
-        """Know the paths of the running modules inside the block."""
-
-        def enter(path: str) -> Callable[..., None]:
-            return lambda module, arguments: self._paths.append(path)
-
-        def leave(module: nn.Module, arguments: Any, output: Any) -> None:
-            self._paths.pop()
-
-        handles = [
-            module.register_forward_pre_hook(enter(path)) for path, module in model.named_modules()
-        ]
-        handles += [module.register_forward_hook(leave) for module in model.modules()]
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
@@ -230,18 +217,14 @@ class _Watch(TorchFunctionMode):
         elif source is not None and func in PASSING:
             self._weights[result] = source
         elif func.__name__ == "__get__":
-            if source is not None and isinstance(result, Tensor):
-                # `data` is the same tensor without its graph; others, as `mT`, are readers.
-                if func.__self__.__name__ == "data":
-                    self._weights[result] = source
-                else:
-                    source.others.append(func.__self__.__name__)
+            if source is not None and isinstance(result, Tensor):  # as by `mT`
+                source.elsewhere.append(func.__self__.__name__)
         elif func not in ASKING:
             for argument in flat(operands):
                 if (read := tag_of(self._weights, argument)) is not None:
-                    read.others.append(func.__name__)
+                    read.elsewhere.append(func.__name__)
             if multiplies and (multiplied := tag_of(self._values, operands[1])) is not None:
-                multiplied.others.append("another product with the values")
+                multiplied.elsewhere.append("another product with the values")
         return result
 
     def _product(
@@ -249,18 +232,25 @@ class _Watch(TorchFunctionMode):
     ) -> Tensor:
         """Return the product with the weights that are to take effect."""
         *equation, own, own_values = args
-        source.products.append(func.__name__)
-        self._values[own_values] = source
-        path, split = self._paths[-1], cast("Any", _split_einsum if equation else _split_matmul)
+        if source.multiplied:
+            source.elsewhere.append(func.__name__)
+        source.multiplied, self._values[own_values] = True, source
+        split: Any = _split_einsum if equation else _split_matmul
         parts: Parts | None = split(*args, self.batch)
         if parts is None:
-            self.unread.append(Unread(path, tuple(own.shape)))
+            self.unread.append((self.paths[-1], tuple(own.shape)))
             return func(*args)
         weights, values, joined = parts
-        sink = source.width > weights.shape[-1]
-        hidden = _hidden_keys(source.hidden, weights) if self.masks else None
-        attention = Attention(path, len(self._found), weights, values, sink, hidden)
-        self._found.append((attention, source))
+        attention = Attention(
+            self.paths[-1],
+            len(self.attentions),
+            weights,
+            values,
+            sink=source.width > weights.shape[-1],
+            hidden=_hidden_keys(source.hidden, weights) if self.masks else None,
+            elsewhere=source.elsewhere,
+        )
+        self.attentions.append(attention)
         new = self.exchange(attention) if self.exchange else None
         if isinstance(new, Mixture):
             return joined(new.values)
@@ -269,22 +259,19 @@ class _Watch(TorchFunctionMode):
     def _hidden(self, scores: Tensor) -> Tensor | None:
         """Find the keys that a mask hides, from scores (B, H, Q, K) or (B · H, Q, K).
 
-        A mask adds a number far below all scores to those of the same keys in all heads, so that
-        none lies between them and the others.
+        A mask adds a number far below all scores to those of the same keys in all heads.
         """
         if not self.masks or scores.dim() not in (3, 4):
             return None
         low = scores.detach() < MASKED
-        low &= (low | (scores.detach() > MASKED / 2)).all(dim=-1, keepdim=True)
         low = low if low.dim() == 4 else low.unflatten(0, (self.batch, -1))
         return low.all(dim=1) & (low.all(dim=1) == low.any(dim=1)).all(dim=-1, keepdim=True)
 
 
 def _hidden_keys(hidden: Tensor | None, weights: Float[Tensor, "B H Q K"]) -> Bool[Tensor, "B Q K"]:
     """Leave out a sink, which comes last; else take the keys to which no head gives any weight."""
-    keys = None if hidden is None else hidden[..., : weights.shape[-1]]
-    known = keys is not None and keys.shape == weights[:, 0].shape
-    return keys if known else (weights.detach() == 0).all(dim=1)  # type: ignore[return-value]
+    own = (weights.detach() == 0).all(dim=1)
+    return own if hidden is None else hidden[..., : own.shape[-1]]
 
 
 def _is_last(weights: Tensor, dim: int | None = None, **_: Any) -> bool:

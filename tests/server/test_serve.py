@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import re
 import shutil
 import signal
@@ -12,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ import numpy as np
 import pytest
 import schemathesis
 import uvicorn
-from fastapi import HTTPException
 from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -35,9 +33,9 @@ from attnaudit.core.errors import RunError
 from attnaudit.core.files import write_json, write_with_digest
 from attnaudit.recipes.audit import audit_into
 from attnaudit.report.run_page import write_report
-from attnaudit.server.app import MOST_BYTES, make_app
-from attnaudit.server.guard import Allowance, Guard
-from attnaudit.server.sentence import MOST_CHARACTERS, MOST_WORDS, Reader, why_not
+from attnaudit.server.app import MOST_BYTES, MOST_WAITING, make_app
+from attnaudit.server.guard import Guard
+from attnaudit.server.sentence import MOST_CHARACTERS, MOST_WORDS, Reader
 from attnaudit.server.serve import PATIENCE, IdleLimit, serve
 from attnaudit.tracing.texts import collect_shards
 from tests.models.tiny import tiny_model, tiny_split
@@ -56,13 +54,10 @@ def write_served(folder: Path, has_question: bool = False) -> Path:
     tiny_model("bilstm", "additive", 3 if has_question else 2, has_question=has_question).save(
         folder / "model"
     )
-    corpus = {"source": "planted-decisive"}
-    model = {"encoder": "bilstm", "attention": "additive"}
     spec = {
         "kind": "run",
-        "schema": 1,
-        "corpus": corpus,
-        "model": model,
+        "corpus": {"source": "planted-decisive"},
+        "model": {"encoder": "bilstm", "attention": "additive"},
         "preset": "paper",
         "seed": 0,
         "experiments": {},
@@ -83,11 +78,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @pytest.fixture(scope="module")
 def client(folders: list[Path]) -> Iterator[TestClient]:
-    with TestClient(
-        make_app(folders, TOKEN, rate=1e6, burst=1e6),
-        f"http://127.0.0.1/{TOKEN}/",
-        raise_server_exceptions=False,
-    ) as made:
+    address = f"http://127.0.0.1/{TOKEN}/"
+    with TestClient(make_app(folders, TOKEN), address, raise_server_exceptions=False) as made:
         yield made
 
 
@@ -133,6 +125,7 @@ def test_a_sentence_is_read_as_the_collector_reads_it(client: TestClient, folder
     assert one["predicted"] == trace.class_names[trace.predicted[0]]
     assert one["adversary"] is not None
     assert len(one["frontier"]) > 20
+    assert all(np.isfinite(point).all() for point in one["frontier"])
     asked = client.post("runs/1/read", json={"text": " ".join(words), "question": "w1 w2"})
     assert asked.status_code == 200, asked.text
     assert asked.json()["model"]["tail"] is not None
@@ -147,16 +140,13 @@ def test_a_sentence_is_read_as_the_collector_reads_it(client: TestClient, folder
         (0, {"text": "x" * (MOST_CHARACTERS + 1)}, 422, "text: String should have at most 10000"),
         (0, {"text": "w " * (MOST_WORDS + 1)}, 422, f"{MOST_WORDS + 1} words"),
         (0, {"text": "   "}, 422, "0 words"),
-        (0, {"text": 3}, 422, "text: Input should be a valid string"),
         (0, {"text": "w1", "path": "/etc/passwd"}, 422, "path: Extra inputs are not permitted"),
-        (0, {"question": "w1"}, 422, "text: Field required"),
         (0, {"text": "w1 w2", "question": "w3"}, 422, "reads texts alone"),
         (1, {"text": "w1 w2"}, 422, "a question"),
         (0, ["w1"], 422, "expected"),
         (2, {"text": "w1 w2"}, 404, "model in the run"),
         (9, {"text": "w1 w2"}, 404, "no such run"),
         ("..%2f..%2fetc", {"text": "w1"}, 404, ""),
-        ("-1", {"text": "w1"}, 404, "no such run"),
     ],
 )
 def test_a_bad_request_gets_a_clear_answer(
@@ -198,58 +188,9 @@ def test_malformed_large_and_foreign_requests_are_refused_and_the_server_stays(c
     assert client.get("runs").status_code == 200
 
 
-def test_an_error_that_a_browser_opens_is_a_page(
-    client: TestClient, folders: list[Path], monkeypatch: pytest.MonkeyPatch
-):
-    browsers = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
-    hostile = "<img src=x onerror=alert(1)>"
-    for address, method, status, said in (
-        (f"http://127.0.0.1/{hostile}", "GET", 404, "the address with its token"), (f"runs/{hostile}", "GET", 404, "no such run"),
-        (hostile, "GET", 404, "the list of runs"), ("runs/0/read", "GET", 405, "the list of runs"), ("runs/9", "GET", 404, "0 to 2"),
-        ("runs/2/type", "GET", 404, "model in the run"), ("runs/0/read", "POST", 422, "expected JSON"),
-    ):  # fmt: skip
-        page, plain = (
-            client.request(method, address, headers=headers) for headers in (browsers, {})
-        )
-        assert (page.status_code, plain.status_code) == (status, status)
-        assert page.headers["content-type"] == "text/html; charset=utf-8"
-        assert set(plain.json()) == {"error"}
-        assert said in page.text
-        assert said in plain.json()["error"]
-        assert "<img" not in page.text
-        names = {*page.headers} - {"content-length", "content-type"}
-        assert {name: page.headers[name] for name in names} == {
-            name: plain.headers[name] for name in names
-        }
-        assert page.headers["content-security-policy"].startswith("default-src 'none'; base-uri")
-    both = client.get("runs/9", headers={"accept": "application/json, text/html"})
-    assert set(both.json()) == {"error"}
-    monkeypatch.setattr("attnaudit.server.app.why_not", lambda folder: f"{hostile} & more")
-    page = client.post("runs/0/read", json={"text": "w1"}, headers=browsers)
-    assert page.status_code == 404
-    assert "&lt;img src=x onerror=alert(1)&gt; &amp; more" in page.text
-
-
-def test_too_many_requests_are_told_to_wait(folders: list[Path]):
-    with TestClient(
-        make_app(folders, TOKEN, rate=0.001, burst=2), f"http://127.0.0.1/{TOKEN}/"
-    ) as few:
-        status = [few.post("runs/0/read", content=b"{}").status_code for _ in range(4)]
-        assert status == [422, 422, 429, 429]
-        assert few.post("runs/0/read").headers["retry-after"] == "1"
-        assert few.get("runs").status_code == 200
-    now = [0.0]
-    allowance = Allowance(2, 1, lambda: now[0])
-    allowance.take()
-    with pytest.raises(HTTPException):
-        allowance.take()
-    now[0] = 0.5
-    allowance.take()
-
-
 @pytest.mark.slow
 def test_the_interface_is_what_its_description_says(folders: list[Path]):
-    app = make_app(folders, TOKEN, rate=1e6, burst=1e6)
+    app = make_app(folders, TOKEN)
     schema = schemathesis.openapi.from_asgi(
         f"/{TOKEN}/openapi.json", app, headers={"host": "127.0.0.1"}
     )
@@ -278,14 +219,7 @@ def test_the_interface_is_what_its_description_says(folders: list[Path]):
     fuzz()
 
 
-def test_who_cannot_be_typed_to_is_told_why(folders: list[Path], tmp_path: Path):
-    assert why_not(folders[0]) is None
-    write_with_digest(tmp_path / "spec.json", {"kind": "hf", "model": {}})
-    write_json(tmp_path / "manifest.json", {"files": {}})
-    assert "classifiers" in (why_not(tmp_path) or "")
-
-
-def test_a_model_is_loaded_once_for_all_who_ask_meanwhile(
+def test_a_model_is_loaded_once_for_all_who_ask_meanwhile_and_few_may_wait(
     folders: list[Path], monkeypatch: pytest.MonkeyPatch
 ):
     loaded, reader = [], Mock(epsilon=0.1)
@@ -298,17 +232,14 @@ def test_a_model_is_loaded_once_for_all_who_ask_meanwhile(
 
     monkeypatch.setattr(Reader, "of", slow)
 
-    async def asked() -> list[int]:
+    async def ask(count: int) -> Counter[int]:
         transport = httpx.ASGITransport(make_app(folders[:1], TOKEN))
-        async with httpx.AsyncClient(
-            transport=transport, base_url=f"http://127.0.0.1/{TOKEN}/"
-        ) as several:
-            return [
-                answer.status_code
-                for answer in await asyncio.gather(*(several.get("runs/0/type") for _ in range(10)))
-            ]
+        base = f"http://127.0.0.1/{TOKEN}/"
+        async with httpx.AsyncClient(transport=transport, base_url=base) as several:
+            answers = asyncio.gather(*(several.get("runs/0/type") for _ in range(count)))
+            return Counter(answer.status_code for answer in await answers)
 
-    assert asyncio.run(asked()) == [200] * 10
+    assert asyncio.run(ask(MOST_WAITING + 5)) == {200: MOST_WAITING, 503: 5}
     assert len(loaded) == 1
 
 
@@ -383,10 +314,9 @@ def guarded(app: Any, path: str, cancel: bool = False) -> int:
     return sent[0]["status"]
 
 
-@pytest.mark.parametrize("path", ["*", "foo", "a:1", ""])
-def test_a_target_that_is_no_path_is_refused(path: str):
+def test_a_target_that_is_no_path_is_refused():
     """As of ``OPTIONS * HTTP/1.1``."""
-    assert guarded(None, path) == 404
+    assert [guarded(None, path) for path in ("*", "a:1", "")] == [404] * 3
 
 
 def test_an_answer_that_is_not_waited_for_at_the_end_is_one_line():
@@ -415,13 +345,7 @@ def served(folders: list[Path]) -> Iterator[tuple[subprocess.Popen[str], str]]:
         *(sys.executable, "-u", "-m", "attnaudit", "report"),
         *(*map(str, folders), "--serve", "--port", "0"),
     ]
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     yield process, process.stdout.readline().strip()
     process.kill()
@@ -464,11 +388,3 @@ def test_a_sentence_is_typed_in_a_browser_and_the_command_ends_cleanly(
     assert process.wait(20) == 0
     assert process.stderr is not None
     assert process.stderr.read() == ""
-
-
-def test_numbers_that_the_page_gets_are_json(client: TestClient):
-    answer = client.post("runs/0/read", json={"text": "w1 w2 w3 w1"})
-    assert "NaN" not in answer.text
-    assert np.isfinite(
-        [point for row in json.loads(answer.text)["instances"][0]["frontier"] for point in row]
-    ).all()
