@@ -283,7 +283,7 @@ def test_the_command_tells_pairs_from_texts(
         main(["study", "deceive", str(pairs), "--model", "cnn", "--out", str(tmp_path / "out")])
         == 2
     )
-    assert "--model cnn" in capsys.readouterr().err
+    assert "--model: cnn" in capsys.readouterr().err
 
 
 def test_a_corpus_of_pairs_is_known_by_its_endings_and_a_misspelt_one_by_its_name(

@@ -63,7 +63,7 @@ def copying_study(
         raise InputError("study", "copying of", repr(kind), expected, near)
     quick = {} if full else {f"{NAME}.{name}": value for name, value in Copying.quick.items()}
     given = quick | dict(settings or {})
-    refuse_settings(given, BY_OPTION)
+    refuse_settings(given, {**BY_OPTION, "training.epochs": "--set copying.steps=N"})
     return override({NAME: Copying(kind, seed=seed)}, given)[NAME]
 
 

@@ -102,10 +102,16 @@ def do_training(
     spec: Any,
     further: Sequence[str] = (COLLECT,),
 ) -> float | None:
-    """Train into ``folder``, in any process; return the seconds, None if it was finished before."""
-    started, was_finished = time.perf_counter(), (folder / MANIFEST).exists()
+    """Train into ``folder``, in any process; return the seconds, None if nothing was left to do."""
+    started, before = time.perf_counter(), _finished_at(folder)
     train_into(spec, folder, progress, corpus, further, device)
-    return None if was_finished else time.perf_counter() - started
+    return None if _finished_at(folder) == before else time.perf_counter() - started
+
+
+def _finished_at(folder: Path) -> int | None:
+    """Return when a training's manifest was written; None if there is none."""
+    manifest = folder / MANIFEST
+    return manifest.stat().st_mtime_ns if manifest.exists() else None
 
 
 def prepared(
