@@ -370,9 +370,8 @@ def test_a_mean_over_seeds_and_its_interval_are_those_of_a_hand_calculation() ->
     (row,) = over_seeds(rows)
     low, high = stats.t.interval(0.95, 2, values.mean(), stats.sem(values))
     numbers = [row[name] for name in ("value", "sd", "low", "high", "std", "n")]
-    np.testing.assert_allclose(
-        numbers, [values.mean(), values.std(ddof=1), low, high, np.mean(stds), 100]
-    )
+    expected = np.array([values.mean(), values.std(ddof=1), low, high, np.mean(stds), 100], float)
+    np.testing.assert_allclose(numbers, expected)
 
 
 def test_intervals_over_seeds_end_where_a_measure_does_and_what_is_left_out_is_averaged() -> None:

@@ -39,7 +39,7 @@ def summary_of(**figures: Any) -> pl.DataFrame:
     """
     rows = []
     for name, given in figures.items():
-        row = given if isinstance(given, dict) else {"value": given}
+        row: dict[str, Any] = given if isinstance(given, dict) else {"value": given}
         if isinstance(given, tuple):
             row = dict(zip(("value", "low", "high"), given, strict=True))
         experiment, measure = name.split("__")
