@@ -218,15 +218,15 @@ def test_a_dry_run_lists_the_cells(finished: Path, tmp_path: Path) -> None:
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The corpora that are read, each time that one is."""
-    import attnaudit.corpora as corpora
+    from attnaudit.recipes import classifier
 
     found: list[str] = []
 
-    def counted(spec: CorpusSpec, real=corpora.read_corpus, **options) -> Corpus:
+    def counted(spec: CorpusSpec, real=classifier.read_corpus, **options) -> Corpus:
         found.append(spec.source)
         return real(spec, **options)
 
-    monkeypatch.setattr(corpora, "read_corpus", counted)
+    monkeypatch.setattr(classifier, "read_corpus", counted)
     return found
 
 
