@@ -53,7 +53,7 @@ def main() -> None:
                     Path(folder) / "run",
                 )
                 table.append(figures(out))
-                best = read_json(out / "manifest.json")["training"]["best_epoch"]
+                best = read_json(out / "manifest.json")["steps"]["train"]["notes"]["best_epoch"]
             print_row([Path(vectors).name, seed, best, *(f"{value:.3f}" for value in table[-1])])
         means = (f"{value:.3f}" for value in np.mean(table, axis=0))
         print_row([Path(vectors).name, "mean", "", *means])

@@ -53,8 +53,7 @@ KINDS = {
     "translation": ("run planted-reverse", PAIRS),
     "copying": ("study copying permutations", COPYING),
     "sweep": (
-        "reproduce jain2019 --only sst-average-* --seeds 2 --vectors random "
-        "--data-dir {data}",
+        "reproduce jain2019 --only sst-average-* --seeds 2 --vectors random --data-dir {data}",
         TINY,
     ),
     "calibration": (

@@ -23,10 +23,11 @@ from attnaudit.experiments import measure_label
 from attnaudit.experiments.agreement import AND
 from attnaudit.experiments.rows import importance_scores, over_words
 from attnaudit.hf.importance import MEASURES as SCORES
+from attnaudit.plans.audit import TransformerSpec
 from attnaudit.plans.transformer import TransformerTraining
 from attnaudit.recipes.reproduction.records import save
 from attnaudit.recipes.trained import train_into
-from attnaudit.recipes.transformer import TransformerSpec, audit_transformer
+from attnaudit.recipes.transformer import audit_transformer
 from attnaudit.report.models import figure_and_model, model_label
 from attnaudit.results.measures import SCORES as TITLES
 from attnaudit.results.record import read_summary

@@ -28,7 +28,7 @@ COMPILING.refresh()  # what the first kernel of a process imports
 
 MOST = 100  # of a study that never ends, which then lacks files
 OF_TRANSFORMERS = (
-    "attnaudit.hf.trace", "attnaudit.recipes.transformer", "onnxruntime", "onnxscript", "torch.onnx._internal.exporter._core",
+    "attnaudit.hf.trace", "attnaudit.recipes.saved", "onnxruntime", "onnxscript", "torch.onnx._internal.exporter._core",
     "transformers.models.bert.modeling_bert",
 )  # fmt: skip
 

@@ -16,6 +16,7 @@ from attnaudit.corpora.prepare.planting import (
     swapped,
     with_planted,
 )
+from attnaudit.corpora.spec import PlantedRule
 
 DECIDES = {**dict.fromkeys(BAD, -1), **dict.fromkeys(GOOD, 1)}
 OF_DECOY = {word: (-1, 1)[k] for k in (0, 1) for word in DECOYS[k]}
@@ -32,7 +33,7 @@ def vote(tokens: list[list[str]], classes: dict[str, int]) -> list[int]:
 
 
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule not in ("random", "decoy")])
-def test_the_marked_words_decide_and_no_other_does(corpus: Corpus, rule: str) -> None:
+def test_the_marked_words_decide_and_no_other_does(corpus: Corpus, rule: PlantedRule) -> None:
     split = with_planted(corpus, rule, 0).splits["test"]
     assert vote(split.tokens, DECIDES) == split.label.tolist()
     assert vote(swapped(split), DECIDES) == (1 - split.label).tolist()
@@ -42,7 +43,7 @@ def test_the_marked_words_decide_and_no_other_does(corpus: Corpus, rule: str) ->
 
 
 def test_every_rule_marks_as_many_words_as_it_says(corpus: Corpus) -> None:
-    def marked(rule: str) -> set[int]:
+    def marked(rule: PlantedRule) -> set[int]:
         return {sum(row) for row in with_planted(corpus, rule, 0).splits["test"].rationale or []}
 
     assert (marked("decisive"), marked("twice"), marked("majority"), marked("decoy")) == (

@@ -225,7 +225,7 @@ def test_an_experiment_that_no_such_trace_allows_is_refused_before_texts_are_col
     name: str, models: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     texts = write(tmp_path / "texts.csv", "text", *(row.partition(",")[0] for row in ROWS))
-    monkeypatch.setattr("attnaudit.trace.write_shards", None)
+    monkeypatch.setattr("attnaudit.recipes.job.write_shards", None)
     command = (models / CLASSIFIER, texts, *LITTLE, "--heads", "0", "--experiment", name)
     assert UNUSABLE[name] in refused(capsys, *command, out=tmp_path / "out")
 

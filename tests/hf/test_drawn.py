@@ -12,7 +12,7 @@ import pytest
 from attnaudit.core.errors import InputError
 from attnaudit.corpora.read import Draw
 from attnaudit.hf.texts import read_texts
-from attnaudit.recipes.transformer import TransformerCollect, TransformerSpec
+from attnaudit.plans.audit import TransformerCollect, TransformerSpec
 
 LABELS = ("no", "yes", "", "maybe")
 

@@ -57,7 +57,7 @@ def spec(source: str = "planted-decisive", **options: Any) -> TransformerTrainin
 
 
 def history_of(model: Path) -> list[dict[str, Any]]:
-    return read_manifest(model.parent)["training"]["history"]
+    return read_manifest(model.parent)["steps"]["train"]["notes"]["history"]
 
 
 def trained_model(chosen: TransformerTraining, out: Path, progress: Progress = silent) -> Path:
@@ -117,7 +117,7 @@ def test_the_folder_is_that_of_a_saved_model(trained: Path, corpus: Corpus) -> N
     assert set(predicted) <= {0, 1}
     manifest = read_manifest(trained.parent)
     assert manifest["corpus"]["fingerprint"] == corpus.fingerprint
-    assert len(manifest["training"]["history"]) == 3
+    assert len(manifest["steps"]["train"]["notes"]["history"]) == 3
     assert {"torch", "transformers", "tokenizers"} <= manifest["versions"].keys()
 
 

@@ -17,7 +17,7 @@ from attnaudit.models.attention import LogOdds
 from attnaudit.models.classifier import load_model
 from attnaudit.models.log_odds import UNKNOWN, word_log_odds
 from attnaudit.plans.spec import RunSpec
-from attnaudit.recipes.classifier import CLASSIFIERS
+from attnaudit.recipes.classifier import Classifier
 from attnaudit.recipes.trained import train_into
 from attnaudit.trace import Trace
 from tests.oracles.forward import softmax
@@ -70,7 +70,7 @@ def test_attention_of_a_run_is_fixed_by_the_words(encoder: str, tmp_path: Path) 
     model, trace, corpus = (
         load_model(tmp_path / "run" / "model"),
         Trace.read(tmp_path / "run" / "trace"),
-        CLASSIFIERS.read(spec, silent),
+        Classifier.read(spec, silent),
     )
     assert isinstance(model.attention, LogOdds)
     odds = model.attention.odds.numpy()

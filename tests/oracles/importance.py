@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,14 +15,13 @@ from attnaudit.models.classifier import AttentionModel
 
 def one_row(inputs: Inputs, row: int) -> Inputs:
     """A row by itself."""
-    parts = {name: part for name, part in vars(inputs).items() if part is not None}
     rows = np.array([row])
-    return Inputs(
-        **{
-            name: part.take(rows) if isinstance(part, Ragged) else part[rows]
-            for name, part in parts.items()
-        }
-    )
+    parts: dict[str, Any] = {
+        name: part.take(rows) if isinstance(part, Ragged) else part[rows]
+        for name, part in vars(inputs).items()
+        if part is not None
+    }
+    return Inputs(**parts)
 
 
 def rows_of(inputs: Inputs) -> list[Inputs]:

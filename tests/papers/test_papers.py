@@ -218,15 +218,15 @@ def test_a_dry_run_lists_the_cells(finished: Path, tmp_path: Path) -> None:
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The corpora that are read, each time that one is."""
-    import attnaudit.corpora as corpora
+    from attnaudit.recipes import classifier
 
     found: list[str] = []
 
-    def counted(spec: CorpusSpec, real=corpora.read_corpus, **options) -> Corpus:
+    def counted(spec: CorpusSpec, real=classifier.read_corpus, **options) -> Corpus:
         found.append(spec.source)
         return real(spec, **options)
 
-    monkeypatch.setattr(corpora, "read_corpus", counted)
+    monkeypatch.setattr(classifier, "read_corpus", counted)
     return found
 
 
@@ -370,9 +370,8 @@ def test_a_mean_over_seeds_and_its_interval_are_those_of_a_hand_calculation() ->
     (row,) = over_seeds(rows)
     low, high = stats.t.interval(0.95, 2, values.mean(), stats.sem(values))
     numbers = [row[name] for name in ("value", "sd", "low", "high", "std", "n")]
-    np.testing.assert_allclose(
-        numbers, [values.mean(), values.std(ddof=1), low, high, np.mean(stds), 100]
-    )
+    expected = np.array([values.mean(), values.std(ddof=1), low, high, np.mean(stds), 100], float)
+    np.testing.assert_allclose(numbers, expected)
 
 
 def test_intervals_over_seeds_end_where_a_measure_does_and_what_is_left_out_is_averaged() -> None:

@@ -15,13 +15,15 @@ from attnaudit.cli import main
 from attnaudit.cli import options as cli_options
 from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress, silent
+from attnaudit.plans.audit import TransformerSpec
 from attnaudit.plans.spec import RunSpec
 from attnaudit.recipes.audit import audit_into
+from attnaudit.recipes.job import SHARD_ROWS
 from attnaudit.recipes.reproduction.sweep import reproduce
 from attnaudit.recipes.studies import study
 from attnaudit.recipes.study import StudySpec, prepared
-from attnaudit.recipes.trained import SHARD_ROWS, run
-from attnaudit.recipes.transformer import TransformerSpec, audit_transformer
+from attnaudit.recipes.trained import run
+from attnaudit.recipes.transformer import audit_transformer
 from attnaudit.steps import SERIAL, Call
 from attnaudit.steps.pieces import do_missing, piece
 from attnaudit.trace import trace_files, write_shards
@@ -63,7 +65,7 @@ def test_an_error_in_the_input_of_a_call_is_a_value(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("quick_pages")
 def test_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With shards of a few rows, so that there are several."""
-    monkeypatch.setattr("attnaudit.recipes.trained.SHARD_ROWS", 8)
+    monkeypatch.setattr("attnaudit.recipes.job.SHARD_ROWS", 8)
     options = partial(tracing_texts.CollectOptions, shard_rows=8)
     monkeypatch.setattr(tracing_texts, "CollectOptions", options)
     spec = RunSpec.of("planted-decisive", encoder="average", settings=SMALL)

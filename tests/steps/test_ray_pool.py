@@ -224,7 +224,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     options = partial(tracing_texts.CollectOptions, shard_rows=8)
     with summaries_as_pages(), experiments(*FEW), pytest.MonkeyPatch.context() as patch:
         patch.setattr(tracing_texts, "CollectOptions", options)
-        patch.setattr("attnaudit.recipes.trained.SHARD_ROWS", 8)
+        patch.setattr("attnaudit.recipes.job.SHARD_ROWS", 8)
         yield run(SPEC, tmp_path_factory.mktemp("local") / "run")
 
 

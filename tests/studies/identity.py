@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from attnaudit.plans.training import TrainingId
-from attnaudit.recipes.kinds import kind_of
+from attnaudit.recipes.kinds import job_of
 from attnaudit.recipes.study import TRAININGS, StudySpec, Traces, key_of
 from attnaudit.trace import Trace
 
@@ -29,7 +29,7 @@ def identified(traces: Mapping[str, Trace]) -> dict[TrainingId, Trace]:
 
 def shuffled_traces(spec: StudySpec, folder: Path) -> Traces:
     """The traces that a study left in ``folder``, its plan in another order."""
-    task = kind_of(spec.base)
+    task = job_of(spec.base)
     plan = list(spec.study.plan(spec.base, task.read(spec.base, lambda what, done, total: None)))
     random.Random(5).shuffle(plan)
     return Traces(

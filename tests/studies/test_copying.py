@@ -267,11 +267,6 @@ def test_a_damaged_checkpoint_counts_as_none(done: Path, tmp_path: Path) -> None
         ("iid", ["copying.hidden=255", "copying.encoder=bilstm"], "an even number"),
         ("iid", ["copying.kind=distinct"], "argument or option CORPUS"),
         ("iid", ["copying.sed=4"], "did you mean copying.seed?"),
-        (
-            "iid",
-            ["training.epochs=4"],
-            "--set copying.steps=N",
-        ),
         ("permutations", ["copying.symbols=39"], "length 40 of 39 symbols"),
         (
             "distinct",

@@ -267,7 +267,7 @@ def test_even_weights_have_all_the_entropy_and_one_position_none() -> None:
 def test_the_count_model_is_a_linear_model_of_shares_of_words(outputs: int) -> None:
     model, test = CountModel.fit(all_splits(outputs)), make_trace(40, LENGTHS, outputs, seed=0)
     said, right, label = model.relevance(test), model.correct(test), test.array("label")
-    weight, offset = model.fitted.coef_, model.fitted.intercept_
+    weight, offset = model.fitted.coef_, np.asarray(model.fitted.intercept_)
     for row in range(len(test)):
         places = [model.number.get(word) for word in test.tokens(row)]
         words = [np.zeros(len(offset)) if k is None else weight[:, k] for k in places]

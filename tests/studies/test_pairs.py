@@ -14,8 +14,8 @@ from sacrebleu.metrics.bleu import BLEU
 from attnaudit.cli import main
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json
+from attnaudit.recipes.job import read_translations
 from attnaudit.recipes.study import StudySpec, run_study
-from attnaudit.recipes.translator import read_translations
 from attnaudit.stats.agreement import agreement
 from attnaudit.stats.bleu import bleu, bleu_counts, bleu_over_seeds
 from attnaudit.stats.kendall import kendall_tau
@@ -283,7 +283,7 @@ def test_the_command_tells_pairs_from_texts(
         main(["study", "deceive", str(pairs), "--model", "cnn", "--out", str(tmp_path / "out")])
         == 2
     )
-    assert "--model cnn" in capsys.readouterr().err
+    assert "--model: cnn" in capsys.readouterr().err
 
 
 def test_a_corpus_of_pairs_is_known_by_its_endings_and_a_misspelt_one_by_its_name(

@@ -313,7 +313,7 @@ def test_what_the_models_of_deceive_decide_themselves_is_refused(options: dict, 
         (
             "dynamics",
             {"dynamics.steps": "0,10,10"},
-            "steps: 10 twice; expected whole numbers from 0 up",
+            "steps: .0, 10, 10.; expected whole numbers from 0 up",
         ),
     ],
 )

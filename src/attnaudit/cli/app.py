@@ -255,8 +255,9 @@ def audit(
     if corpus is None:
         _check_trace(what, {**of_texts, "column": column, "data_dir": data_dir})
     from attnaudit.cli.show import show_audit, show_run
+    from attnaudit.plans.audit import TransformerSpec
     from attnaudit.recipes.audit import audit_into
-    from attnaudit.recipes.transformer import TransformerSpec, audit_transformer
+    from attnaudit.recipes.transformer import audit_transformer
 
     with o.pool(engine, address) as pool, progress() as bar:
         if corpus is None:

@@ -18,7 +18,7 @@ from attnaudit.core.numbers import count
 from attnaudit.core.printable import as_markup, printable
 from attnaudit.corpora.check import CorpusCheck
 from attnaudit.corpora.fetch import Fetched
-from attnaudit.recipes.translator import DICTIONARY
+from attnaudit.recipes.job import DICTIONARY
 from attnaudit.report.card import verdict
 from attnaudit.report.sections.comparison import print_comparison
 from attnaudit.report.sections.differences import print_differences

@@ -62,7 +62,8 @@ class Forward:
 
     def detached(self) -> Forward:
         """Return the same numbers without the autograd graph, whose memory can then be freed."""
-        return Forward(*(part if part is None else part.detach() for part in vars(self).values()))
+        parts = {name: part.detach() for name, part in vars(self).items() if part is not None}
+        return replace(self, **parts)
 
 
 class LinearHead(nn.Module):

@@ -12,7 +12,8 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.files import read_with_digest
 from attnaudit.core.settings import check_settings, coerce, from_plain, override, setting
 from attnaudit.corpora.registry import CORPORA, task_of
-from attnaudit.corpora.spec import CorpusSpec, ParallelSpec, Preset, spec_of
+from attnaudit.corpora.spec import CorpusSpec, ParallelSpec, Preset
+from attnaudit.corpora.spec import spec_of as corpus_spec
 from attnaudit.experiments import make_experiment, settings_for_task, with_settings
 from attnaudit.models.presets import ModelSettings, PairSettings, check_attention, model_preset
 from attnaudit.trace import ASKING
@@ -51,8 +52,19 @@ class Teacher:
     column: str = "alpha"
 
 
+class Spec:
+    """A kind of work with every setting resolved; its ``kind`` names it in ``spec.json``."""
+
+    kind: ClassVar[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what ``spec.json`` holds, apart from the fingerprint of the corpus."""
+        own: Any = self
+        return {"schema": SCHEMA, "kind": self.kind, **json.loads(json.dumps(asdict(own)))}
+
+
 @dataclass(frozen=True)
-class RunSpec:
+class RunSpec(Spec):
     """One training of a classifier and its audit.
 
     Attributes:
@@ -114,7 +126,7 @@ class RunSpec:
         refuse_settings(given, BY_OPTION)
         own = {name: options.pop(name) for name in ("seed", "device") if name in options}
         vectors, chosen = options.pop("vectors", None), coerce(preset, Preset, "preset")
-        corpus = from_plain(CorpusSpec, {"source": str(source), **options}, "corpus")
+        corpus = corpus_spec(CorpusSpec, source, options)
         task = task_of(corpus)
         usual = task_settings(task) | corpus_settings(str(source), encoder, chosen)
         vectors = vectors or usual.pop("vectors", "corpus")
@@ -137,20 +149,9 @@ class RunSpec:
     @classmethod
     def read(cls, folder: str | Path) -> RunSpec:
         """Read the spec of a run's folder. Raises RunError or InputError."""
-        path = Path(folder) / "spec.json"
-        plain = read_with_digest(path)
-        if not isinstance(plain, dict) or (plain.get("kind"), plain.get("schema")) != (
-            cls.kind,
-            SCHEMA,
-        ):
-            expected = f"kind 'run', schema {SCHEMA}"
-            raise InputError("read run", str(path), "no spec of a run", expected)
+        plain = read_with_digest(Path(folder) / "spec.json")
         known = {field.name for field in fields(cls)}
         return from_plain(cls, {key: plain[key] for key in plain.keys() & known}, "spec")
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what ``spec.json`` holds, apart from the fingerprint of the corpus."""
-        return to_json(self)
 
     @property
     def name(self) -> str:
@@ -170,7 +171,7 @@ class Decoding:
 
 
 @dataclass(frozen=True)
-class TranslationSpec:
+class TranslationSpec(Spec):
     """One training of a translator, its translations, and the audit of its attention.
 
     Attributes:
@@ -220,6 +221,7 @@ class TranslationSpec:
         Raises:
             InputError: For an unknown name or setting, or a value of a wrong type.
         """
+        refuse_options(options, ("seed", "device", "data_dir", "encoding"), "a translator")
         own = {name: options.pop(name) for name in ("seed", "device") if name in options}
         chosen = coerce(preset, PairPreset, "preset")
         model = PairSettings(layers=2, dropout=0.5) if chosen == "paper" else PairSettings()
@@ -233,7 +235,7 @@ class TranslationSpec:
             select="loss",
         )
         sections = {
-            "corpus": spec_of(ParallelSpec, source, options),
+            "corpus": corpus_spec(ParallelSpec, source, options),
             "model": model,
             "training": training,
             "collect": PairCollectSettings(),
@@ -242,14 +244,25 @@ class TranslationSpec:
         resolved = resolve(sections, task_settings(None) | dict(settings or {}))
         return cls(**resolved, preset=chosen, **own)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return what ``spec.json`` holds, apart from the fingerprint of the corpus."""
-        return to_json(self)
-
     @property
     def name(self) -> str:
         """``<corpus>-<attention>-s<seed>``, the default name of the run's folder."""
         return f"{Path(self.corpus.source).name}-{self.model.attention}-s{self.seed}"
+
+
+def refuse_options(options: Mapping[str, Any], known: Collection[str], of: str) -> None:
+    """Raise InputError for the first of ``options`` that is not ``known``.
+
+    Args:
+        options: Options by name.
+        known: Names of those that ``of`` has.
+        of: What they are for, in the error.
+    """
+    for name, value in options.items():
+        if name not in known:
+            where = f"--{'model' if name == 'encoder' else name}"
+            do = "its settings are given by --set (--help-settings)"
+            raise InputError("read settings", where, str(value), f"an option of {of}", do)
 
 
 def refuse_settings(settings: Mapping[str, Any], options: Mapping[str, str]) -> None:
@@ -271,11 +284,6 @@ def corpus_name(source: str) -> str:
     return path.parent.name if base in ("all", "data") and path.parent.name else base
 
 
-def to_json(spec: Any) -> dict[str, Any]:
-    """Return a spec as JSON, with its schema and kind."""
-    return {"schema": SCHEMA, "kind": spec.kind, **json.loads(json.dumps(asdict(spec)))}
-
-
 def demo_spec() -> RunSpec:
     """Return the run of ``attnaudit demo``: one decisive word among distractors, a small model."""
     return RunSpec.of("planted-decisive", settings={"corpus.size": 2000, "corpus.length": (10, 40)})
@@ -285,11 +293,7 @@ def task_settings(task: str | None) -> dict[str, Any]:
     """Return the settings of a task that differ from those of classification (Jain & Wallace)."""
     fixed = {"training.epochs": 25, "model.attention_decay": True}
     fixed |= {"collect.gradient_of": "predicted"}
-    return (fixed if task in ASKING else {}) | {
-        f"{name}.{key}": value
-        for name, values in settings_for_task(task).items()
-        for key, value in values.items()
-    }
+    return (fixed if task in ASKING else {}) | _flat(settings_for_task(task))
 
 
 def corpus_settings(source: str, encoder: str, preset: str) -> dict[str, Any]:
@@ -313,9 +317,7 @@ def experiment_settings(
     settings: Mapping[str, Any], task: str | None = None
 ) -> dict[str, dict[str, Any]]:
     """Return the resolved settings of every experiment for a task. Raises InputError."""
-    usual = task_settings(task)
-    own = {key: usual[key] for key in usual if key.partition(".")[0] in with_settings()}
-    return resolve({}, own | dict(settings))["experiments"]
+    return resolve({}, _flat(settings_for_task(task)) | dict(settings))["experiments"]
 
 
 def differences(

@@ -47,8 +47,9 @@ class Training:
         teacher: Training, or path of a trace of all splits, whose attention it is given.
         column: Column of that trace that is taken for attention.
         note: Remark for readers of the results.
-        teaches: Whether it leaves a trace of all splits, as a teacher does anyway.
-        writes: Whether it leaves its translations of the test split.
+        also: Further steps that it needs: ``teach`` for a trace of all splits, which a teacher
+            leaves anyway, ``translate`` for translations of the test split, or ``intervene`` for
+            predictions on changed texts.
     """
 
     id: TrainingId
@@ -56,8 +57,7 @@ class Training:
     teacher: Training | str | None = None
     column: str = "alpha"
     note: str = ""
-    teaches: bool = False
-    writes: bool = False
+    also: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

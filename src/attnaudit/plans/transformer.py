@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.settings import check_settings, from_plain, setting
+from attnaudit.core.settings import check_settings, setting
 from attnaudit.corpora.spec import CorpusSpec
-from attnaudit.plans.spec import corpus_name, refuse_settings, resolve, task_settings, to_json
+from attnaudit.corpora.spec import spec_of as corpus_spec
+from attnaudit.plans.spec import (
+    BY_OPTION,
+    Spec,
+    corpus_name,
+    refuse_options,
+    refuse_settings,
+    resolve,
+    task_settings,
+)
 from attnaudit.training.settings import Deceive, TrainingSettings
 from attnaudit.training.transformers import Architecture, Schedule, TransformerSizes, config_named
 
 ALL = "all"
-# Options of words, which a model with a tokenizer of its own has no use for.
-OF_WORDS = ("max_tokens", "digits", "lowercase", "tokenizer")
-BY_OPTION = {"corpus.source": "CORPUS", "corpus.data_dir": "--data-dir"}
 OPERATION = "train transformer"
 
 
@@ -63,7 +69,7 @@ def uniform_layers(text: str, layers: int) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class TransformerTraining:
+class TransformerTraining(Spec):
     """One training of a transformer and its audit, with every setting resolved.
 
     Attributes:
@@ -117,11 +123,12 @@ class TransformerTraining:
         Raises:
             InputError: For an unknown name or setting.
         """
+        refuse_options(corpus, [one.name for one in fields(CorpusSpec)], config)
         given = dict(settings or {})
         refuse_settings(given, BY_OPTION)
         chosen = config_named(config)
         sections: dict[str, Any] = {
-            "corpus": from_plain(CorpusSpec, {"source": str(source), **corpus}, "corpus"),
+            "corpus": corpus_spec(CorpusSpec, source, corpus),
             "model": chosen.model,
             "training": chosen.training,
             "schedule": chosen.schedule,
@@ -165,10 +172,6 @@ class TransformerTraining:
             got, expected = "a last layer that attends uniformly", "one that learns its attention"
             do = "leave it out of uniform.layers"
             raise InputError(OPERATION, "setting deceive.strength", got, expected, do)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return what ``spec.json`` holds, apart from the fingerprint of the corpus."""
-        return to_json(self)
 
     @property
     def name(self) -> str:

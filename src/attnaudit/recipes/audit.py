@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 
@@ -25,87 +25,85 @@ from attnaudit.experiments import (
 )
 from attnaudit.experiments.replay import network_of
 from attnaudit.papers.comparison import with_references
-from attnaudit.plans.spec import SCHEMA, experiment_settings
+from attnaudit.plans.audit import Battery, choose
+from attnaudit.plans.spec import SCHEMA
 from attnaudit.report.cards.skill import OF_RUN
 from attnaudit.results.about import About
 from attnaudit.results.table import table_file, tables_in
 from attnaudit.steps import SERIAL, Folder, Pool, Recipe, Step, execute
-from attnaudit.steps.finished import (
-    read_spec,
-    refuse_other,
-    trace_digests,
-)
+from attnaudit.steps.finished import read_spec, refuse_other, trace_digests
 from attnaudit.steps.folder import SPEC
 from attnaudit.steps.pieces import do_missing, is_whole, piece, whole
-from attnaudit.steps.versions import OF_TRANSFORMERS, versions
-from attnaudit.trace import Trace, tail_file, trace_files, trace_metadata, trace_task
+from attnaudit.trace import Trace, trace_files, trace_metadata, trace_task
 
-RESULTS = ("results", "summary.json")
+RESULTS, PAGE, TRANSLATION_PAGE = ("results", "summary.json"), "report.html", "translation.html"
+Notes = dict[str, Any]  # what a step leaves in the manifest
+Rows = list[dict[str, Any]]  # of a summary
 Page = Callable[[Path, Path], Any]  # writes a page about a folder to a path
 
 
-@dataclass(frozen=True)
-class Battery:
-    """Experiments of an audit, with their settings.
-
-    Attributes:
-        settings: Settings of each experiment, by its name.
-        chosen: Whether they were asked for by name, and so must be able to run.
-    """
-
-    settings: Mapping[str, Mapping[str, Any]]
-    chosen: bool = False
-
-
-def choose(
-    experiments: Sequence[str], settings: Mapping[str, Any], task: str | None = None
-) -> Battery:
-    """Choose the experiments named, or all.
-
-    Args:
-        experiments: Names; none for all.
-        settings: Settings by dotted name.
-        task: Task whose defaults hold.
-
-    Raises:
-        InputError: For an unknown experiment or setting.
-    """
-    names = list(dict.fromkeys(make_experiment(name).name for name in experiments))
-    resolved = experiment_settings(settings, task)
-    for key in settings:
-        if names and key.partition(".")[0] not in names:
-            got, expected = "not of an experiment asked for", f"a setting of {', '.join(names)}"
-            raise InputError("audit", f"setting {key}", got, expected)
-    chosen = names or list(resolved)
-    return Battery({name: resolved.get(name, {}) for name in chosen}, chosen=bool(names))
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Audit:
     """The experiments on a trace, and what they need.
 
     Attributes:
         trace: Folder or file of the trace.
         battery: The experiments.
-        spec: Names the corpus and model, for the published numbers of the same.
+        plain: What ``spec.json`` says. It names the corpus and model, for the published numbers of
+            the same.
         progress: Callback.
         replay: Model of a trace without a tail of its own, or its folder.
         pool: Pool that audits the files of the trace.
+        after: Names of steps that the summary follows from too.
+        tables: Files of the audit besides those of its experiments.
+        is_traced: False for a model that has no attention: there is no trace to audit.
     """
 
+    after: ClassVar[tuple[str, ...]] = ()
+    tables: ClassVar[tuple[str, ...]] = ()
     trace: Path
     battery: Battery
-    spec: Mapping[str, Any]
+    plain: Mapping[str, Any]
     progress: Progress = silent
     replay: Any = None
     pool: Pool = SERIAL
 
-    def inputs(self) -> tuple[Any, ...]:
-        """Return what the results follow from."""
-        battery = self.battery
-        return trace_digests(self.trace), list(battery.settings), battery.settings, battery.chosen
+    @property
+    def is_traced(self) -> bool:
+        """True if there is a trace."""
+        return True
 
-    def measure(self, made: Path, place: Path) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    def audit_step(self, writes_spec: bool = False) -> Step:
+        """Audit into ``results/`` and ``summary.json``.
+
+        With ``writes_spec`` it also writes ``spec.json``: an audit may replace an earlier one.
+        """
+        battery, own = self.battery, [SPEC] if writes_spec else []
+        tables = self.tables if self.is_traced else ()
+
+        def inputs(folder: Folder) -> Sequence[Any]:
+            asked = list(battery.settings), battery.settings, battery.chosen
+            of_trace = (trace_digests(self.trace), *asked) if self.is_traced else ()
+            before = (
+                (folder.records[name].files, folder.records[name].notes) for name in self.after
+            )
+            return *of_trace, *([self.plain["trace"]] if writes_spec else []), *before
+
+        def work(folder: Folder, made: Path) -> Notes:
+            (made / RESULTS[0]).mkdir()
+            rows, left_out = self._measure(made, folder.pieces) if self.is_traced else ([], {})
+            write_json(made / RESULTS[1], self.rows(folder, made, rows))
+            if writes_spec:
+                write_with_digest(made / SPEC, self.plain)
+            return {"left_out": left_out}
+
+        return Step("audit", inputs, (*own, *RESULTS, *tables), work)
+
+    def rows(self, folder: Folder, made: Path, audited: Rows) -> Rows:
+        """Return all summary rows, those of the experiments included; write `tables` too."""
+        return audited
+
+    def _measure(self, made: Path, place: Path) -> tuple[Rows, dict[str, str]]:
         """Write the tables of the experiments.
 
         Where labels are known, the quality of the model is measured even next to experiments that
@@ -125,33 +123,10 @@ class Audit:
         names = [*battery.settings, *_quality(battery, self.trace)] if battery.chosen else None
         plan = plan_audit(self.trace, names, battery.settings, self.replay)
         results = run_audit(plan, made / RESULTS[0], self.progress, self._tables(place))
-        about = About.of(self.spec, trace_metadata(self.trace))
+        about = About.of(self.plain, trace_metadata(self.trace))
         cell = {"corpus": about.corpus, "study": "", "model": f"{about.encoder} {about.attention}"}
         rows = with_references(results.summary, ["jain2019"], cell, about.class_names).to_dicts()
         return rows, dict(results.left_out)
-
-    def step(self, writes_spec: bool = False) -> Step:
-        """Audit into ``results/`` and ``summary.json``.
-
-        With ``writes_spec`` it also writes ``spec.json``: an audit may replace an earlier one.
-        """
-
-        def inputs(folder: Folder) -> Sequence[Any]:
-            return *self.inputs(), *([self.spec["trace"]] if writes_spec else [])
-
-        def work(folder: Folder, made: Path) -> dict[str, Any]:
-            rows, left_out = self.measure(made, folder.pieces)
-            write_json(made / RESULTS[1], rows)
-            if writes_spec:
-                write_with_digest(made / SPEC, self.spec)
-            return {"left_out": left_out}
-
-        return Step("audit", inputs, (*([SPEC] if writes_spec else []), *RESULTS), work)
-
-    def recipe(self, facts: Mapping[str, Any]) -> Recipe:
-        """Return the recipe of an audit in a folder of its own, with its page."""
-        report = report_step(self.progress, audit_page(self.trace))
-        return Recipe(None, [self.step(writes_spec=True), report], lambda folder: facts)
 
     def _tables(self, place: Path) -> Tables:
         """Return what computes the tables; those that took long are kept in ``place``."""
@@ -254,15 +229,20 @@ def report_step(progress: Progress, pages: Mapping[str, Page], *further: Any) ->
     return Step("report", inputs, tuple(pages), work)
 
 
-def audit_page(trace: Path | None = None) -> dict[str, Page]:
-    """Return the page of an audit by its file name; by default of the trace in its folder."""
+def pages(trace: Path | None = None) -> dict[str, Page]:
+    """Return the writers of a run's pages, and of an audit's of ``trace``, by file name."""
 
-    def write(folder: Path, page: Path) -> None:
+    def write_audit(folder: Path, page: Path) -> None:
         from attnaudit.report.run_page import write_report
 
         write_report(folder, trace, page)
 
-    return {"report.html": write}
+    def write_translations(folder: Path, page: Path) -> None:
+        from attnaudit.report.translation_page import write_translation
+
+        write_translation(folder, page)
+
+    return {PAGE: write_audit, TRANSLATION_PAGE: write_translations}
 
 
 def audit_into(
@@ -298,7 +278,7 @@ def audit_into(
         RunError: If the folder holds something else, or cannot be written.
     """
     trace = Path(trace)
-    battery = choose(experiments, settings or {}, trace_task(trace))
+    battery = choose(experiments, settings, trace_task(trace))
     shards = trace_digests(trace)
     out = Path(out) if out is not None else default_folder(trace)
     is_own = (out / SPEC).exists() and read_spec(out).get("kind") == "audit"
@@ -311,22 +291,20 @@ def audit_into(
         "chosen": battery.chosen,
         "experiments": battery.settings,
     }
-    audit = Audit(trace, battery, spec, progress, replay, pool)
-    return execute(audit.recipe({"versions": versions(*_packages(trace, replay))}), out)
+    audit = Audit(
+        trace=trace, battery=battery, plain=spec, progress=progress, replay=replay, pool=pool
+    )
+    return execute(trace_audit(audit), out)
 
 
-def _packages(trace: Path, replay: Any) -> tuple[str, ...]:
-    """Return what an audit of this trace uses besides the packages of all."""
-    if replay is not None:
-        return OF_TRANSFORMERS[:2]
-    tail = tail_file(trace_files(trace)[0].parent)
-    return OF_TRANSFORMERS[2:] if tail is not None and tail.suffix == ".onnx" else ()
+def trace_audit(audit: Audit) -> Recipe:
+    """Return the recipe of an audit in a folder of its own, with its page."""
+    report = report_step(audit.progress, {PAGE: pages(audit.trace)[PAGE]})
+    return Recipe(None, [audit.audit_step(writes_spec=True), report])
 
 
 def default_folder(trace: Path) -> Path:
     """Return where an audit goes by itself: ``<run>-audit`` or ``<trace>-audit``."""
     place = trace.resolve()
     run = place.parent if place.name == "trace" and (place.parent / SPEC).exists() else place
-    name = run.stem if run.is_file() else run.name
-    shown = trace if run == place else trace.parent
-    return (shown.parent if shown.name else shown.resolve().parent) / f"{name}-audit"
+    return run.with_name(f"{run.stem if run.is_file() else run.name}-audit")

@@ -20,16 +20,16 @@ from attnaudit.calibration.degree import fitted
 from attnaudit.calibration.score import dials, matrix, scores
 from attnaudit.core.errors import InputError
 from attnaudit.core.extras import require
-from attnaudit.core.files import read_json, sha256, write_json
+from attnaudit.core.files import read_json, write_json
 from attnaudit.core.progress import Progress, silent, within
 from attnaudit.core.settings import check_settings, override, setting
 from attnaudit.corpora.registry import CORPORA
 from attnaudit.experiments import facts
-from attnaudit.plans.spec import SCHEMA, RunSpec, refuse_settings
+from attnaudit.plans.audit import choose
+from attnaudit.plans.spec import SCHEMA, RunSpec, refuse_options, refuse_settings
 from attnaudit.plans.training import Training
-from attnaudit.recipes.audit import RESULTS, Audit, choose, report_step
-from attnaudit.recipes.classifier import INTERVENTIONS, TEACHER
-from attnaudit.recipes.kind import refuse_options
+from attnaudit.recipes.audit import PAGE, RESULTS, Audit, report_step
+from attnaudit.recipes.job import INTERVENTIONS, STEPS
 from attnaudit.recipes.kinds import LastCorpus
 from attnaudit.recipes.study import (
     TRAININGS,
@@ -40,8 +40,7 @@ from attnaudit.recipes.study import (
     training_folder,
 )
 from attnaudit.results.measures import direction_of
-from attnaudit.steps import Folder, Planned, Recipe, Step, check_place, execute
-from attnaudit.steps.finished import trace_digests
+from attnaudit.steps import Folder, Planned, Recipe, Step, check_place, execute, read_manifest
 from attnaudit.steps.folder import MANIFEST
 from attnaudit.trace import Trace
 
@@ -118,8 +117,7 @@ class Calibration:
             InputError: For an unknown name, setting or option.
         """
         options |= {} if seed == 0 else {"seed": seed}
-        instead = "calibration is set by --set calibration.NAME=…"
-        refuse_options("study", PLACE, options, (), instead)
+        refuse_options(options, (), PLACE)
         given = dict(settings or {})
         refuse_settings(given, BY_OPTION)
         made = cls(Path(out or cls.out), tuple(source.split(",")), data_dir=data_dir)
@@ -146,26 +144,23 @@ class Calibration:
     @cached_property
     def trainings(self) -> list[Training]:
         """All trainings, each once and after its teacher."""
-        every = [
-            one
-            for cell in self.cells
-            for one in (cell.training.teacher, cell.training)
-            if isinstance(one, Training)
-        ]
-        return list({key_of(one): one for one in every}.values())
+        every: dict[str, Training] = {}
+        for cell in self.cells:
+            if isinstance(teacher := cell.training.teacher, Training):
+                every[key_of(teacher)] = replace(teacher, also=("intervene", "teach"))
+            every.setdefault(key_of(cell.training), replace(cell.training, also=("intervene",)))
+        return list(every.values())
 
     @property
     def missing(self) -> list[Training]:
         """Trainings that are not done, or have not left all that is asked for."""
-        every, store = self.trainings, self.out / TRAININGS
-        teachers = [key_of(one.teacher) for one in every if isinstance(one.teacher, Training)]
-
-        def is_made(one: Training) -> bool:
-            taught = [TEACHER] if key_of(one) in teachers else []
-            place = training_folder(store, one)
-            return all((place / name).exists() for name in (MANIFEST, INTERVENTIONS, *taught))
-
-        return [one for one in every if not is_made(one)]
+        return [
+            one
+            for one in self.trainings
+            for place in [training_folder(self.out / TRAININGS, one)]
+            if not (place / MANIFEST).exists()
+            or not all((place / STEPS[name][0]).exists() for name in one.also)
+        ]
 
     def audit_of(self, cell: Cell) -> Path:
         """Return the folder of a model's audit."""
@@ -203,19 +198,16 @@ def calibrate(
     require("train", "calibrate")
     place, store = calibration.out / PLACE, calibration.out / TRAININGS
     do = f"give its options, or remove {place} (trainings and audits stay)"
-    report = report_step(progress, {"report.html": _write_page})
+    report = report_step(progress, {PAGE: _write_page})
     recipe = Recipe(
         calibration.to_json(),
         [_score_step(calibration, progress), report],
-        lambda folder: {"command": calibration.command},
-        f"{do}, or choose another --out",
+        do=f"{do}, or choose another --out",
     )
     check_place(place, recipe.spec or {}, recipe.do)
     read = LastCorpus()
     missing = calibration.missing
-    calls = training_calls(
-        missing, store, lambda spec: read(_unplanted(spec), progress), ["intervene"]
-    )
+    calls = training_calls(missing, store, lambda spec: read(_unplanted(spec), progress))
     do_trainings(calls, len(missing), progress, say)
     for number, cell in enumerate(calibration.cells, 1):
         label = f"{cell.name} ({number} of {len(calibration.cells)})"
@@ -252,13 +244,12 @@ def _unplanted(spec: RunSpec) -> RunSpec:
 
 def _audit_recipe(out: Path, cell: Cell, training: Path, progress: Progress) -> Recipe:
     """Collect the trace as a user would have it, and what check and battery say of it."""
-    battery = choose((), {}, "classification")
+    battery = choose(task="classification")
     shown = {"trace": f"{AUDITS}/{cell.name}/trace", "experiments": battery.settings}
     plain = {"schema": SCHEMA, "kind": "audit", **shown}
 
     def inputs(folder: Folder) -> Sequence[Any]:
-        shards, found = trace_digests(training / "trace"), sha256(training / INTERVENTIONS)
-        return shards, found, cell.name
+        return read_manifest(training)["files"], cell.name
 
     def show(folder: Folder, made: Path) -> None:
         trace = Trace.read(training / "trace")
@@ -267,7 +258,7 @@ def _audit_recipe(out: Path, cell: Cell, training: Path, progress: Progress) -> 
         found: Mapping[str, float] = read_json(training / INTERVENTIONS)
         write_json(made / CHECK, checked(cell.construction, found, trace, shown))
 
-    audit = Audit(out / "trace", battery, plain, progress).step()
+    audit = Audit(trace=out / "trace", battery=battery, plain=plain, progress=progress).audit_step()
     return Recipe(plain, [Step("show", inputs, ("trace", CHECK), show), audit])
 
 
@@ -276,11 +267,8 @@ def _score_step(calibration: Calibration, progress: Progress) -> Step:
     folders = {cell: calibration.audit_of(cell) for cell in calibration.cells}
 
     def inputs(folder: Folder) -> Sequence[Any]:
-        names = (RESULTS[1], CHECK)
-        digests = {
-            cell.name: [sha256(place / name) for name in names] for cell, place in folders.items()
-        }
-        return digests, calibration.to_json()
+        files = {cell.name: read_manifest(place)["files"] for cell, place in folders.items()}
+        return files, calibration.to_json()
 
     def work(folder: Folder, made: Path) -> dict[str, Any]:
         progress("score the measures", 0, 0)

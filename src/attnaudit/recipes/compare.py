@@ -12,8 +12,8 @@ from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import atomic
 from attnaudit.experiments import EXPERIMENTS, keys, make_experiment
 from attnaudit.experiments.registry import measures_of_rows
+from attnaudit.plans.audit import TransformerSpec
 from attnaudit.recipes.kinds import KINDS
-from attnaudit.recipes.transformer import TransformerSpec
 from attnaudit.report.cards.skill import no_skill_of_run
 from attnaudit.results.paired import MeasuredRun, PairedRuns, pair
 from attnaudit.results.record import read_record

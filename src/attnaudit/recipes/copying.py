@@ -22,9 +22,8 @@ from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import override
 from attnaudit.core.threads import cores
 from attnaudit.corpora.planted.sequences import SYMBOLS
-from attnaudit.plans.spec import refuse_settings
+from attnaudit.plans.spec import refuse_options, refuse_settings
 from attnaudit.recipes.audit import RESULTS, report_step
-from attnaudit.recipes.kind import refuse_options
 from attnaudit.results.table import read_table, table_file
 from attnaudit.steps import Folder, Recipe, Step, execute
 
@@ -58,8 +57,7 @@ def copying_study(
     Raises:
         InputError: For an unknown kind, setting or option.
     """
-    instead = "the task and its model are set by --set copying.NAME=…"
-    refuse_options("study", NAME, options, (), instead)
+    refuse_options(options, (), NAME)
     if kind not in SYMBOLS:
         expected, near = f"one of {', '.join(SYMBOLS)}", did_you_mean(kind, SYMBOLS)
         raise InputError("study", "copying of", repr(kind), expected, near)

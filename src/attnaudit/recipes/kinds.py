@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.extras import require
 from attnaudit.core.files import content_key
 from attnaudit.core.progress import Progress
 from attnaudit.corpora.registry import is_parallel
 from attnaudit.models.presets import ENCODERS, ERASURE_PRESETS
-from attnaudit.recipes.classifier import CLASSIFIERS
-from attnaudit.recipes.kind import Kind, corpus_seed
-from attnaudit.recipes.small_transformer import SMALL_TRANSFORMERS
-from attnaudit.recipes.translator import TRANSLATORS
+from attnaudit.plans.spec import RunSpec, TranslationSpec
+from attnaudit.plans.transformer import TransformerTraining
+from attnaudit.recipes.job import Trained, corpus_seed
+from attnaudit.studies import PAIR_STUDIES, STUDIES, TRANSFORMER_STUDIES, Study
 from attnaudit.training.transformers import CONFIGS
 
-KINDS: dict[str, Kind] = {
-    kind.name: kind for kind in (CLASSIFIERS, TRANSLATORS, SMALL_TRANSFORMERS)
-}
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of model that can be trained.
+
+    Attributes:
+        spec: Class of its specifications.
+        needs: Extras of the installation that have its packages.
+        studies: Studies of such models, by name.
+    """
+
+    spec: Any
+    needs: tuple[str, ...]
+    studies: Mapping[str, type[Study]]
+
+
+CLASSIFIERS = Kind(RunSpec, ("train",), STUDIES)
+TRANSLATORS = Kind(TranslationSpec, ("translate",), PAIR_STUDIES)
+TRANSFORMERS = Kind(TransformerTraining, ("train", "hf"), TRANSFORMER_STUDIES)
+KINDS = {kind.spec.kind: kind for kind in (CLASSIFIERS, TRANSLATORS, TRANSFORMERS)}
 # Settings that a corpus of pairs alone has.
 _OF_PAIRS = {"corpus.source_ending", "corpus.target_ending"}
 TRANSLATOR = "translator"
@@ -42,12 +60,9 @@ def model_options(model: str | None) -> dict[str, Any]:
     """
     if model in (None, TRANSLATOR):
         return {}
-    if model in ENCODERS:
-        return {"encoder": model}
-    if model in ERASURE_PRESETS:
-        return {"preset": model}
-    if model in CONFIGS:
-        return {"config": model}
+    for option, known in (("encoder", ENCODERS), ("preset", ERASURE_PRESETS), ("config", CONFIGS)):
+        if model in known:
+            return {option: model}
     expected, near = f"one of {', '.join(models())}", did_you_mean(model, models())
     raise InputError("choose a model", f"--model {model}", "no such model", expected, near)
 
@@ -55,6 +70,24 @@ def model_options(model: str | None) -> dict[str, Any]:
 def kind_of(spec: Any) -> Kind:
     """Return the kind of model of a specification."""
     return KINDS[spec.kind]
+
+
+def job_of(spec: Any) -> type[Trained]:
+    """Return what trains a model of this kind. Raises RunError if packages are missing."""
+    for extra in kind_of(spec).needs:
+        require(extra, spec.kind)
+    # These import torch.
+    if isinstance(spec, RunSpec):
+        from attnaudit.recipes.classifier import Classifier
+
+        return Classifier
+    if isinstance(spec, TranslationSpec):
+        from attnaudit.recipes.translator import Translation
+
+        return Translation
+    from attnaudit.recipes.small_transformer import SmallTransformer
+
+    return SmallTransformer
 
 
 def kind_of_corpus(
@@ -71,10 +104,9 @@ def kind_of_corpus(
         InputError: For a name that nothing has.
     """
     if config is not None:
-        return SMALL_TRANSFORMERS
-    return (
-        TRANSLATORS if _OF_PAIRS.intersection(settings) or is_parallel(str(source)) else CLASSIFIERS
-    )
+        return TRANSFORMERS
+    of_pairs = _OF_PAIRS.intersection(settings) or is_parallel(str(source))
+    return TRANSLATORS if of_pairs else CLASSIFIERS
 
 
 @dataclass
@@ -92,7 +124,7 @@ class LastCorpus:
         if key != self.key:
             self.key, self.found = "", None  # free before the next is read
             try:
-                self.found = kind_of(spec).read(spec, progress)
+                self.found = job_of(spec).read(spec, progress)
             except InputError as error:
                 self.found = error
             self.key = key

@@ -11,13 +11,13 @@ from attnaudit.copying.study import NAME as COPYING
 from attnaudit.copying.study import Copying
 from attnaudit.core.settings import bounds, described
 from attnaudit.experiments import EXPERIMENTS, make_experiment, with_settings
+from attnaudit.plans.audit import TransformerCollect
 from attnaudit.plans.spec import BY_OPTION, RunSpec, TranslationSpec
 from attnaudit.plans.transformer import TransformerTraining, Uniform
 from attnaudit.recipes.calibration import BY_OPTION as OF_CALIBRATION
 from attnaudit.recipes.calibration import PLACE as CALIBRATION
 from attnaudit.recipes.calibration import Calibration
 from attnaudit.recipes.copying import BY_OPTION as OF_COPYING
-from attnaudit.recipes.transformer import TransformerCollect
 from attnaudit.studies import PAIR_STUDIES, STUDIES, TRANSFORMER_STUDIES
 from attnaudit.training.settings import Deceive
 
@@ -60,13 +60,14 @@ def sections() -> dict[str, list[Setting]]:
 
 def _sections() -> Iterator[tuple[str, list[Setting]]]:
     texts, pairs, transformers, _ = (base() for _, _, base in _KINDS)
-    for name in ("corpus", "model", "training", "collect"):
-        yield f"{name} of classifiers", _settings(name, getattr(texts, name), BY_OPTION)
-    hidden = BY_OPTION.keys() - {"model.attention"}
-    for name in ("corpus", "model", "training", "collect", "decode"):
-        yield f"{name} of translators", _settings(name, getattr(pairs, name), hidden)
-    for name in ("model", "training", "schedule", "collect"):
-        yield f"{name} of transformers", _settings(name, getattr(transformers, name))
+    usual = ("corpus", "model", "training", "collect")
+    for title, base, names, hidden in (
+        ("classifiers", texts, usual, BY_OPTION),
+        ("translators", pairs, (*usual, "decode"), BY_OPTION.keys() - {"model.attention"}),
+        ("transformers", transformers, ("model", "training", "schedule", "collect"), ()),
+    ):
+        for name in names:
+            yield f"{name} of {title}", _settings(name, getattr(base, name), hidden)
     yield "uniform of transformers", _settings("uniform", Uniform())
     yield "deceive of transformers", _settings("deceive", Deceive(0.0), ("deceive.kind",))
     yield "collect of audited transformers", _settings("collect", TransformerCollect())

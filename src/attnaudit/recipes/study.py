@@ -13,24 +13,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 
 from attnaudit.core.errors import InputError, RunError, did_you_mean
-from attnaudit.core.extras import require
-from attnaudit.core.files import content_key, sha256, write_json
+from attnaudit.core.files import content_key, write_json
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import override
 from attnaudit.papers import PAPERS
 from attnaudit.papers.comparison import with_references
-from attnaudit.plans.spec import SCHEMA, Teacher, differences, take_section
+from attnaudit.plans.audit import choose
+from attnaudit.plans.spec import SCHEMA, Spec, Teacher, differences, take_section
 from attnaudit.plans.training import Training, TrainingId, usual
-from attnaudit.recipes.audit import RESULTS, Audit, choose, report_step
-from attnaudit.recipes.classifier import TEACHER
+from attnaudit.recipes.audit import PAGE, RESULTS, Audit, report_step, trace_audit
+from attnaudit.recipes.job import COLLECT, TEACHER, read_translations
 from attnaudit.recipes.kinds import LastCorpus, Read, kind_of, kind_of_corpus
-from attnaudit.recipes.trained import COLLECT, do_training
-from attnaudit.recipes.translator import TRANSLATIONS, read_translations
+from attnaudit.recipes.trained import do_training
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.table import table_file
 from attnaudit.steps import (
@@ -42,6 +41,7 @@ from attnaudit.steps import (
     Step,
     check_place,
     execute,
+    read_manifest,
     read_spec,
 )
 from attnaudit.steps.finished import some_of, trace_digests
@@ -49,7 +49,6 @@ from attnaudit.steps.folder import SPEC
 from attnaudit.studies import Study
 from attnaudit.studies.base import base_rows
 from attnaudit.trace import Trace, trace_task
-from attnaudit.training.probe import STEP_FOLDER
 
 TRAININGS, AUDIT = "trainings", "audit"
 # Studies whose published numbers are of that model.
@@ -60,9 +59,10 @@ Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class StudySpec:
+class StudySpec(Spec):
     """A study and the run that it is about: model, corpus and settings of the usual training."""
 
+    kind: ClassVar[str] = "study"
     study: Study
     base: Any
 
@@ -107,7 +107,7 @@ class StudySpec:
         quick = {} if full else of_study.quick.items()
         scale = {key if "." in key else f"{study}.{key}": value for key, value in quick}
         own_scale = take_section(scale, study)
-        base = kind.spec(source, settings=scale | given, **options)
+        base = kind.spec.of(source, settings=scale | given, **options)
         changed = {**own_scale, f"{study}.seed": base.seed, **own}
         chosen = override({study: of_study()}, changed)[study]
         _check_stated(chosen, stated)
@@ -123,7 +123,7 @@ class StudySpec:
         apart = ("schema", "kind", "experiments")
         base = {name: value for name, value in self.base.to_json().items() if name not in apart}
         own = {"name": self.study.name, **json.loads(json.dumps(asdict(self.study)))}
-        return {"schema": SCHEMA, "kind": "study", "study": own, **base}
+        return {"schema": SCHEMA, "kind": self.kind, "study": own, **base}
 
 
 def _check_stated(study: Study, stated: Mapping[str, Any]) -> None:
@@ -161,24 +161,22 @@ def run_study(
     """
     from attnaudit.report.study_page import write_studies
 
-    out, kind = Path(out), kind_of(spec.base)
-    for extra in kind.needs:
-        require(extra, "study")
-    plan = prepared(spec, out, progress, read)
-    for note in plan.notes:
+    study = prepared(spec, Path(out), progress, read)
+    for note in study.notes:
         say(f"note: {note}")
-    do_trainings(plan.calls, len(plan.trainings), progress, say, pool)
-    base = plan.folders.get(usual(spec.base, spec.base.seed).id)
-    first = base or plan.folders[plan.trainings[0].id]
+    do_trainings(study.calls, len(study.trainings), progress, say, pool)
+    base = study.folders.get(usual(spec.base, spec.base.seed).id)
+    first = base or study.folders[study.trainings[0].id]
     metadata = next(Trace.shards(first / "trace")).metadata
-    place = execute(plan.recipe(metadata, progress), out / spec.study.name)
+    place = execute(study.recipe(metadata, progress), study.place)
     if base is not None:
         trace = base / "trace"
-        battery = choose((), {}, trace_task(trace))
+        battery = choose(task=trace_task(trace))
         shown = {"trace": f"../{TRAININGS}/{base.name}/trace", "experiments": battery.settings}
         plain = {"schema": SCHEMA, "kind": "audit", **shown}
-        execute(Audit(trace, battery, plain, progress).recipe({}), out / AUDIT)
-    write_studies(out, metadata, tuple(kind.studies))
+        audit = Audit(trace=trace, battery=battery, plain=plain, progress=progress)
+        execute(trace_audit(audit), study.out / AUDIT)
+    write_studies(study.out, metadata, tuple(kind_of(spec.base).studies))
     return place
 
 
@@ -189,12 +187,11 @@ def prepared(spec: StudySpec, out: Path, progress: Progress, read: Read | None =
         InputError: For bad input.
         RunError: If the folder has another spec.
     """
-    plain = spec.to_json()
     corpus = (read or LastCorpus())(spec.base, progress)
-    plain["fingerprint"] = corpus.fingerprint
-    trainings = spec.study.plan(spec.base, corpus)
-    _check_places(out, out / spec.study.name, plain, kind_of(spec.base).studies)
-    return Prepared(spec, corpus, plain, trainings, out / TRAININGS)
+    plain = spec.to_json() | {"fingerprint": corpus.fingerprint}
+    study = Prepared(spec, out, plain, spec.study.plan(spec.base, corpus), corpus)
+    study.check_places()
+    return study
 
 
 @dataclass(frozen=True)
@@ -203,22 +200,33 @@ class Prepared:
 
     Attributes:
         spec: The study.
-        corpus: Its corpus.
+        out: Folder of all studies of its model.
         plain: Content of its ``spec.json``.
         trainings: Its trainings.
-        store: Folder of all trainings.
+        corpus: Its corpus.
     """
 
     spec: StudySpec
-    corpus: Any
+    out: Path
     plain: dict[str, Any]
     trainings: Sequence[Training]
-    store: Path
+    corpus: Any
+
+    @property
+    def place(self) -> Path:
+        """Folder of the study."""
+        return self.out / self.spec.study.name
+
+    @property
+    def advice(self) -> str:
+        """Advice to a user whose folder holds another study."""
+        do = f"give its options, or remove {self.place} (the trainings stay)"
+        return f"{do}, or choose another --out"
 
     @property
     def folders(self) -> Mapping[TrainingId, Path]:
         """Folder of each training."""
-        return {one.id: training_folder(self.store, one) for one in self.trainings}
+        return {one.id: training_folder(self.out / TRAININGS, one) for one in self.trainings}
 
     @property
     def notes(self) -> list[str]:
@@ -228,30 +236,56 @@ class Prepared:
     @property
     def calls(self) -> Iterator[Call]:
         """A call for each training."""
-        return training_calls(self.trainings, self.store, lambda spec: self.corpus)
+        return training_calls(self.trainings, self.out / TRAININGS, lambda spec: self.corpus)
+
+    def check_places(self) -> None:
+        """Check that no study in ``out`` is of another model, corpus or seed.
+
+        What a study decides itself is not asked of the others.
+
+        Raises:
+            RunError: If one is, or the study is there with other settings.
+        """
+        studies = kind_of(self.spec.base).studies
+        about = {key: one for key, one in self.plain.items() if key not in ("study", "kind")}
+        for other in sorted(self.out.glob(f"*/{SPEC}")):
+            found = read_spec(other.parent)
+            if found.get("kind") != StudySpec.kind:
+                continue
+            base = {key: value for key, value in found.items() if key in about}
+            names = {self.spec.study.name, found["study"]["name"]} & studies.keys()
+            free = [key for name in names for key in studies[name].not_of_base]
+            if differing := differences(about, base, free):
+                of = f"{other.parent.name} there is of another model or corpus"
+                got, expected = (
+                    f"{of}: {some_of(differing)}",
+                    "all studies of a folder about the same",
+                )
+                raise RunError("study", str(self.out), got, expected, "choose another --out")
+        check_place(self.place, self.plain, self.advice)
 
     def recipe(self, metadata: Mapping[str, Any], progress: Progress) -> Recipe:
         """Return the recipe of the study's own folder: the analysis and the page."""
         from attnaudit.report.study_page import write_study
 
         folders = {str(training): folder.name for training, folder in self.folders.items()}
-        analyse = self._analyse_step(progress)
 
         def write_page(folder: Path, page: Path) -> None:
             write_study(folder, metadata, self.notes, page)
 
-        report = report_step(progress, {"report.html": write_page}, *self.notes)
+        report = report_step(progress, {PAGE: write_page}, *self.notes)
         facts = {"notes": self.notes, "trainings": folders}
-        do = _advice(self.store.parent / self.spec.study.name)
-        return Recipe(self.plain, [analyse, report], lambda folder: facts, do)
+        steps = [self._analyse_step(progress), report]
+        return Recipe(self.plain, steps, lambda folder: facts, self.advice)
 
     def _analyse_step(self, progress: Progress) -> Step:
-        study, base, folders = self.spec.study, self.spec.base, self.folders
-        encoder = getattr(base.model, "encoder", "")
+        study, folders = self.spec.study, self.folders
+        encoder = getattr(self.spec.base.model, "encoder", "")
         is_comparable = study.name not in OF_A_BILSTM or encoder == "bilstm"
 
         def inputs(folder: Folder) -> Sequence[Any]:
-            return study.name, asdict(study), _digests(folders)
+            files = {str(one): read_manifest(place)["files"] for one, place in folders.items()}
+            return study.name, asdict(study), files
 
         def work(folder: Folder, made: Path) -> None:
             progress("compare the trainings", 0, 0)
@@ -267,18 +301,6 @@ class Prepared:
             write_json(made / RESULTS[1], [*summary.to_dicts(), *asked.to_dicts()])
 
         return Step("analyse", inputs, RESULTS, work)
-
-
-def _digests(folders: Mapping[TrainingId, Path]) -> dict[str, list[str]]:
-    """Return the digests of all that trainings left and an analysis may read."""
-    found = {}
-    for training, folder in folders.items():
-        found[str(training)] = trace_digests(folder / "trace")
-        for part in sorted((folder / STEP_FOLDER).glob("*")):
-            found[f"{training}/{part.name}"] = trace_digests(part)
-        if (translations := folder / TRANSLATIONS).exists():
-            found[f"{training}/{TRANSLATIONS}"] = [sha256(translations)]
-    return found
 
 
 @dataclass(frozen=True)
@@ -300,7 +322,7 @@ class Traces(Mapping[TrainingId, Trace]):
         return self.held[training]
 
     def translations(self, training: TrainingId) -> list[dict[str, Any]]:
-        """Return what a translator that `Training.writes` wrote of every pair of test."""
+        """Return what a translator wrote of every pair of test."""
         return read_translations(self.folders[training])
 
     def __iter__(self) -> Iterator[TrainingId]:
@@ -311,10 +333,7 @@ class Traces(Mapping[TrainingId, Trace]):
 
 
 def training_calls(
-    trainings: Sequence[Training],
-    store: Path,
-    corpus_of: Callable[[Any], Any],
-    also: Sequence[str] = (),
+    trainings: Sequence[Training], store: Path, corpus_of: Callable[[Any], Any]
 ) -> Iterator[Call]:
     """Yield a call for each training.
 
@@ -322,15 +341,14 @@ def training_calls(
         trainings: Trainings, each after its teacher.
         store: Folder of all trainings.
         corpus_of: Function of a specification that returns its corpus.
-        also: Further steps of every training.
     """
     names = {key_of(one): one.name for one in trainings}
     teachers = [key_of(one.teacher) for one in trainings if isinstance(one.teacher, Training)]
     for one in trainings:
-        teaches = one.teaches or key_of(one) in teachers
-        further = (COLLECT, *(["teach"] * teaches), *(["translate"] * one.writes), *also)
+        taught = ["teach"] if key_of(one) in teachers else []
+        further = tuple(dict.fromkeys((COLLECT, *taught, *one.also)))
         after = names.get(key_of(one.teacher)) if isinstance(one.teacher, Training) else None
-        spec, place = taught(one, store), training_folder(store, one)
+        spec, place = _with_teacher(one, store), training_folder(store, one)
         work = partial(do_training, spec=spec, further=further)
         yield Call(one.name, work, place, corpus_of(spec), (after,) if after else (), spec.device)
 
@@ -347,14 +365,14 @@ def do_trainings(
 
 def key_of(training: Training) -> str:
     """Return the key of what a training follows from, its teacher's key included."""
-    plain = training.spec.to_json().items()
+    plain, teacher, given = training.spec.to_json().items(), training.teacher, None
     spec = {name: value for name, value in plain if name not in NOT_IDENTITY}
     spec["corpus"] = {name: value for name, value in spec["corpus"].items() if name != "data_dir"}
-    if training.teacher is None:
-        return content_key(spec, None)
-    if isinstance(training.teacher, Training):
-        return content_key(spec, [key_of(training.teacher), training.column])
-    return content_key(spec, [trace_digests(Path(training.teacher)), training.column])
+    if teacher is not None:
+        is_planned = isinstance(teacher, Training)
+        of_teacher = key_of(teacher) if is_planned else trace_digests(Path(teacher))
+        given = [of_teacher, training.column]
+    return content_key(spec, given)
 
 
 def training_folder(store: Path, training: Training) -> Path:
@@ -362,7 +380,7 @@ def training_folder(store: Path, training: Training) -> Path:
     return store / f"{training.name}-{key_of(training)[:10]}"
 
 
-def taught(training: Training, store: Path) -> Any:
+def _with_teacher(training: Training, store: Path) -> Any:
     """Return the specification of a training, with the trace that it takes as given."""
     spec: Any = training.spec
     if training.teacher is None:
@@ -371,32 +389,3 @@ def taught(training: Training, store: Path) -> Any:
     if isinstance(place, Training):
         place = training_folder(store, place) / TEACHER
     return replace(spec, teacher=Teacher(str(place), training.column))
-
-
-def _check_places(
-    out: Path, place: Path, plain: dict[str, Any], studies: Mapping[str, Any]
-) -> None:
-    """Check that no study in ``out`` is of another model, corpus or seed.
-
-    What a study decides itself is not asked of the others.
-
-    Raises:
-        RunError: If one is, or the study is there with other settings.
-    """
-    about = {key: value for key, value in plain.items() if key not in ("study", "kind")}
-    for other in sorted(out.glob(f"*/{SPEC}")):
-        found = read_spec(other.parent)
-        if found.get("kind") != "study":
-            continue
-        base = {key: value for key, value in found.items() if key in about}
-        names = plain["study"]["name"], found["study"]["name"]
-        free = [key for name in names if name in studies for key in studies[name].not_of_base]
-        if differing := differences(about, base, free):
-            got = f"{other.parent.name} there is of another model or corpus: {some_of(differing)}"
-            expected = "all studies of a folder about the same"
-            raise RunError("study", str(out), got, expected, "choose another --out")
-    check_place(place, plain, _advice(place))
-
-
-def _advice(place: Path) -> str:
-    return f"give its options, or remove {place} (the trainings stay), or choose another --out"

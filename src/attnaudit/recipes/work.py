@@ -19,9 +19,9 @@ from attnaudit.papers.comparison import compare_runs as compare_with_paper
 from attnaudit.plans.spec import RunSpec, TranslationSpec
 from attnaudit.plans.transformer import TransformerTraining
 from attnaudit.recipes import trained
-from attnaudit.recipes.audit import audit_page, report_step
+from attnaudit.recipes.audit import PAGE, pages, report_step
 from attnaudit.recipes.compare import compare_runs
-from attnaudit.recipes.kinds import KINDS, TRANSLATOR, kind_of_corpus, model_options
+from attnaudit.recipes.kinds import TRANSLATOR, TRANSLATORS, kind_of_corpus, model_options
 from attnaudit.recipes.site import site_into
 from attnaudit.steps import SERIAL, Pool, held
 from attnaudit.steps.finished import read_manifest, read_spec, require_as_written, trace_shown
@@ -46,11 +46,11 @@ def spec_of(source: str | Path, model: str | None = None, **options: Any) -> Spe
     given = {name: value for name, value in options.items() if value is not None}
     named = model_options(model)
     kind = kind_of_corpus(source, given.get("settings", ()), named.get("config"))
-    if model is not None and (model == TRANSLATOR) != (kind.name == TranslationSpec.kind):
+    if model is not None and (model == TRANSLATOR) != (kind is TRANSLATORS):
         got = "a corpus of pairs" if model != TRANSLATOR else "a corpus of texts"
         expected = "a translator for pairs, another model for texts"
         raise InputError("run", f"--model {model} on {source}", got, expected)
-    return kind.spec(source, **named, **given)
+    return kind.spec.of(source, **named, **given)
 
 
 def corpus_options(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,15 +134,13 @@ def _write_again(folder: Path, progress: Progress) -> Path:
     """Write the pages of a finished run or audit again. Raises RunError."""
     require_as_written(folder)
     spec = read_spec(folder)
-    kind = spec.get("kind", "")
-    pages = audit_page(trace_shown(folder, spec) if kind == "audit" else None)
-    pages |= KINDS[kind].pages if kind in KINDS else {}
+    every = pages(trace_shown(folder, spec) if spec.get("kind") == "audit" else None)
     with held(folder) as place:
         kept = {key: value for key, value in read_manifest(folder).items() if key != "steps"}
         written = place.records.pop("report").files
-        place.do(report_step(progress, {name: pages[name] for name in pages if name in written}))
+        place.do(report_step(progress, {name: every[name] for name in every if name in written}))
         place.close(kept)
-    return folder / "report.html"
+    return folder / PAGE
 
 
 def compare(runs: str | Path | Iterable[str | Path], to: str | None = None) -> pl.DataFrame:

@@ -8,14 +8,13 @@ from importlib.metadata import PackageNotFoundError, version
 
 PACKAGES = (
     *("attnaudit", "gensim", "numba", "numpy", "polars", "pyarrow"),
-    *("safetensors", "scipy", "spacy", "torch"),
+    *("safetensors", "scipy", "spacy", "torch", "transformers", "tokenizers", "onnxruntime"),
 )
-OF_TRANSFORMERS = ("transformers", "tokenizers", "onnxruntime")
 
 
-def versions(*more: str) -> dict[str, str]:
-    """Return the versions of Python, of `PACKAGES` and of ``more``, as far as installed."""
-    found = {name: known for name in (*PACKAGES, *more) if (known := _installed(name))}
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of `PACKAGES`, as far as installed."""
+    found = {name: known for name in PACKAGES if (known := _installed(name))}
     return {"python": platform.python_version()} | found
 
 

@@ -346,9 +346,9 @@ class PairDeceive(Deception):
                 raise InputError("study", where, got, expected, do)
         uniform = replace(base.model, attention="uniform")
         for spec in with_seeds(base, self.seeds):
-            yield from self.penalised(spec, base.model.attention, DeceivePairs, writes=True)
+            yield from self.penalised(spec, base.model.attention, DeceivePairs, also=("translate",))
             training = TrainingId("deceive", spec.seed, "uniform")
-            yield Training(training, replace(spec, model=uniform), writes=True)
+            yield Training(training, replace(spec, model=uniform), also=("translate",))
 
     def rows(self, training: TrainingId, traces: Any) -> pl.DataFrame:
         """Measure one translator, with rows of gold tokens and of translations."""

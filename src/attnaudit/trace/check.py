@@ -126,7 +126,7 @@ class _Check:
         outputs = prediction.shape[1]
         classes = max(outputs, 2)  # a single output is the probability of class 1 of two
         # A softmax in float32 may round to slightly more than 1.
-        outside = ((prediction < -limit) | (prediction > 1 + limit)).any(axis=1)
+        outside = np.any((prediction < -limit) | (prediction > 1 + limit), axis=1)
         self.refuse(outside, "prediction", prediction.max(axis=1), "probabilities")
         if "candidates" in self.table.columns:
             lengths = lengths_of(self.table["candidates"])

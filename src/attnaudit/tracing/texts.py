@@ -335,12 +335,14 @@ def _word_level(
     """
     assert inputs.sentences is not None
     lengths, ids = inputs.sentences.values, inputs.ids
+    columns = ("instance", "split", "label", "offset", "prediction")
+    same: dict[str, Any] = sentences.table.select(columns).to_dict()
     return Trace.from_arrays(
         activation=sentences.metadata["activation"],
         class_names=sentences.class_names,
         metadata={**sentences.metadata, "level": "words"},
         tail=sentences.tail,
-        **sentences.table.select("instance", "split", "label", "offset", "prediction").to_dict(),
+        **same,
         alpha=ids.with_values(np.repeat(sentences.ragged("alpha").values, lengths) * within),
         readout=ids.with_values(np.repeat(sentences.ragged("readout").values, lengths, axis=0)),
         tokens=split.tokens,

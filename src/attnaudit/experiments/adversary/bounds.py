@@ -62,7 +62,7 @@ def bound_by_programs(state: State) -> None:
                 parts[row].pop()
             for box in boxes:
                 weights, bound = solve(task, box)
-                parts[row].append(Part(box, Solution(weights, min(bound, most))))
+                parts[row].append(Part(box, Solution(weights, float(min(bound, most)))))
                 if weights is not None and bound > state.value[row]:
                     proposals.append(Proposal(row, np.arange(len(weights)), weights, task))
             bound = max(part.solution.bound for part in parts[row])

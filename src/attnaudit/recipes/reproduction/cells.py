@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -55,7 +55,7 @@ def averaged_runs(out: Path, paper: Declaration) -> tuple[list[Finished], list[s
             why = some_of(_differing(run, first[0]))
             apart = f"{run.cell.name} is kept apart from {first[0].cell.name}"
             notes.append(f"{apart} and not averaged with it: {why}")
-    return kept, [*notes, *_mixed_data(kept)]
+    return kept, notes
 
 
 def _alike(runs: Iterable[Finished]) -> list[list[Finished]]:
@@ -69,35 +69,19 @@ def _alike(runs: Iterable[Finished]) -> list[list[Finished]]:
     return sorted(kinds, key=len, reverse=True)
 
 
-def _mixed_data(runs: Iterable[Finished]) -> Iterator[str]:
-    """Yield a line for each corpus and seed of which the runs did not read the same data."""
-    fingerprints: dict[tuple[str, int], dict[str, list[str]]] = {}
-    for run in runs:
-        same = fingerprints.setdefault((run.cell.corpus, run.cell.seed), {})
-        same.setdefault(run.corpus["fingerprint"], []).append(run.cell.model)
-    for (corpus, seed), same in fingerprints.items():
-        if len(same) > 1:
-            models = " / ".join(", ".join(names) for names in same.values())
-            yield f"the models of {corpus}, seed {seed}, did not all read the same data: {models}"
-
-
 def _cell(folder: Path, paper: Declaration) -> Cell | None:
     """Return the cell whose run a folder holds; None if it is not one of the paper's."""
     try:
         spec = read_spec(folder)
         model = spec["model"]["encoder"], spec["model"]["attention"], spec["preset"]
-        made = (Path(spec["corpus"]["source"]).name, *model)
-        seed = spec["seed"]
+        made, seed = (Path(spec["corpus"]["source"]).name, *model), spec["seed"]
     except (RunError, KeyError, TypeError):
         return None
-    cells = (replace(cell, seed=seed) for cell in paper.every_cell if not cell.study)
-    known = (
-        cell
-        for cell in cells
-        if made == (cell.corpus, cell.encoder, cell.attention, cell.preset)
-        and cell.name == folder.name
-    )
-    return next(known, None)
+    for cell in (replace(cell, seed=seed) for cell in paper.every_cell if not cell.study):
+        of_cell = cell.corpus, cell.encoder, cell.attention, cell.preset
+        if made == of_cell and cell.name == folder.name:
+            return cell
+    return None
 
 
 def _differing(run: Finished, other: Finished) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from attnaudit.papers import PAPERS, Cell, Declaration
 from attnaudit.papers.comparison import COLUMNS, medians_by_weight
 from attnaudit.papers.published import published
 from attnaudit.plans.spec import RunSpec, corpus_settings, other_settings
+from attnaudit.recipes.audit import RESULTS
 from attnaudit.recipes.copying import copying_study, run_copying
 from attnaudit.recipes.kinds import Read
 from attnaudit.recipes.reproduction.cells import RUNS
@@ -65,8 +65,7 @@ class Sweep:
 
     def job(self, cell: Cell) -> Job:
         """Return the job of a cell."""
-        kinds: dict[str, type[Job]] = {"": RunJob, COPYING: CopyingJob}
-        return kinds.get(cell.study, StudyJob)(self, cell)
+        return Job(self, cell)
 
     def check(self) -> None:
         """Check what is asked for.
@@ -110,21 +109,45 @@ def takes_vectors(cell: Cell) -> bool:
 
 
 @dataclass(frozen=True)
-class Job(ABC):
-    """A cell of a sweep; all may raise InputError and RunError."""
+class Job:
+    """A cell of a sweep: a run, a study, or the copying task.
+
+    All may raise InputError and RunError.
+    """
 
     sweep: Sweep
     cell: Cell
 
     @property
-    @abstractmethod
-    def folder(self) -> Path:
-        """Folder of what it makes."""
+    def shared(self) -> Path:
+        """Folder of all studies with the corpus and settings of this one."""
+        cell = self.cell
+        parts = (cell.corpus, cell.config, cell.variant, "quick" if cell.quick else "")
+        return self.sweep.out / STUDIES / "-".join(filter(None, parts))
 
     @property
-    @abstractmethod
+    def folder(self) -> Path:
+        """Folder of what it makes."""
+        cell, out = self.cell, self.sweep.out
+        if cell.study == COPYING:
+            return out / STUDIES / cell.key
+        return self.shared / cell.study if cell.study else out / RUNS / cell.name
+
+    @property
     def spec(self) -> Any:
-        """Describe the job."""
+        """A `RunSpec`, a `StudySpec` or a `Copying`."""
+        cell, settings = self.cell, self.settings
+        if cell.study == COPYING:
+            return copying_study(cell.corpus, 0, settings, full=not cell.quick)
+        given: dict[str, Any] = {"data_dir": self.sweep.data_dir, "settings": settings}
+        if takes_vectors(cell) and not (cell.config or is_parallel(cell.corpus)):
+            given["vectors"] = self.sweep.vectors
+        if cell.study:
+            if cell.config:
+                given["config"] = cell.config
+            return StudySpec.of(cell.study, cell.corpus, full=not cell.quick, **given)
+        model = {"encoder": cell.encoder, "attention": cell.attention, "preset": cell.preset}
+        return RunSpec.of(cell.corpus, seed=cell.seed, **model, **given)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -133,106 +156,30 @@ class Job(ABC):
         own = {key: value for key, value in of_call if study_of(key) in ("", self.cell.study)}
         return {**self.sweep.paper.settings, **self.cell.settings, **own}
 
-    @property
-    def vectors(self) -> dict[str, Any]:
-        """The word vectors of the call, if the cell takes them."""
-        return {"vectors": self.sweep.vectors} if takes_vectors(self.cell) else {}
-
     def finished(self) -> bool:
         """Say whether it is done. Raises RunError if the folder holds something else."""
+        # The folder of a study may hold parts of it before there is a spec.
+        if self.cell.study and not (self.folder / MANIFEST).exists():
+            return False
         check_place(self.folder, self.spec.to_json())
         return whole_manifest(self.folder) is not None
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Return the summary rows of what it made."""
-        return read_json(self.folder / "summary.json")
-
-
-class RunJob(Job):
-    """Train, collect, audit."""
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the run."""
-        return self.sweep.out / RUNS / self.cell.name
-
-    @property
-    def spec(self) -> RunSpec:
-        """The run."""
-        cell = self.cell
-        return RunSpec.of(
-            cell.corpus,
-            encoder=cell.encoder,
-            attention=cell.attention,
-            preset=cell.preset,
-            seed=cell.seed,
-            settings=self.settings,
-            data_dir=self.sweep.data_dir,
-            **self.vectors,
-        )
+    def do_study(self, progress: Progress, say: Say, pool: Pool, read: Read) -> None:
+        """Train what is not trained, and analyse it; the copying task in this process."""
+        if self.cell.study == COPYING:
+            run_copying(self.spec, self.folder, progress)
+        else:
+            run_study(self.spec, self.shared, progress, say, pool, read)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return also the medians and shares that papers have by weight."""
-        rows = [*super().rows(), *by_delta_alpha(self.folder)]
+        """Return its summary rows; of a run also the medians and shares that papers have."""
+        rows = read_json(self.folder / RESULTS[1])
+        if self.cell.study:
+            return rows
+        rows += by_delta_alpha(self.folder)
         if published(self.sweep.paper.name)["max_alpha"].count():
             rows += medians_by_weight(read_record(self.folder).columns(COLUMNS))
         return rows
-
-
-class StudyJob(Job):
-    """A study; those of one corpus share a folder, and with it their trainings."""
-
-    @property
-    def shared(self) -> Path:
-        """Folder of all studies with this one's corpus and settings."""
-        cell = self.cell
-        parts = (cell.corpus, cell.config, cell.variant, "quick" if cell.quick else "")
-        return self.sweep.out / STUDIES / "-".join(filter(None, parts))
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the study."""
-        return self.shared / self.cell.study
-
-    @property
-    def spec(self) -> StudySpec:
-        """The study."""
-        cell = self.cell
-        given = {} if is_parallel(cell.corpus) else self.vectors
-        return StudySpec.of(
-            cell.study,
-            cell.corpus,
-            full=not cell.quick,
-            data_dir=self.sweep.data_dir,
-            settings=self.settings,
-            **({"config": cell.config} if cell.config else given),
-        )
-
-    def finished(self) -> bool:
-        """Say whether it is done; before, its folder may hold parts of it without a spec."""
-        return (self.folder / MANIFEST).exists() and super().finished()
-
-    def do(self, progress: Progress, say: Say, pool: Pool, read: Read) -> None:
-        """Train what is not trained, and analyse it."""
-        run_study(self.spec, self.shared, progress, say, pool, read)
-
-
-class CopyingJob(Job):
-    """All seeds of the copying task, side by side."""
-
-    @property
-    def folder(self) -> Path:
-        """Folder of the study."""
-        return self.sweep.out / STUDIES / self.cell.key
-
-    @property
-    def spec(self) -> Any:
-        """The study."""
-        return copying_study(self.cell.corpus, 0, self.settings, full=not self.cell.quick)
-
-    def do(self, progress: Progress, say: Say, pool: Pool, read: Read) -> None:
-        """Train all seeds in this process."""
-        run_copying(self.spec, self.folder, progress)
 
 
 def settings_changed(job: Job) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -16,13 +16,7 @@ from attnaudit.corpora.registry import CORPORA as REGISTERED
 from attnaudit.papers import PAPERS, Cell
 from attnaudit.recipes.kinds import LastCorpus
 from attnaudit.recipes.reproduction.cells import RUNS, averaged_runs
-from attnaudit.recipes.reproduction.jobs import (
-    Job,
-    RunJob,
-    Sweep,
-    command_of,
-    settings_changed,
-)
+from attnaudit.recipes.reproduction.jobs import Job, Sweep, command_of, settings_changed
 from attnaudit.recipes.reproduction.records import (
     FOLDER,
     kept,
@@ -92,15 +86,49 @@ def reproduce(
         RunError: As `Sweep.check`, or if the folder of a cell holds something else.
     """
     sweep.check()
+    failed, read = dict[Cell, str](), LastCorpus()
     pending = [job for job in map(sweep.job, sweep.cells) if not job.finished()]
-    work = _Work(sweep, progress, say)
-    runs = {job.cell.name: job.cell for job in pending if isinstance(job, RunJob)}
-    for done in pool.do(work.calls(pending), progress):
-        work.report(runs[done.call.name], done.answer, done.error)
-    for job in pending:
-        if not isinstance(job, RunJob):
-            work.do_study(job, pool)
-    return _write(sweep, work.failed, say)
+    jobs = {job.cell.name: job for job in pending if not job.cell.study}
+
+    def skip(cell: Cell, error: InputError, name: str = "") -> None:
+        """Keep the reason, and say it once."""
+        said = {reason for other, reason in failed.items() if other.corpus == cell.corpus}
+        if str(error) not in said:
+            say(f"{name or cell.name} is skipped: {error}")
+        failed[cell] = str(error)
+
+    def report(cell: Cell, seconds: float, error: InputError | None) -> None:
+        """Say that a cell is done, or why it is skipped. Raises RunError."""
+        if isinstance(error, RunError):
+            raise error
+        if error is not None:
+            skip(cell, error)
+        else:
+            number = sweep.cells.index(cell) + 1
+            say(f"{cell.name}: {seconds:.0f} s ({number} of {len(sweep.cells)})")
+
+    def calls() -> Iterator[Call]:
+        """Yield the runs; those of one corpus and seed follow each other and read it once."""
+        for name, job in jobs.items():
+            spec = job.spec
+            label = f"{spec.corpus.source} s{spec.seed}"
+            try:
+                corpus = read(spec, within(label, progress))
+            except InputError as error:
+                skip(job.cell, error, job.cell.corpus)
+            else:
+                yield Call(name, partial(do_run, spec=spec), job.folder, corpus, (), spec.device)
+
+    for done in pool.do(calls(), progress):
+        report(jobs[done.call.name].cell, done.answer, done.error)
+    for job in (job for job in pending if job.cell.study):
+        started, error = time.perf_counter(), None
+        try:
+            job.do_study(within(job.cell.name, progress), say, pool, read)
+        except InputError as caught:
+            error = caught
+        report(job.cell, time.perf_counter() - started, error)
+    return _write(sweep, failed, say)
 
 
 def plan_sweep(sweep: Sweep) -> list[Planned]:
@@ -108,59 +136,6 @@ def plan_sweep(sweep: Sweep) -> list[Planned]:
     sweep.check()
     jobs = [sweep.job(cell) for cell in sweep.cells]
     return [Planned(job.cell.name, str(job.folder), job.finished()) for job in jobs]
-
-
-@dataclass
-class _Work:
-    """A reproduction under way; ``failed`` tells of each cell that could not be done why."""
-
-    sweep: Sweep
-    progress: Progress
-    say: Say
-    failed: dict[Cell, str] = field(default_factory=dict)
-    read: LastCorpus = field(default_factory=LastCorpus)
-
-    def calls(self, jobs: Sequence[Job]) -> Iterator[Call]:
-        """Yield the runs; those of one corpus and seed follow each other and read it once."""
-        for job in jobs:
-            if not isinstance(job, RunJob):
-                continue
-            spec = job.spec
-            try:
-                corpus = self.read(
-                    spec, within(f"{spec.corpus.source} s{spec.seed}", self.progress)
-                )
-            except InputError as error:
-                self._skip(job.cell.corpus, job.cell, error)
-            else:
-                work = partial(do_run, spec=spec)
-                yield Call(job.cell.name, work, job.folder, corpus, device=spec.device)
-
-    def do_study(self, job: Any, pool: Pool) -> None:
-        """Do a study or the copying task."""
-        started, error = time.perf_counter(), None
-        try:
-            job.do(within(job.cell.name, self.progress), self.say, pool, self.read)
-        except InputError as caught:
-            error = caught
-        self.report(job.cell, time.perf_counter() - started, error)
-
-    def report(self, cell: Cell, seconds: float, error: InputError | None) -> None:
-        """Say that a cell is done, or why it is skipped. Raises RunError."""
-        if isinstance(error, RunError):
-            raise error
-        if error is not None:
-            self._skip(cell.name, cell, error)
-            return
-        number = self.sweep.cells.index(cell) + 1
-        self.say(f"{cell.name}: {seconds:.0f} s ({number} of {len(self.sweep.cells)})")
-
-    def _skip(self, name: str, cell: Cell, error: InputError) -> None:
-        """Keep the reason, and say it once."""
-        said = {reason for other, reason in self.failed.items() if other.corpus == cell.corpus}
-        if str(error) not in said:
-            self.say(f"{name} is skipped: {error}")
-        self.failed[cell] = str(error)
 
 
 def do_run(corpus: Any, folder: Path, progress: Progress, device: str | None, spec: Any) -> float:

@@ -63,7 +63,8 @@ class CountModel:
 
     def correct(self, trace: Trace) -> Bool[np.ndarray, " n"]:
         """Return whether the model decides for the gold class of every row."""
-        return self.fitted.predict(_shares(trace, self.number)) == trace.array("label")
+        decided = np.asarray(self.fitted.predict(_shares(trace, self.number)))
+        return np.equal(decided, trace.array("label"))
 
 
 def _places(trace: Trace, number: dict[str, int]) -> Int64[np.ndarray, " N"]:

@@ -121,13 +121,17 @@ class Dynamics(Study):
                 Training(
                     TrainingId("watched", spec.seed),
                     self._watched(spec),
-                    writes=not self.of_texts,
+                    also=() if self.of_texts else ("translate",),
                 )
                 for spec in with_seeds(base, self.seeds)
             ),
             Training(TrainingId("watched", seed, "uniform"), uniform),
             # The logistic regression is trained on the texts of its trace of all splits.
-            Training(TrainingId("embedding", base.seed), embedding, teaches=self.of_texts),
+            Training(
+                TrainingId("embedding", base.seed),
+                embedding,
+                also=("teach",) if self.of_texts else (),
+            ),
         ]
 
     def _watched(self, spec: Spec) -> Spec:

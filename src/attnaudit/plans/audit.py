@@ -1,0 +1,201 @@
+"""The audit of a transformer that was saved on disk, and the experiments of any audit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+from attnaudit.core.errors import InputError
+from attnaudit.core.settings import check_settings, coerce, override, setting
+from attnaudit.corpora.read import Draw
+from attnaudit.experiments import make_experiment
+from attnaudit.plans.spec import SCHEMA, Spec, corpus_name, experiment_settings, take_section
+
+USUAL_SAMPLE, REPLAYED_SAMPLE = 500, 50
+
+
+@dataclass(frozen=True)
+class Battery:
+    """Experiments of an audit, with their settings.
+
+    Attributes:
+        settings: Settings of each experiment, by its name.
+        chosen: Whether they were asked for by name, and so must be able to run.
+    """
+
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    chosen: bool = False
+
+
+def choose(
+    experiments: Sequence[str] = (),
+    settings: Mapping[str, Any] | None = None,
+    task: str | None = None,
+) -> Battery:
+    """Choose the experiments named, or all.
+
+    Args:
+        experiments: Names; none for all.
+        settings: Settings by dotted name.
+        task: Task whose defaults hold.
+
+    Raises:
+        InputError: For an unknown experiment or setting.
+    """
+    names = list(dict.fromkeys(make_experiment(name).name for name in experiments))
+    given = settings or {}
+    resolved = experiment_settings(given, task)
+    for key in given:
+        if names and key.partition(".")[0] not in names:
+            got, expected = "not of an experiment asked for", f"a setting of {', '.join(names)}"
+            raise InputError("audit", f"setting {key}", got, expected)
+    chosen = names or list(resolved)
+    return Battery({name: resolved.get(name, {}) for name in chosen}, chosen=bool(names))
+
+
+@dataclass(frozen=True)
+class TransformerCollect:
+    """Choice of the attention that is collected from a transformer, and of the texts."""
+
+    layers: str = setting("Layers: last, all, or numbers from 0, for example 0,3.", "last")
+    heads: str = setting("Heads: all, or numbers from 0, for example 0,3.", "all")
+    sample: int | None = setting(
+        "Texts of the split that are audited, drawn by the seed; default: 500, or 50 of several "
+        "layers, or at all positions.",
+        None,
+        least=1,
+    )
+    split: str | None = setting(
+        "Split that is audited; default: all of a single file, of a folder or a registered corpus "
+        "test, where there is one.",
+        None,
+    )
+    max_tokens: int | None = setting(
+        "Cut texts to this many tokens; default: as many as the model reads.", None, least=1
+    )
+    scores: tuple[str, ...] | None = setting(
+        "Measures of importance, or all; default: those that cost little more than leave-one-out.",
+        None,
+    )
+    positions: Literal["one", "all", "last"] | None = setting(
+        "Positions of a text whose next token is the prediction; default: one of a target, drawn "
+        "by the seed, the last of a prompt.",
+        None,
+    )
+    classes: tuple[str, ...] | None = setting(
+        "Names of a classifier's outputs, in their order, by which labels are matched; default: "
+        "the model's own, else the corpus's.",
+        None,
+    )
+    cross: bool = setting(
+        "Cross-attention of an encoder-decoder, in place of its decoder's self-attention.", False
+    )
+    batch: int = setting("Padded tokens of a batch.", 4096, least=1)
+
+    def __post_init__(self) -> None:
+        check_settings(self, "collect")
+
+    def numbers(self, name: str) -> str | tuple[int, ...]:
+        """Return ``layers`` or ``heads`` as a word or as numbers. Raises InputError."""
+        value: str = getattr(self, name)
+        if value in ("all", "last"):
+            return value
+        try:
+            return tuple(int(part) for part in value.split(","))
+        except ValueError as error:
+            words = "last, all" if name == "layers" else "all"
+            expected = f"{words} or numbers, as 0,3"
+            raise InputError("read settings", f"collect.{name}", value, expected) from error
+
+
+@dataclass(frozen=True)
+class TransformerSpec(Spec):
+    """The audit of a model folder on a corpus.
+
+    Attributes:
+        model: Folder of the model.
+        source: The corpus.
+        collect: Which attention of which texts.
+        battery: The experiments.
+        seed: Seed of the sample.
+        corpus: Options of the corpus reader.
+    """
+
+    kind: ClassVar[str] = "transformer"
+    device: ClassVar[str] = "cpu"
+    model: Path
+    source: str
+    collect: TransformerCollect = TransformerCollect()
+    battery: Battery = Battery()
+    seed: int = 0
+    corpus: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        model: str | Path,
+        source: str,
+        *,
+        experiments: Sequence[str] = (),
+        settings: Mapping[str, Any] | None = None,
+        seed: int = 0,
+        **corpus: Any,
+    ) -> TransformerSpec:
+        """Make a spec.
+
+        Args:
+            model: Folder of the model.
+            source: The corpus.
+            experiments: Names of the only experiments; none for all.
+            settings: Settings of ``corpus``, ``collect`` and experiments, by dotted name.
+            seed: Seed of the sample.
+            **corpus: Options of the corpus reader.
+
+        Raises:
+            InputError: For an unknown setting or value.
+        """
+        given = dict(settings or {})
+        own, read = take_section(given, "collect"), take_section(given, "corpus")
+        read = {key.removeprefix("corpus."): value for key, value in read.items()}
+        collect = override({"collect": TransformerCollect()}, own)["collect"]
+        battery = choose(experiments, given)
+        return cls(Path(model), str(source), collect, battery, seed, {**read, **corpus})
+
+    @property
+    def name(self) -> str:
+        """``<corpus>-<model>``, the default name of the run's folder."""
+        return f"{corpus_name(self.source)}-{self.model.resolve().name}"
+
+    @property
+    def draw(self) -> Draw:
+        """The texts that are audited. Raises InputError for layers that are no numbers."""
+        layers = self.collect.numbers("layers")
+        one_layer = layers == "last" or (isinstance(layers, tuple) and len(set(layers)) == 1)
+        is_small = one_layer and self.collect.positions != "all"
+        usual = USUAL_SAMPLE if is_small else REPLAYED_SAMPLE
+        return Draw(self.collect.sample or usual, self.seed)
+
+    @property
+    def seed_of_corpus(self) -> int:
+        """Seed of a split or of generated texts: ``corpus.seed``, by default the run's."""
+        given = coerce(self.corpus.get("seed"), int | None, "corpus.seed")
+        return self.seed if given is None else given
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what ``spec.json`` holds, apart from the fingerprint."""
+        collect = {name: value for name, value in asdict(self.collect).items() if name != "batch"}
+        corpus = {name: value for name, value in self.corpus.items() if name != "data_dir"}
+        plain = {
+            "schema": SCHEMA,
+            "kind": self.kind,
+            "corpus": {**corpus, "source": self.source},
+            "seed": self.seed,
+            "collect": collect,
+            "experiments": self.battery.settings,
+            "chosen": self.battery.chosen,
+            "model": {"name": self.model.resolve().name},
+        }
+        return json.loads(json.dumps(plain))

@@ -1,0 +1,227 @@
+"""The audit of a transformer that was saved on disk: collect → audit → report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attnaudit.core.errors import RunError
+from attnaudit.core.files import content_key
+from attnaudit.core.progress import Progress
+from attnaudit.experiments import make_experiment, require_usable
+from attnaudit.hf.classes import outputs_of
+from attnaudit.hf.encode import encode, load_tokenizer, notes_of, output_names
+from attnaudit.hf.encoded import Encoded, Positions, at_positions, positions_of
+from attnaudit.hf.gate import Gate, check_model
+from attnaudit.hf.importance import MEASURES, USUAL, require_measures
+from attnaudit.hf.load import load_pretrained
+from attnaudit.hf.model import task_of
+from attnaudit.hf.network import Replay
+from attnaudit.hf.texts import Texts, read_texts
+from attnaudit.hf.trace import Chosen, choose_layers, collect_shards, texts_of_a_shard
+from attnaudit.plans.audit import TransformerSpec
+from attnaudit.recipes.audit import PAGE, Notes, pages, report_step
+from attnaudit.recipes.job import COLLECT, Job
+from attnaudit.steps import Folder, Pool, Recipe, Step
+from attnaudit.steps.finished import read_manifest, read_spec
+from attnaudit.trace import Trace
+
+_NEXT = "whose next token is the prediction"
+POSITIONS = {
+    "one": f"every text is read up to one position, drawn by the seed, {_NEXT}",
+    "all": f"every text is read up to each of its positions in turn, {_NEXT}",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedTransformer(Job):
+    """The audit of a `TransformerSpec`, its model and texts read and checked.
+
+    Attributes:
+        encoded: The texts as tokens.
+        gate: Checks of the model.
+        chosen: Layers and heads.
+        names: Names of the outputs.
+        about: What a trace says of the model.
+        remarks: Remarks for readers.
+        positions: Positions whose next token is the prediction.
+    """
+
+    encoded: Encoded
+    gate: Gate
+    chosen: tuple[Chosen, ...]
+    names: tuple[str, ...]
+    about: dict[str, Any]
+    remarks: list[str]
+    positions: Positions
+
+    @classmethod
+    def read(
+        cls, spec: TransformerSpec, out: Path, progress: Progress, pool: Pool
+    ) -> SavedTransformer:
+        """Read the model and the texts. Raises InputError."""
+        collect = spec.collect
+        layers, heads = collect.numbers("layers"), collect.numbers("heads")
+        require_measures(name for name in collect.scores or () if name != "all")
+        progress("read the model", 0, 0)
+        model = load_pretrained(spec.model)
+        task = task_of(model)
+        tokenizer = load_tokenizer(spec.model)
+        progress("check the model", 0, 0)
+        gate = check_model(model)
+        chosen = choose_layers(gate, layers, heads, collect.cross)
+        assert task is not None  # else no layer could be chosen
+        positions = positions_of(task, collect.positions)
+        read = read_texts(
+            spec.source,
+            task,
+            split=collect.split,
+            seed=spec.seed_of_corpus,
+            progress=progress,
+            draw=spec.draw,
+            **{name: value for name, value in spec.corpus.items() if name != "seed"},
+        )
+        outputs = outputs_of(model, read, collect.classes)
+        texts = _sampled(_not_trained_on(read, spec.model), spec)
+        options: Any = {"max_tokens": collect.max_tokens, "on_empty": "skip", "outputs": outputs}
+        encoded = encode(model, tokenizer, texts, **options)
+        names = output_names(model, tokenizer, encoded.class_names)
+        rows, network = at_positions(encoded, positions, spec.seed), Replay(model, gate)
+        told = [POSITIONS[positions]] if positions in POSITIONS else []
+        named = {"name": gate.model, "folder": spec.model.resolve().name}
+        matched = outputs.to_json() if outputs else {}
+        # The texts, the model, and what makes a trace of them: the tokens and the outputs' names.
+        made_of = texts.fingerprint, network.fingerprint, rows.fingerprint, names
+        job = cls(
+            trace=out / "trace",
+            battery=spec.battery,
+            plain={**spec.to_json(), "fingerprint": content_key(*made_of)},
+            progress=progress,
+            replay=spec.model if pool.shares else network,
+            pool=pool,
+            spec=spec,
+            corpus=texts,
+            encoded=rows,
+            gate=gate,
+            chosen=chosen,
+            names=names,
+            about={**named, "fingerprint": network.fingerprint, **matched},
+            remarks=[*told, *gate.notes, *notes_of(texts, encoded, outputs)],
+            positions=positions,
+        )
+        if spec.battery.chosen:
+            # Refused before all texts are collected. Whether an experiment can use the trace does
+            # not depend on the form of the tail, and a graph takes seconds.
+            shortest = rows.take(np.argsort(rows.ids.lengths)[:1])
+            first = next(job.shards(model, shortest, job.origin(model), graph=False))
+            require_usable((make_experiment(*one) for one in spec.battery.settings.items()), first)
+        return job
+
+    def recipe(self) -> Recipe:
+        """Return the steps of the audit."""
+
+        def inputs(folder: Folder) -> Sequence[Any]:
+            names = ("fingerprint", "corpus", "collect", "seed")
+            return [*(self.plain[name] for name in names), self.positions]
+
+        def work(folder: Folder, made: Path) -> Notes:
+            return self.collect(None if self.pool.shares else self.replay.model, folder, made)
+
+        collect = Step(COLLECT, inputs, ("trace",), work)
+        report = report_step(self.progress, {PAGE: pages()[PAGE]})
+        return Recipe(self.plain, [collect, self.audit_step(), report], self.facts)
+
+    @property
+    def traced(self) -> Encoded:
+        """All texts, as tokens."""
+        return self.encoded
+
+    @property
+    def shard_rows(self) -> int:
+        """As many texts as make a file."""
+        return texts_of_a_shard(self.encoded, self.chosen, self.names)
+
+    def sent(self) -> Job:
+        """Leave the texts out too."""
+        return replace(super().sent(), encoded=None)
+
+    def load(self) -> Any:
+        """Load the model."""
+        return load_pretrained(self.spec.model)
+
+    def shards(
+        self,
+        model: Any,
+        rows: Encoded,
+        origin: Mapping[str, Any],
+        folder: Path | None = None,
+        graph: bool = True,
+    ) -> Iterator[Trace]:
+        """Trace texts."""
+        scores = self.spec.collect.scores
+        return collect_shards(
+            model,
+            rows,
+            self.gate,
+            self.chosen,
+            folder,
+            class_names=self.names,
+            scores=tuple(MEASURES) if scores and "all" in scores else scores or USUAL,
+            metadata=origin,
+            budget=self.spec.collect.batch,
+            shard_texts=texts_of_a_shard(rows, self.chosen, self.names),
+            graph=graph,
+            progress=self.progress,
+        )
+
+    @property
+    def task(self) -> str:
+        """Task of the model."""
+        return "language_modelling" if self.corpus.kind == "causal-lm" else self.corpus.kind
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """Number of texts."""
+        return {"rows": len(np.unique(self.encoded.instance))}
+
+    def notes(self, folder: Folder | None = None) -> list[str]:
+        """Return remarks on the texts, the model and how they were read."""
+        return self.remarks
+
+    def described(self, model: Any) -> dict[str, Any]:
+        """Return the name, folder and fingerprint of the model, and its classes."""
+        return self.about
+
+    def origin(self, model: Any, folder: Folder | None = None) -> dict[str, Any]:
+        """Add the checks."""
+        return {**super().origin(model, folder), "gate": self.gate.to_json()}
+
+
+def _sampled(texts: Texts, spec: TransformerSpec) -> Texts:
+    """Draw as many texts as are asked for, by the seed and in their order."""
+    draw, rows = spec.draw, max(texts.drawn_from, len(texts))
+    if rows <= draw.size:
+        return texts
+    chosen = texts if len(texts) < rows else texts.take(draw.of(rows))
+    note = f"{draw.size} of {rows} texts, drawn with seed {spec.seed}"
+    return replace(chosen, notes=(*texts.notes, note))
+
+
+def _not_trained_on(texts: Texts, model: Path) -> Texts:
+    """Add a remark if a model that was trained by this package may have seen some of the texts."""
+    try:
+        name = read_manifest(model.parent)["corpus"]["name"]
+        seed = read_spec(model.parent)["seed"]
+    except (RunError, LookupError, TypeError):  # a model of elsewhere
+        return texts
+    if texts.split[0] != "all" or name != texts.name:
+        return texts
+    remark = (
+        "the model was trained on rows of a corpus of this name; "
+        f"collect.split=test with --seed {seed} reads those that it has not seen"
+    )
+    return replace(texts, notes=(*texts.notes, remark))
