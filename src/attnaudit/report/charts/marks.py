@@ -87,7 +87,8 @@ def histogram(rows: pl.DataFrame, scale: Scale, palette: Palette, bound: float |
         palette: The groups.
         bound: Mean upper bound of the values, which is marked.
     """
-    bins, means = histogram_table(rows, scale), rows.group_by("group").agg(pl.col("value").mean())
+    bins = histogram_table(rows, scale)
+    means = rows.group_by("group", maintain_order=True).agg(pl.col("value").mean())
     shares = Scale("share of the class", None, format=".0%")
     steps = alt.Chart(bins).encode(
         x=scale.x("x"), y=shares.y("share").stack(None), color=palette.colour()
