@@ -220,12 +220,12 @@ def figures(
 ) -> Iterator[Figure]:
     """Draw what every seed learns, what comes first, and where attention looks."""
     by_outcome = outcomes(final)
-    yield _curves(curves, by_outcome, study)
+    yield from _curves(curves, by_outcome, study)
     yield _order(curves, by_outcome)
     yield _matrices(by_outcome, attention)
 
 
-def _curves(curves: pl.DataFrame, final: pl.DataFrame, study: Copying) -> Figure:
+def _curves(curves: pl.DataFrame, final: pl.DataFrame, study: Copying) -> tuple[Figure, Figure]:
     """Draw three accuracies of every seed, and agreement, over the steps with attention free."""
     free = curves.filter(pl.col("stage") == pl.col("stage").max()).join(
         final.select("seed", "outcome"), on="seed", maintain_order="left"
@@ -241,8 +241,11 @@ def _curves(curves: pl.DataFrame, final: pl.DataFrame, study: Copying) -> Figure
         "right symbol is the likeliest, given the right ones before. Attention: the largest weight "
         "(mean over heads) is at the position that the symbol comes from. Output relevance: the "
         "position that would make the right symbol likeliest, had it all the attention, is that "
-        f"one. Agreement: attention's largest weight is at one of the top {TOP} % of the positions "
-        "by output relevance, wherever these are."
+        "one."
+    )
+    agreeing = (
+        f"Attention's largest weight is at one of the top {TOP} % of the positions by output "
+        "relevance, wherever these are."
     )
     axes, palette = (Scale("step", None), Scale("share of positions")), Palette(OUTCOMES)
     panels = []
@@ -250,7 +253,10 @@ def _curves(curves: pl.DataFrame, final: pl.DataFrame, study: Copying) -> Figure
         points = free.select("seed", group="outcome", x="step", value=name)
         chart, label = line_chart(points, *axes, palette), f"{title} of every seed over the steps"
         panels.append(drawn(title.capitalize(), chart, f"copying-{name}", label))
-    return Figure("curves", "What every seed learns", caption, tuple(panels))
+    return (
+        Figure("curves", "What every seed learns", caption, tuple(panels[:3])),
+        Figure("agreement", "Does attention agree with relevance?", agreeing, tuple(panels[3:])),
+    )
 
 
 def _order(curves: pl.DataFrame, final: pl.DataFrame) -> Figure:
