@@ -170,7 +170,7 @@ class Copying:
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """Stages, trained one after the other: pretraining, if there is any, and the training."""
+        """Stages in the order in which they are trained: pretraining, if any, then training."""
         last = Stage(self.sequences, self.steps, False)
         if not self.pretraining:
             return (last,)

@@ -1,4 +1,4 @@
-"""What a user should know of a corpus that was read: excluded, cut, missing and repeated rows."""
+"""Remarks on a corpus for its user: excluded, shortened, missing and repeated rows."""
 
 from __future__ import annotations
 

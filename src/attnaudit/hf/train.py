@@ -60,8 +60,8 @@ def train_tokenizer(
         InputError: The characters of the texts alone are more than ``settings.vocabulary``.
     """
     tokenizer = _untrained({})
-    # Pieces of one character inside words are given in order: the library would number them in the
-    # order of a hash, and among equally frequent pairs it takes the one of lower numbers.
+    # The library would number the pieces of one character inside words in the order of a hash, and
+    # that number decides between equally frequent pairs. So these pieces are given in order.
     letters = {
         CONTINUES + letter
         for text in texts

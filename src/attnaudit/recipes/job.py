@@ -28,8 +28,8 @@ COLLECT = "collect"
 TEACHER = "teacher"  # trace of all splits that a training takes as given from another
 INTERVENTIONS = "interventions.json"  # how decisions change when planted words are replaced
 TRANSLATIONS, DICTIONARY = "translations.jsonl", "dictionary.parquet"
-# What each step that uses a trained model leaves, and the parts of ``spec.json`` that it follows
-# from besides the model. Traced texts are drawn by the seed.
+# For each step after training: its output, and the parts of ``spec.json`` that it depends on
+# besides the model. The seed draws the texts to trace.
 STEPS: dict[str, tuple[str, tuple[str, ...]]] = {
     COLLECT: ("trace", ("collect", "seed")),
     "teach": (TEACHER, ()),
@@ -87,7 +87,7 @@ class Job(Audit, ABC):
     @property
     @abstractmethod
     def sizes(self) -> Mapping[str, Any]:
-        """What the manifest says of the corpus besides its name."""
+        """Sizes of the corpus for the manifest."""
 
     def notes(self, folder: Folder | None = None) -> list[str]:
         """Return remarks for readers; ``folder`` has the records of the steps before."""
@@ -162,7 +162,7 @@ def write_part(
 class Trained(Job):
     """A model that is trained here.
 
-    What reads or builds raises InputError for everything that training would fail of.
+    Reading and building raise InputError for any input that would make training fail.
 
     Attributes:
         trained_by: Parts of ``spec.json`` that a trained model follows from, as far as they are
@@ -183,7 +183,7 @@ class Trained(Job):
 
     @property
     def read_by(self) -> Sequence[Any]:
-        """What else a trained model follows from."""
+        """Further inputs that a trained model depends on."""
         return ()
 
     @abstractmethod
@@ -196,7 +196,7 @@ class Trained(Job):
 
     @staticmethod
     def network(model: Any) -> Any:
-        """Return the torch module of a model."""
+        """Return the torch module inside a model."""
         return model.model
 
     @property

@@ -241,7 +241,7 @@ class Prepared:
     def check_places(self) -> None:
         """Check that no study in ``out`` is of another model, corpus or seed.
 
-        What a study decides itself is not asked of the others.
+        Settings that each study chooses for itself may differ.
 
         Raises:
             RunError: If one is, or the study is there with other settings.

@@ -31,7 +31,7 @@ from attnaudit.steps.versions import versions
 MANIFEST, SPEC = "manifest.json", "spec.json"
 UNFINISHED, RECORDS = ".unfinished", "steps.json"
 PIECES = "pieces"  # of an unfinished run: what calls of a pool, or experiments that take long, left
-# What `files.atomic` and a claim leave behind in a killed process.
+# Files that `files.atomic` and a claim leave behind when a process is killed.
 _LEFTOVER = re.compile(r"\..+\.(json|parquet|html|safetensors|onnx)\.\w{8}")
 
 
@@ -232,7 +232,7 @@ def peak_memory() -> int:
 def sweep(out: Path) -> None:
     """Remove half-written temporary files that a killed process left."""
     for folder, below, names in os.walk(out):
-        # What another process holds is not left over.
+        # Files that another process holds are not leftovers.
         below[:] = [name for name in below if not (Path(folder) / name / claim.NAME).exists()]
         for name in filter(_LEFTOVER.fullmatch, names):
             (Path(folder) / name).unlink(missing_ok=True)

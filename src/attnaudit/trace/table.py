@@ -428,7 +428,7 @@ def _repeated_in(files: Sequence[Path]) -> TraceError | None:
     codes = [names.hash_rows().to_numpy() for _, names in _names_in(files)]
     if not codes or len(np.unique(np.concatenate(codes))) == sum(map(len, codes)):
         return None
-    # Two hashes may be equal by chance, so the keys themselves decide.
+    # Different keys may share a hash, so equal hashes are checked by their keys.
     found = list(_names_in(files))
     origins = [str(file) for file, names in found for _ in range(names.height)]
     return _repeated(pl.concat([names for _, names in found], how="diagonal_relaxed"), origins)

@@ -297,7 +297,7 @@ class MissingFiles(InputError):
 
 @dataclass(frozen=True)
 class Layout:
-    """Files of a corpus, and how to read them; called with a folder it gives the sources there.
+    """Files of a corpus and how to read them. Call it with a folder to get the sources there.
 
     Attributes:
         read: Name of a reader in `READERS`, or a function from a path to rows.

@@ -62,7 +62,7 @@ class Pool:
         self.peak.copy_(peak)
 
     def readout(self) -> Float[Tensor, "*n K"]:
-        """Return the pooled readout; 0 for pools without terms."""
+        """Return the pooled readout, which is 0 for an empty pool."""
         # The largest term is exp(0), so the mass of a pool with terms is 1 or more.
         return self.sums[..., 1:] / self.sums[..., :1].clamp_min(1.0)
 

@@ -38,7 +38,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
             reached = "That is above chance, but not above positional habit"
         said = f"{reached}: no evidence that attention follows relevance learned without it."
     side, code = (FOR, HIGH) if follows else (AGAINST, LOW) if below else (NEITHER, UNCLEAR)
-    # Where some texts have no other of their length, habit is not known of all.
+    # Habit is measured with another text of the same length, which some texts do not have.
     alone = gap is not None and gap["undefined"] > 0
     texts = "gold tokens" if about.translates else "texts"
     by_habit = "" if habit is None else f", {figure(habit)} by another text (positional habit)"
