@@ -9,7 +9,7 @@ from attnaudit.experiments.adversary import bounds
 from attnaudit.experiments.adversary.bounds import planes, tail_limits
 from attnaudit.experiments.adversary.exact import gains
 from attnaudit.experiments.adversary.experiment import Adversary
-from attnaudit.experiments.adversary.program import Box, Task, halves, solve
+from attnaudit.experiments.adversary.program import Task, halves, solve
 from attnaudit.experiments.adversary.state import State
 from attnaudit.experiments.through_tail import Outputs
 from attnaudit.stats.measures import LN2
@@ -45,16 +45,19 @@ def test_no_allowed_attention_exceeds_the_bound_of_its_box(row: int):
     points = allowed(task, 4000)
     assert len(points) > 50
     worth = 0.5 * LN2 + gains(points, task.alpha).sum(axis=1)
-    boxes = [Box(np.zeros_like(task.alpha), np.ones_like(task.alpha))]
-    for _ in range(6):
+    p = task.own * np.exp(points @ task.scores)
+    values = np.hstack([points, p / p.sum(axis=1, keepdims=True) - task.own])
+    boxes = [task.box(np.zeros_like(task.alpha), np.ones_like(task.alpha))]
+    rng = np.random.default_rng(row)
+    for _ in range(12):
         solutions = [solve(task, box) for box in boxes]
         upper = np.array([solution.bound for solution in solutions])
-        inside = [((box.low <= points) & (points <= box.high)).all(axis=1) for box in boxes]
+        inside = [((box.low <= values) & (values <= box.high)).all(axis=1) for box in boxes]
         assert (worth <= np.where(np.transpose(inside), upper, -np.inf).max(axis=1) + 1e-9).all()
         worst = int(upper.argmax())
-        box, weights = boxes.pop(worst), solutions[worst].weights
-        assert weights is not None
-        boxes += halves(task.alpha, box, weights) or [box]
+        # Wherever it is cut, in a weight or in a change.
+        anywhere = rng.random(values.shape[1])
+        boxes += halves(boxes.pop(worst), solutions[worst]._replace(errors=anywhere))
 
 
 @pytest.mark.parametrize("kind", ["identity", "tanh"])

@@ -69,8 +69,8 @@ def test_no_search_beats_the_bound_nor_finds_more(kind: str, epsilon: float, fir
     )
     for one in (table, relaxed):
         check_is_allowed(trace, one, epsilon)
-    # Behind a tail either search may end at another local maximum.
-    below = (table["emax_jsd"] < relaxed["emax_jsd"] - 1e-9).sum()
+    # What is certified may be so far from the maximum; behind a tail either search may end at another local one.
+    below = (table["emax_jsd"] < relaxed["emax_jsd"] - 1e-3).sum()
     assert below <= kind.startswith("tail")
     single = trace.alpha.lengths == 1
     assert (table.filter(single)["emax_jsd_upper"] == 0).all()

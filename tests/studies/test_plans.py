@@ -339,7 +339,7 @@ def test_weights_of_a_trace_of_one_s_own(folder: Path, tmp_path: Path) -> None:
     assert ours == theirs
     only_test = next((folder / TRAININGS).glob("base-s1-*")) / "trace"
     assert set(Trace.read(only_test).table["split"].to_list()) == {"test"}
-    with pytest.raises(InputError, match=r"no instance \d+ of train"):
+    with pytest.raises(InputError, match=r"instance 0 of train: no alpha"):
         run_study(
             tiny("guide", **settings | {"guide.traces": (str(only_test),)}), tmp_path / "other"
         )

@@ -16,16 +16,17 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from attnaudit.core.ragged import Ragged
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.adversary.exact import gains
 from attnaudit.experiments.adversary.program import Box, Solution, Task, halves, solve
 from attnaudit.experiments.adversary.state import CLASSES, GAP, Proposal, State
 from attnaudit.experiments.logits import output_layer
-from attnaudit.experiments.through_tail import two_classes
+from attnaudit.experiments.through_tail import attended_sums, two_classes
 from attnaudit.stats.measures import LN2
 from attnaudit.trace.tails import TanhTail
 
-BOXES, TANH_BOXES = 14, 3  # programs of a row: further ones certify few rows more
+BOXES, TANH_BOXES = 20, 3  # programs of a row: further ones certify few rows more
 HALVINGS = 30  # of the interval that holds a limit
 TARGET = 0.95 * GAP  # above what was found: less than the gap that is to be proven
 
@@ -51,25 +52,44 @@ def bound_by_programs(state: State) -> None:
                 continue
             if row not in parts:
                 parts[row], most = [], state.upper[row]
-                boxes = [Box(np.zeros_like(task.most), task.most)]
+                boxes = [task.box(np.zeros_like(task.most), task.most)]
             else:
                 parts[row].sort(key=lambda part: part.solution.bound)
-                box, (weights, most) = parts[row][-1]
-                boxes = [] if weights is None else halves(task.alpha, box, weights)
+                box, solution = parts[row][-1]
+                boxes, most = halves(box, solution), solution.bound
                 if not boxes:  # nothing is left to refine
                     tasks[row] = None
                     continue
                 parts[row].pop()
             for box in boxes:
-                weights, bound = solve(task, box)
-                parts[row].append(Part(box, Solution(weights, float(min(bound, most)))))
-                if weights is not None and bound > state.value[row]:
-                    proposals.append(Proposal(row, np.arange(len(weights)), weights, task))
+                solution = solve(task, box)
+                parts[row].append(Part(box, solution._replace(bound=min(solution.bound, most))))
+                weights = solution.weights
+                if weights is not None and solution.bound > state.value[row]:
+                    proposals.append(Proposal(row, np.arange(len(weights)), weights, task, box))
             bound = max(part.solution.bound for part in parts[row])
             # Limits of the task hold only for attentions worth more than its target.
             state.upper[row] = min(state.upper[row], max(bound, targets[row]))
-        state.propose(proposals)
+        state.propose(proposals + _aimed(state, proposals))
         state.upper = np.maximum(state.upper, state.value)
+
+
+def _aimed(state: State, proposals: list[Proposal]) -> list[Proposal]:
+    """Solve programs again whose solutions are beyond ε, within so much less than ε."""
+    if not proposals:
+        return []
+    rows = np.array([one.row for one in proposals])
+    attention = Ragged.from_rows([one.weights for one in proposals])
+    sums = attended_sums(state.outputs.readout, rows, attention)
+    distance = state.outputs.under_sums(rows, sums.__getitem__, state.outputs.distance)
+    aimed = []
+    for at in np.flatnonzero(distance > state.limit).tolist():
+        one = proposals[at]
+        task = one.task._replace(epsilon=one.task.epsilon * state.limit / distance[at])
+        weights = solve(task, one.box).weights
+        if weights is not None:
+            aimed.append(one._replace(weights=weights))
+    return aimed
 
 
 def task_of(state: State, row: int, target: float) -> Task | None:

@@ -22,11 +22,10 @@ from jaxtyping import Float
 from attnaudit.experiments.adversary.exact import gains
 from attnaudit.stats.measures import LN2
 
-LOSSES = (1.0, 0.5, 0.2)  # where tangents touch, in shares of the largest loss
-GAINS = np.linspace(0.0, 1.0, 9)  # the same, in shares of the logarithm of the largest gain
-FEW, COARSE = 24, 4  # classes that have all tangents; programs of more have every fourth
+TANGENTS, FEW, COARSE = 12, 24, 4  # of a class; programs of more than FEW classes have COARSE
 LEAST = 1e-12  # stands for a probability of 0, which has no logarithm
 NEGLIGIBLE = 1e-6  # error of a chord, in JSD
+CLASS_ERROR = 0.2  # weight of errors of outputs beside those of weights: about the best of a few
 OPTIONS = {
     "presolve": False,  # takes longer than it saves on programs of this size
     "primal_feasibility_tolerance": 1e-10,
@@ -35,10 +34,10 @@ OPTIONS = {
 
 
 class Box(NamedTuple):
-    """Limits of the weights."""
+    """Limits of the weights, then of the changes of all probabilities."""
 
-    low: Float[np.ndarray, " k"]
-    high: Float[np.ndarray, " k"]
+    low: Float[np.ndarray, " v"]
+    high: Float[np.ndarray, " v"]
 
 
 class Task(NamedTuple):
@@ -69,6 +68,11 @@ class Task(NamedTuple):
         free, none = np.ones(len(alpha)), np.zeros((0, len(own)))
         return cls(alpha, np.maximum(own, LEAST), scores, max(epsilon, LEAST), free, none)
 
+    def box(self, low: np.ndarray, high: np.ndarray) -> Box:
+        """Return the box of all outputs within ε, with these limits of the weights."""
+        gain = np.full(len(self.own), self.epsilon)
+        return Box(np.append(low, -np.minimum(gain, self.own)), np.append(high, gain))
+
 
 class Solution(NamedTuple):
     """Solution of a program.
@@ -76,10 +80,14 @@ class Solution(NamedTuple):
     Attributes:
         weights: The attention; None if the box is empty, or unsolved.
         bound: No attention of the box has a larger JSD, where the scores are exact.
+        points: The weights and the changes that their logits imply, where a box is to be cut.
+        errors: What the program errs in each of them, in JSD.
     """
 
     weights: Float[np.ndarray, " k"] | None
     bound: float
+    points: Float[np.ndarray, " v"]
+    errors: Float[np.ndarray, " v"]
 
 
 def solve(task: Task, box: Box) -> Solution:
@@ -87,80 +95,92 @@ def solve(task: Task, box: Box) -> Solution:
 
     Args:
         task: The row.
-        box: Limits of the weights.
+        box: Limits of the weights and the changes.
 
     Returns:
         The solution. Its bound follows from the dual prices by weak duality, so that no tolerance
         of the solver is in it.
     """
     (k, c), m = task.scores.shape, len(task.errors)
-    start, slope = _chords(task.alpha, box)
-    matrix, right = _limits(task)
+    low, high = box.low[:k], box.high[:k]
+    start, slope = _chords(gains(low, task.alpha), gains(high, task.alpha), low, high)
+    matrix, right = _limits(task, box)
     # κ is a mean of log-odds.
     reach = np.abs(task.scores).max(initial=0.0) + np.abs(task.errors).sum() + 100.0
-    full, gain = np.append(np.ones(m), reach), np.full(c, task.epsilon)
-    lower = np.concatenate([box.low, np.zeros(2 * c), -full])
-    upper = np.concatenate([box.high, gain, np.minimum(gain, task.own), full])
+    full, changes = np.append(np.ones(m), reach), np.append(box.low[k:], -box.high[k:])
+    lower = np.concatenate([low, np.maximum(changes, 0.0), -full])
+    upper = np.concatenate([high, np.maximum(-np.roll(changes, c), 0.0), full])
     goal, sums = np.zeros(len(lower)), np.zeros((2, len(lower)))
     # Weights sum to 1, and what some classes gain others lose.
     goal[:k], sums[0, :k], sums[1, k : k + 2 * c] = -slope, 1.0, np.repeat([1.0, -1.0], c)
     limits = np.column_stack([lower, upper])
     found = scipy.optimize.linprog(goal, matrix, right, sums, [1.0, 0.0], limits, options=OPTIONS)
     if found.x is None:
-        return Solution(None, -np.inf if found.status == 2 else np.inf)
+        return Solution(None, -np.inf if found.status == 2 else np.inf, box.low, 0.0 * box.low)
     prices, free = np.minimum(found.ineqlin.marginals, 0.0), found.eqlin.marginals
     rest = goal - matrix.T @ prices - sums.T @ free
     dual = right @ prices + free[0] + np.minimum(rest * lower, rest * upper).sum()
-    weights = np.clip(found.x[:k], box.low, box.high)
-    return Solution(weights / weights.sum(), float(0.5 * LN2 + start.sum() - dual))
+    weights, gain, loss = np.split(found.x[: k + 2 * c], [k, k + c])
+    ratio = weights @ task.scores + found.x[k + 2 * c : -1] @ task.errors - found.x[-1]
+    implied = task.own * np.expm1(np.minimum(ratio, np.log1p(task.epsilon / task.own)))
+    of_weights = start + slope * weights - gains(weights, task.alpha)
+    of_changes = -CLASS_ERROR * prices[-1] * np.abs(implied - gain + loss)
+    points, errors = np.append(weights, implied), np.append(of_weights, of_changes)
+    weights = np.clip(weights, low, high)
+    bound = float(0.5 * LN2 + start.sum() - dual)
+    return Solution(weights / weights.sum(), bound, points, errors)
 
 
-def halves(alpha: np.ndarray, box: Box, weights: Float[np.ndarray, " k"]) -> list[Box]:
-    """Cut a box at the weight whose chord errs most; return none if all are as good as exact."""
-    start, slope = _chords(alpha, box)
-    error = start + slope * weights - gains(weights, alpha)
-    chosen = int(error.argmax())
-    if not error[chosen] > NEGLIGIBLE:
+def halves(box: Box, solution: Solution) -> list[Box]:
+    """Cut a box where its program errs most; return none if it is as good as exact."""
+    chosen = int(solution.errors.argmax())
+    if not solution.errors[chosen] > NEGLIGIBLE:
         return []
-    margin = 0.1 * (box.high[chosen] - box.low[chosen])
-    at = np.clip(weights[chosen], box.low[chosen] + margin, box.high[chosen] - margin)
     high, low = box.high.copy(), box.low.copy()
+    margin = 0.1 * (high[chosen] - low[chosen])
+    at = np.clip(solution.points[chosen], low[chosen] + margin, high[chosen] - margin)
     high[chosen] = low[chosen] = at
     return [Box(box.low, high), Box(low, box.high)]
 
 
-def _chords(alpha: np.ndarray, box: Box) -> tuple[np.ndarray, np.ndarray]:
-    """Return the chords of the gains over a box: values at 0, and slopes."""
-    at_low, at_high = gains(box.low, alpha), gains(box.high, alpha)
-    width = box.high - box.low
+def _chords(
+    at_low: np.ndarray, at_high: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the chords of functions from ``low`` to ``high``: values at 0, and slopes."""
+    width = high - low
     slope = (at_high - at_low) / np.where(width > 0.0, width, 1.0)
-    return at_low - slope * box.low, slope
+    return at_low - slope * low, slope
 
 
-def _limits(task: Task) -> tuple[np.ndarray, np.ndarray]:
+def _limits(task: Task, box: Box) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows of ``matrix · (w, g, l, e, κ) ≤ right``, scaled to entries of at most 1."""
     (k, c), m = task.scores.shape, len(task.errors)
-    p, epsilon, each = task.own, task.epsilon, np.eye(c)
+    p, low, high, each = task.own, box.low[k:], box.high[k:], np.eye(c)
     ratio = np.hstack([task.scores.T, np.zeros((c, 2 * c)), task.errors.T, -np.ones((c, 1))])
     change = np.hstack([np.zeros((c, k)), each, -each, np.zeros((c, m + 1))])
-    step = 1 if c <= FEW and not m else COARSE
-    touches = [-share * np.minimum(epsilon, 0.9 * p) for share in LOSSES[::step]]
+    number = TANGENTS if c <= FEW and not m else COARSE
     # Evenly spread over the logarithm, which is what the tangents are to follow.
-    touches += [p * np.expm1(share * np.log1p(epsilon / p)) for share in GAINS[::step]]
+    first, last = np.log1p(np.maximum(low / p, -0.9)), np.log1p(np.maximum(high / p, -0.9))
+    touches = p * np.expm1(np.linspace(first, last, number))
     rows = [(p + touch)[:, None] * ratio - change for touch in touches]
     right = [(p + touch) * np.log1p(touch / p) - touch for touch in touches]
     # A class that may lose all it has leaves its logit without a lower limit.
-    finite = p > epsilon
-    gain, loss = np.log1p(epsilon / p), np.log1p(-epsilon / p, where=finite, out=np.zeros(c))
-    chords = np.hstack([np.zeros((c, k)), each * gain, each * loss, np.zeros((c, m + 1))])
-    rows.append((p[:, None] * (chords / epsilon - ratio))[finite])
-    right.append(np.zeros(finite.sum()))
+    finite = low > -p
+    chord, constant = np.zeros((c, ratio.shape[1])), np.zeros(c)
+    for sign, start, end in ((1.0, low, high), (-1.0, -high, -low)):
+        start, end = np.maximum(start, 0.0), np.maximum(end, 0.0)
+        at_start, at_end = np.log1p(np.where(finite, sign * np.stack([start, end]) / p, 0.0))
+        at_zero, slope = _chords(at_start, at_end, start, end)
+        chord += np.maximum(sign * change, 0.0) * slope[:, None]
+        constant += at_zero
+    rows.append((p[:, None] * (chord - ratio))[finite])
+    right.append(-(p * constant)[finite])
     order = np.argsort(task.alpha, kind="stable")
     falls = np.flatnonzero(np.diff(task.most[order]) < 0.0) + 1
     total = np.zeros((len(falls) + 1, ratio.shape[1]))
     total[:-1, order] = np.arange(k) >= falls[:, None]
     total[-1, k : k + c] = 1.0
-    right.append(np.append(task.most[order][falls], epsilon))
+    right.append(np.append(task.most[order][falls], task.epsilon))
     matrix, limits = np.vstack([*rows, total]), np.concatenate(right)
     size = np.maximum(np.abs(matrix).max(axis=1), 1.0)
     return matrix / size[:, None], limits / size

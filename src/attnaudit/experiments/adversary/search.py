@@ -25,7 +25,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.adversary.bounds import bound_by_programs
 from attnaudit.experiments.adversary.exact import divergence, gains, unconstrained_bound
-from attnaudit.experiments.adversary.program import LEAST, Box, Task, solve
+from attnaudit.experiments.adversary.program import LEAST, Task, solve
 from attnaudit.experiments.adversary.some_classes import (
     MANY,
     blocks,
@@ -216,9 +216,10 @@ def _climb(
             scores, alpha = log_p[place] - np.log(own), state.alpha[row][tokens[place]]
             task = Task.from_scores(alpha, own, scores, state.limit)
             low, high = np.maximum(held - size[place], 0.0), np.minimum(held + size[place], 1.0)
-            weights, _ = solve(task, Box(low, high))
+            box = task.box(low, high)
+            weights = solve(task, box).weights
             if weights is not None:
-                proposals.append(Proposal(row, tokens[place], weights, task))
+                proposals.append(Proposal(row, tokens[place], weights, task, box))
         state.propose(proposals)
         gained = state.value[rows[left]] - before
         # From the whole simplex on to slopes, whatever it gained.

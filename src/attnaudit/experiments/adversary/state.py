@@ -14,7 +14,7 @@ from jaxtyping import Float, Int64
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.adversary.exact import divergence, unconstrained_bound
-from attnaudit.experiments.adversary.program import LEAST, Task
+from attnaudit.experiments.adversary.program import LEAST, Box, Task
 from attnaudit.experiments.adversary.some_classes import representatives
 from attnaudit.experiments.through_tail import (
     Outputs,
@@ -47,12 +47,13 @@ class Segments(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """Weights of some tokens of a row that solve a program, and its task."""
+    """Weights of some tokens of a row that solve the program of a task in a box."""
 
     row: int
     tokens: Int64[np.ndarray, " k"]
     weights: Float[np.ndarray, " k"]
     task: Task
+    box: Box
 
 
 class State:
@@ -145,7 +146,7 @@ class State:
         on the way.
         """
         starts, ends = [], []
-        for row, tokens, solution, task in proposals:
+        for row, tokens, solution, task, _ in proposals:
             weights = solution.copy()
             weights[np.argsort(-weights, kind="stable")[SUPPORT:]] = 0.0
             weights[weights < TOLERANCE.solver] = 0.0
