@@ -147,6 +147,12 @@ def _noisy(rng: np.random.Generator, alpha: Ragged, values: np.ndarray) -> Ragge
     return alpha.with_values((values * np.exp(rng.normal(0, 0.5, len(values)))).astype(np.float32))
 
 
+def random_attention(alpha: Ragged, seed: int = 0) -> Ragged:
+    """Other weights for the same positions, unevenly large."""
+    values = alpha.with_values(np.random.default_rng(seed).random(len(alpha.values)) ** 3)
+    return values.with_values(values.values / values.spread(values.sum()))
+
+
 def known(value: Any, tolerance: float = 1e-12) -> Any:
     """A number as a table holds it: null where it is undefined."""
     return None if value is None or np.isnan(value) else pytest.approx(value, abs=tolerance)

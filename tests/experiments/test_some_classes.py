@@ -22,7 +22,8 @@ from attnaudit.stats.measures import tvd
 from attnaudit.trace import Trace
 from tests.hf.classes import tiny
 from tests.hf.encoding import random_texts
-from tests.hf.test_trace import collected, drawn
+from tests.hf.test_trace import collected
+from tests.traces import random_attention
 
 pytestmark = pytest.mark.slow
 
@@ -63,7 +64,7 @@ def test_the_logits_of_some_classes_are_those_of_the_whole_tail(trace: Trace):
     random = np.random.default_rng(0)
     classes = random.integers(0, VOCABULARY, (len(trace), 20))
     more = random.normal(size=classes.shape)
-    some, alpha = trace.readout.of_classes(classes, more), drawn(trace.alpha)
+    some, alpha = trace.readout.of_classes(classes, more), random_attention(trace.alpha)
     assert some is not None
     every = np.take_along_axis(np.log(trace.readout(alpha)), classes, axis=1) + more
     logits = np.log(some(alpha))  # but for a constant of each row

@@ -19,8 +19,9 @@ from attnaudit.trace import Trace
 from attnaudit.trace.joint import JointReadout
 from tests.hf.classes import tiny
 from tests.hf.encoding import random_texts
-from tests.hf.test_trace import REPLAYED, Traced, drawn, placed, traced
+from tests.hf.test_trace import REPLAYED, Traced, placed, traced
 from tests.oracles.joint import NaiveHeads
+from tests.traces import random_attention
 
 HEADS, TEXTS, SHUFFLES, SWEEPS = 4, 2, 3, 2
 CLASSES = [
@@ -95,7 +96,7 @@ def _check_weights(case: Traced) -> None:
     three = trace.take(np.flatnonzero(trace.array("head") != 1))
     for some in (three, three.take(np.flatnonzero(three.array("layer") == 0))):
         groups = groups_of(some, ("instance",))
-        alphas = [some.alpha, drawn(some.alpha)]
+        alphas = [some.alpha, random_attention(some.alpha)]
         several = concatenate([alpha.take(rows) for rows in groups for alpha in alphas])
         chosen = np.repeat(np.arange(len(groups)), len(alphas))
         found = JointReadout(some.readout, some.alpha, groups).predict_from_attention(

@@ -33,6 +33,7 @@ from attnaudit.trace.tails import GRAPH_FILE
 from tests.hf.classes import AUDITED, tiny
 from tests.hf.encoding import random_texts
 from tests.hf.exact import whole
+from tests.traces import random_attention
 
 GRAPHS = ["BertForSequenceClassification", "GPT2LMHeadModel", "ModernBertForSequenceClassification"]
 REPLAYED = [
@@ -126,7 +127,7 @@ class Traced:
 
     def difference(self) -> float:
         """Largest TVD between the readout and the whole model under random attention."""
-        alphas = [drawn(self.trace.alpha, seed) for seed in range(2)]
+        alphas = [random_attention(self.trace.alpha, seed) for seed in range(2)]
         rows = np.tile(np.arange(len(self.trace)), len(alphas))
         read = self.trace.readout.take(rows)(concatenate(alphas))
         return float(tvd(read, np.concatenate([*map(self.naive, alphas)])).max())
@@ -134,7 +135,7 @@ class Traced:
     def difference_of_some_classes(self, monkeypatch: pytest.MonkeyPatch) -> float | None:
         """Largest TVD between what a search reads and the whole readout; None if it reads all."""
         monkeypatch.setattr(some_classes, "READ", 60)
-        trace, alpha = self.trace, drawn(self.trace.alpha)
+        trace, alpha = self.trace, random_attention(self.trace.alpha)
         some = some_classes.of_some_classes(Outputs.of(trace.readout, trace.alpha))
         if some is None:
             return None
@@ -157,11 +158,6 @@ def placed(trace: Trace, row: int, alpha: np.ndarray, size: int) -> torch.Tensor
     keys = torch.from_numpy(alpha[: len(alpha) - bool(trace.array("sink")[row])]).float()
     first = int(trace.array("first_key")[row])
     return functional.pad(keys, (first, size - first - len(keys)))
-
-
-def drawn(alpha: Ragged, seed: int = 0) -> Ragged:
-    values = alpha.with_values(np.random.default_rng(seed).random(len(alpha.values)) ** 3)
-    return values.with_values(values.values / values.spread(values.sum()))
 
 
 def lengthened(texts: Encoded) -> Encoded:
@@ -193,7 +189,7 @@ def test_a_stored_graph_is_the_model_under_any_attention(name: str, tmp_path: Pa
     place = str(Path(torch.__file__).parents[1]).encode()
     assert place not in (tmp_path / GRAPH_FILE).read_bytes(), "paths of this machine"
     assert case.difference() <= 1e-5
-    alpha = drawn(trace.alpha)
+    alpha = random_attention(trace.alpha)
     sums = alpha.with_values(alpha.values[:, None] * readout.contribution.values).sum()
     assert np.abs(readout.of_sums(sums, np.arange(len(trace))) - readout(alpha)).max() <= 1e-6
 

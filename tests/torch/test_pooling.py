@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,9 +18,17 @@ import attnaudit
 from attnaudit.core.errors import InputError
 from attnaudit.experiments.joint import groups_of
 from attnaudit.torch import Batch, collect
+from attnaudit.trace import Trace
 from attnaudit.trace.joint import JointReadout
+from tests.traces import random_attention
 
 TOKENS = [["a", "good", "film"], ["bad"], ["not", "so", "bad", "at", "all"]]
+IDS = torch.randint(30, (3, 5), generator=torch.Generator().manual_seed(0))
+MASK = torch.arange(5)[None] < torch.tensor([[len(row)] for row in TOKENS])
+BATCHES: list[Any] = [
+    ((IDS, MASK), TOKENS, [0, 1, 0]),
+    ({"ids": IDS.flip(0), "mask": MASK.flip(0)}, TOKENS[::-1]),
+]
 
 
 class Pool(nn.Module):
@@ -52,41 +60,67 @@ class Pool(nn.Module):
         return ((weights**2 if self.form == "squares" else weights)[..., None] * value).sum(dim=1)
 
 
-class Net(nn.Module):
-    """A classifier of padded texts around a `Pool`; ``deep`` puts a nonlinear layer above it."""
+class Applied(nn.Module):
+    """A function as a module."""
 
-    def __init__(self, form: str = "sum", deep: bool = False, outputs: int = 3) -> None:
+    def __init__(self, function: Callable[[Any], Any]) -> None:
         super().__init__()
-        self.embedding, self.pool = nn.Embedding(30, 6), Pool(form)
-        self.head = (
-            nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, outputs))
-            if deep
-            else nn.Linear(4, outputs)
-        )
+        self.function = function
 
-    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, given: Any) -> Any:
+        return self.function(given)
+
+
+def layers(width: int, deep: bool = True, outputs: int = 3) -> nn.Module:
+    if deep:
+        return nn.Sequential(nn.Linear(width, 8), nn.GELU(), nn.Linear(8, outputs))
+    return nn.Linear(width, outputs)
+
+
+class Net(nn.Module):
+    """A classifier of padded texts: ``pool`` gives what ``head`` makes logits of."""
+
+    def __init__(self, pool: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.embedding, self.pool, self.head = nn.Embedding(30, 6), pool, head
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Any:
         return self.head(self.pool(self.embedding(ids), mask))
 
 
-def made(**settings: Any) -> tuple[Net, list[tuple[Any, ...]]]:
+@pytest.fixture(autouse=True)
+def same_weights() -> Iterator[None]:
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        net = Net(**settings)
-        ids = torch.randint(30, (3, 5))
-    mask = torch.arange(5)[None] < torch.tensor([len(row) for row in TOKENS])[:, None]
-    return net, [
-        ((ids, mask), TOKENS, [0, 1, 0]),
-        ({"ids": ids.flip(0), "mask": mask.flip(0)}, TOKENS[::-1]),
-    ]
+        yield
 
 
-def naive(net: Net, batches: list[Any], alpha: Any) -> np.ndarray:
+def made(form: str = "sum", deep: bool = False, outputs: int = 3) -> Any:
+    return Net(Pool(form), layers(4, deep, outputs))
+
+
+def giving(change: Callable[[Tensor], Any], **settings: Any) -> Net:
+    """A net that gives something else than its logits."""
+    net = made(**settings)
+    net.head = nn.Sequential(net.head, Applied(change))
+    return net
+
+
+def collected(net: nn.Module, batches: Any = BATCHES, **options: Any) -> Trace:
+    return collect(net, batches, attention="pool", **options)
+
+
+def refuses(net: nn.Module, message: str, batches: Any = BATCHES[:1], path: str = "pool") -> None:
+    with pytest.raises(InputError, match=message):
+        collect(net, batches, attention=path)
+
+
+def naive(net: Any, batches: list[Any], alpha: Any) -> np.ndarray:
     """The module's own classes with its softmax replaced by hand."""
     found: list[np.ndarray] = []
     for inputs, tokens, *_ in batches:
-        for text, words in zip(
-            inputs["ids"] if "ids" in inputs else inputs[0], tokens, strict=True
-        ):
+        ids = inputs["ids"] if "ids" in inputs else inputs[0]
+        for text, words in zip(ids, tokens, strict=True):
             weights = torch.from_numpy(alpha[len(found)]).float()
             logits = net.head(weights @ net.pool.value(net.embedding(text[: len(words)])))
             classes = logits.softmax(dim=-1) if len(logits) > 1 else logits.sigmoid()
@@ -97,141 +131,81 @@ def naive(net: Net, batches: list[Any], alpha: Any) -> np.ndarray:
 @pytest.mark.parametrize("form", ["sum", "bmm", "einsum", "column", "fused"])
 @pytest.mark.parametrize(("deep", "outputs"), [(False, 3), (True, 3), (False, 1)])
 def test_the_trace_is_the_module_under_any_attention(form: str, deep: bool, outputs: int) -> None:
-    net, batches = made(form=form, deep=deep, outputs=outputs)
-    net.train()
-    trace = collect(net, batches, attention="pool", class_names=["x", "y", "z"][: max(outputs, 2)])
+    net = made(form, deep, outputs).train()
+    trace = collected(net, class_names=["x", "y", "z"][: max(outputs, 2)])
     assert net.training
     assert trace.metadata["tail"] == ("replay" if deep else "identity")
-    drawn = trace.alpha.with_values(np.random.default_rng(0).random(len(trace.alpha.values)))
-    drawn = drawn.with_values(drawn.values / drawn.spread(drawn.sum()))
-    for alpha in (trace.alpha, drawn):
-        assert np.abs(trace.readout(alpha) - naive(net, batches, alpha)).max() <= 1e-6
+    for alpha in (trace.alpha, random_attention(trace.alpha)):
+        assert np.abs(trace.readout(alpha) - naive(net, BATCHES, alpha)).max() <= 1e-6
     assert trace.table["label"].to_list() == [0, 1, 0, None, None, None]
 
 
 @pytest.mark.parametrize(
     ("form", "message"),
     [
-        (
-            "squares",
-            "batch 0: Pool: an output that differs by .* from the weighted sum",
-        ),
+        ("squares", "batch 0: Pool: an output that differs by .* from the weighted sum"),
         ("two", "batch 0: 2 softmaxes in Pool; expected one, of the weights over the tokens"),
         ("ignores padding", "batch 0: weight .* behind the tokens; expected none on padding"),
     ],
 )
 def test_what_is_no_pooling_is_refused(form: str, message: str) -> None:
-    net, batches = made(form=form)
-    with pytest.raises(InputError, match=message):
-        collect(net, batches, attention="pool")
+    net = made(form)
+    refuses(net, message)
     assert not net.pool._forward_hooks
 
 
 @pytest.mark.parametrize("deep", [False, True])
 def test_texts_that_influence_each_other_are_refused(deep: bool) -> None:
-    net, batches = made(deep=deep)
-    net.head = nn.Sequential(_WithoutMean(), net.head)
-    expected = "batch 0: logits of a text that differ by .* under other attention of another text; expected texts that do not influence"
-    with pytest.raises(InputError, match=expected):
-        collect(net, batches, attention="pool")
-    one = ((batches[0][0][0][:1], batches[0][0][1][:1]), TOKENS[:1])
-    collect(net, [one], attention="pool")
-
-
-class _WithoutMean(nn.Module):
-    """Subtracts the mean over a batch."""
-
-    def forward(self, pooled: Tensor) -> Tensor:
-        return pooled - pooled.mean(dim=0)
-
-
-class Masked(nn.Module):
-    """A net of which one class is masked, with a ``fill``."""
-
-    def __init__(self, net: Net, fill: float) -> None:
-        super().__init__()
-        self.net, self.pool, self.fill = net, net.pool, fill
-
-    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        return self.net(ids, mask).masked_fill(torch.tensor([False, False, True]), self.fill)
+    net = made(deep=deep)
+    net.head = nn.Sequential(Applied(lambda pooled: pooled - pooled.mean(dim=0)), net.head)
+    refuses(net, "batch 0: logits of a text that differ by .* under other attention of another")
+    collected(net, [((IDS[:1], MASK[:1]), TOKENS[:1])])
 
 
 @pytest.mark.parametrize("fill", [-torch.inf, -1e9])
 @pytest.mark.parametrize("deep", [False, True])
 def test_a_masked_class_hides_nothing_of_the_others(deep: bool, fill: float) -> None:
-    net, batches = made(deep=deep)
-    trace = collect(Masked(net, fill), batches[:1], attention="pool")
+    net = giving(lambda logits: logits.masked_fill(THIRD, fill), deep=deep)
+    trace = collected(net)
     assert trace.metadata["tail"] == ("replay" if deep or fill == -torch.inf else "identity")
-    alpha = trace.alpha.with_values(1 / trace.alpha.spread(trace.alpha.lengths.astype(float)))
-    expected = naive(net, batches[:1], alpha)[:, :2]
-    expected /= expected.sum(axis=1, keepdims=True)
-    assert np.abs(trace.readout(alpha)[:, :2] - expected).max() <= 1e-6
+    alpha = random_attention(trace.alpha)
+    assert np.abs(trace.readout(alpha) - naive(net, BATCHES, alpha)).max() <= 1e-6
 
 
-class ReadsWeights(nn.Module):
-    """A net that uses the weights of its pool elsewhere too, of which one class is masked."""
-
-    def __init__(self, fill: float) -> None:
-        super().__init__()
-        self.embedding, self.head, self.fill = nn.Embedding(30, 6), nn.Linear(6, 3), fill
-        self.pool = _Given()
-
-    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        pooled, weights = self.pool(self.embedding(ids), mask)
-        logits = self.head(pooled) + 5 * weights[:, :1] ** 2 * torch.tensor([1.0, -1.0, 0.0])
-        return logits.masked_fill(torch.tensor([False, False, True]), self.fill)
+THIRD = torch.tensor([False, False, True])
 
 
-class _Given(nn.Module):
-    """A pooling of some heads, each with a weight of each token, whose output ``give`` puts in a form."""
+class ByHand(nn.Module):
+    """A pooling of some heads, each with a weight of each token; ``give`` puts both in a form."""
 
-    def __init__(
-        self, heads: int = 1, give: Callable[..., Any] = lambda pooled, weights: (pooled, weights)
-    ) -> None:
+    def __init__(self, heads: int = 1, give: Callable[..., Any] = lambda *both: both) -> None:
         super().__init__()
         self.score, self.give = nn.Linear(6, heads), give
 
     def forward(self, hidden: Tensor, mask: Tensor) -> Any:
-        weights = (
-            self.score(hidden)
-            .transpose(1, 2)
-            .masked_fill(~mask[:, None], -torch.inf)
-            .softmax(dim=2)
-        )
-        pooled = (weights @ hidden).flatten(1)
-        return self.give(pooled, weights[:, 0] if weights.shape[1] == 1 else weights)
+        scores = self.score(hidden).transpose(1, 2).masked_fill(~mask[:, None], -torch.inf)
+        weights = scores.softmax(dim=2)
+        return self.give((weights @ hidden).flatten(1), weights)
 
 
 @pytest.mark.parametrize("fill", [-torch.inf, 0.0])
 def test_weights_that_are_read_elsewhere_are_noticed_beside_a_masked_class(fill: float) -> None:
-    batches = made()[1]
-    with pytest.raises(
-        InputError,
-        match=r"logits that differ by .* from those that follow from its output; .*read elsewhere",
-    ):
-        collect(ReadsWeights(fill), batches[:1], attention="pool")
+    linear = nn.Linear(6, 3)
 
+    def reads_weights(given: Any) -> Tensor:
+        pooled, weights = given
+        logits = linear(pooled) + 5 * weights[:, 0, :1] ** 2 * torch.tensor([1.0, -1.0, 0.0])
+        return logits.masked_fill(THIRD, fill)
 
-class Around(nn.Module):
-    """A classifier around a `_Given`, of whose output it takes the pooled vectors by ``take``."""
-
-    def __init__(
-        self, pool: nn.Module, take: Callable[[Any], Tensor] = lambda given: given, width: int = 6
-    ) -> None:
-        super().__init__()
-        self.embedding, self.pool, self.take = nn.Embedding(30, 6), pool, take
-        self.head = nn.Sequential(nn.Linear(width, 8), nn.GELU(), nn.Linear(8, 3))
-
-    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        return self.head(self.take(self.pool(self.embedding(ids), mask)))
+    refuses(Net(ByHand(), Applied(reads_weights)), "logits that differ by .*read elsewhere")
 
 
 def test_several_heads_written_by_hand_pool_texts_of_any_length() -> None:
     """Also a batch of fewer tokens than heads."""
-    net = Around(_Given(3, lambda pooled, weights: pooled), width=18)
-    (ids, mask), *_ = made()[1][0]
-    batches = [Batch((ids, mask), TOKENS), ((ids[1:2, :1], mask[1:2, :1]), TOKENS[1:2])]
-    trace = collect(net, batches, attention="pool")
+    net = Net(ByHand(3, lambda pooled, weights: pooled), layers(18))
+    trace = collected(
+        net, [Batch((IDS, MASK), TOKENS), ((IDS[1:2, :1], MASK[1:2, :1]), TOKENS[1:2])]
+    )
     assert trace.table["head"].to_list() == [0, 1, 2] * 4
     assert np.abs(trace.readout(trace.alpha) - trace.prediction).max() <= 1e-6
 
@@ -248,19 +222,9 @@ class SelfAttention(nn.Module):
         return (scores.softmax(dim=2) @ hidden).mean(dim=1)
 
 
-def of_lengths(*lengths: int) -> list[tuple[Any, ...]]:
-    """A batch of two texts of each length."""
-    draw = torch.Generator().manual_seed(0)
-    ids = [torch.randint(30, (2, length), generator=draw) for length in lengths]
-    return [
-        ((one, torch.ones_like(one, dtype=torch.bool)), [["w"] * one.shape[1]] * 2) for one in ids
-    ]
-
-
 @pytest.mark.parametrize(
     ("lengths", "message"),
     [
-        ((4,), "as many rows of weights as tokens, 4"),
         ((4, 4), "as many rows of weights as tokens, 4"),
         ((4, 3), "batch 1: weights: 3 rows of weights for each text, 4 in batch 0"),
     ],
@@ -268,8 +232,11 @@ def of_lengths(*lengths: int) -> list[tuple[Any, ...]]:
 def test_a_self_attention_written_by_hand_has_no_heads(
     lengths: tuple[int, ...], message: str
 ) -> None:
-    with pytest.raises(InputError, match=message):
-        collect(Around(SelfAttention()), of_lengths(*lengths), attention="pool")
+    batches = [
+        ((IDS[:2, :length], torch.ones(2, length, dtype=torch.bool)), [["w"] * length] * 2)
+        for length in lengths
+    ]
+    refuses(Net(SelfAttention(), layers(6)), message, batches)
 
 
 class Pooled(NamedTuple):
@@ -278,22 +245,18 @@ class Pooled(NamedTuple):
 
 
 def test_a_pooling_may_return_more_than_its_vectors() -> None:
-    batches = made()[1]
-    trace = collect(
-        Around(_Given(1, Pooled), lambda given: given.vectors), batches, attention="pool"
-    )
+    head = nn.Sequential(Applied(lambda given: given.vectors), layers(6))
+    trace = collected(Net(ByHand(1, Pooled), head))
     assert np.abs(trace.readout(trace.alpha) - trace.prediction).max() <= 1e-6
-    net = Around(_Given(1, lambda *both: None), lambda given: torch.zeros(3, 6))
-    with pytest.raises(InputError, match="an output of class NoneType"):
-        collect(net, batches[:1], attention="pool")
+    nothing = Net(ByHand(1, lambda *both: None), Applied(lambda given: torch.zeros(3, 3)))
+    refuses(nothing, "an output of class NoneType")
 
 
 @pytest.mark.parametrize("deep", [False, True])
 def test_how_texts_are_batched_decides_nothing(deep: bool) -> None:
-    net, [((ids, mask), tokens, _), _] = made(deep=deep, outputs=1)
-    alone = [((ids[k : k + 1], mask[k : k + 1]), tokens[k : k + 1]) for k in range(len(tokens))]
-    together = collect(net, [((ids, mask), tokens)], attention="pool")
-    apart = collect(net, alone, attention="pool")
+    net = made(deep=deep, outputs=1)
+    alone = [((IDS[k : k + 1], MASK[k : k + 1]), TOKENS[k : k + 1]) for k in range(3)]
+    together, apart = collected(net, BATCHES[:1]), collected(net, alone)
     assert together.metadata["tail"] == apart.metadata["tail"]
     for name in ("alpha", "readout"):
         first, second = (trace.ragged(name).values for trace in (together, apart))
@@ -313,36 +276,20 @@ class Heads(nn.Module):
     ) -> None:
         super().__init__()
         self.embedding, self.query = nn.Embedding(30, 6), nn.Parameter(torch.randn(1, queries, 6))
-        self.pool = nn.MultiheadAttention(6, 2, **options)
-        self.head = (
-            nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 3)) if deep else nn.Linear(6, 3)
-        )
+        self.pool, self.head = nn.MultiheadAttention(6, 2, **options), layers(6, deep)
+        for bias in (self.pool.in_proj_bias, self.pool.out_proj.bias):
+            nn.init.normal_(bias)
         self.reads, self.call = reads, call or {}
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
         hidden, query = self.embedding(ids), self.query.expand(len(ids), -1, -1)
         first = self.pool.batch_first
-        query, hidden = (
-            (query, hidden) if first else (query.transpose(0, 1), hidden.transpose(0, 1))
-        )
+        if not first:
+            query, hidden = query.transpose(0, 1), hidden.transpose(0, 1)
         padding = None if bool(mask.all()) else ~mask
         pooled, weights = self.pool(query, hidden, hidden, key_padding_mask=padding, **self.call)
         logits = self.head(pooled[:, 0] if first else pooled[0])
         return logits + (weights.reshape(len(ids), -1)[:, :3] ** 2 if self.reads else 0.0)
-
-
-def heads(**settings: Any) -> tuple[Heads, list[Any]]:
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        net = Heads(**settings)
-        ids = torch.randint(30, (3, 5))
-        for bias in (net.pool.in_proj_bias, net.pool.out_proj.bias):
-            nn.init.normal_(bias)
-    mask = torch.arange(5)[None] < torch.tensor([len(row) for row in TOKENS])[:, None]
-    return net, [
-        ((ids, mask), TOKENS, [0, 1, 0]),
-        ((ids[2:], mask[2:]), TOKENS[2:]),
-    ]  # the second without padding
 
 
 def naive_heads(net: Heads, ids: Tensor, alpha: dict[int, Any]) -> np.ndarray:
@@ -358,10 +305,10 @@ def naive_heads(net: Heads, ids: Tensor, alpha: dict[int, Any]) -> np.ndarray:
         )
     )
     for head in range(2):
-        own = (key[:, head] @ query[0, head] / 3**0.5).softmax(dim=0)
-        pooled.append(
-            (torch.from_numpy(alpha[head]).float() if head in alpha else own) @ value[:, head]
-        )
+        weights = (key[:, head] @ query[0, head] / 3**0.5).softmax(dim=0)
+        if head in alpha:
+            weights = torch.from_numpy(alpha[head]).float()
+        pooled.append(weights @ value[:, head])
     return net.head(pool.out_proj(torch.cat(pooled))).softmax(dim=-1).detach().double().numpy()
 
 
@@ -374,116 +321,80 @@ def test_a_multihead_attention_has_a_row_for_each_head(
     call: dict[str, Any], batch_first: bool, deep: bool
 ) -> None:
     """Under any weights of one head, and of both at once, whatever form the module returns its weights in."""
-    net, batches = heads(call=call, batch_first=batch_first, deep=deep)
-    trace = collect(net, batches, attention="pool")
+    net = Heads(call=call, batch_first=batch_first, deep=deep)
+    without_padding = ((IDS[2:], MASK[2:]), TOKENS[2:])
+    trace = collected(net, [BATCHES[0], without_padding])
     assert trace.table["head"].to_list() == [0, 1] * 4
     assert trace.instance.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
-    drawn = trace.alpha.with_values(np.random.default_rng(0).random(len(trace.alpha.values)))
-    drawn = drawn.with_values(drawn.values / drawn.spread(drawn.sum()))
-    texts = [
-        text[: len(tokens)]
-        for (ids, _), given, *_ in batches
-        for text, tokens in zip(ids, given, strict=True)
-    ]
+    drawn = random_attention(trace.alpha)
     alone = trace.readout(drawn)
-    together = JointReadout(trace.readout, trace.alpha, groups_of(trace, ("instance",)))
-    for row, text in enumerate(trace.instance.tolist()):
-        assert alone[row] == pytest.approx(
-            naive_heads(net, texts[text], {row % 2: drawn[row]}), abs=1e-5
-        )
-    found = together.predict(np.arange(4), together.sums(drawn)[together.groups.values])
-    for text, ids in enumerate(texts):
-        assert found[text] == pytest.approx(
-            naive_heads(net, ids, {0: drawn[2 * text], 1: drawn[2 * text + 1]}), abs=1e-5
-        )
+    joint = JointReadout(trace.readout, trace.alpha, groups_of(trace, ("instance",)))
+    together = joint.predict(np.arange(4), joint.sums(drawn)[joint.groups.values])
+    for text, place in enumerate((0, 1, 2, 2)):
+        ids, heads = IDS[place, : len(TOKENS[place])], {k: drawn[2 * text + k] for k in (0, 1)}
+        assert together[text] == pytest.approx(naive_heads(net, ids, heads), abs=1e-5)
+        for head, weights in heads.items():
+            expected = naive_heads(net, ids, {head: weights})
+            assert alone[2 * text + head] == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (
-            {"queries": 2, "batch_first": True},
-            "MultiheadAttention: 2 queries for each text; expected one query for each text",
-        ),
+        ({"queries": 2, "batch_first": True}, "MultiheadAttention: 2 queries for each text"),
         ({"add_zero_attn": True}, r"MultiheadAttention: keys of its own \(add_zero_attn\)"),
         ({"add_bias_kv": True}, r"MultiheadAttention: keys of its own \(bias_k, bias_v\)"),
-        (
-            {"reads": True},
-            "logits that differ by .* from those that follow from its output; .*read elsewhere",
-        ),
+        ({"reads": True}, "logits that differ by .*read elsewhere"),
     ],
 )
 def test_what_a_multihead_attention_must_not_do(settings: dict[str, Any], message: str) -> None:
-    net, batches = heads(**settings)
-    with pytest.raises(InputError, match=message):
-        collect(net, batches, attention="pool")
-
-
-def test_a_path_that_is_no_module_is_refused() -> None:
-    net, batches = made()
-    with pytest.raises(
-        InputError, match="attention 'pol': no such submodule; expected one of embedding, pool"
-    ):
-        collect(net, batches, attention="pol")
+    refuses(Heads(**settings), message)
 
 
 def test_dropout_is_off_and_every_module_keeps_its_mode() -> None:
-    net, batches = made(deep=True)
-    net.head = nn.Sequential(nn.BatchNorm1d(4), nn.Dropout(0.5), net.head)
+    net = made(deep=True)
+    norm, dropout = nn.BatchNorm1d(4), nn.Dropout(0.5)
+    net.head = nn.Sequential(norm, dropout, net.head)
     net.train()
-    net.head[1].eval()
-    trace = collect(net, batches, attention="pool")
+    dropout.eval()
+    trace = collected(net)
     first, again = (
         attnaudit.audit(trace, ["maximal_change"])["maximal_change"].table for _ in range(2)
     )
     assert first.equals(again)
-    assert torch.equal(net.get_buffer("head.0.running_mean"), torch.zeros(4))
-    assert net.head[0].training
-    assert not net.head[1].training
+    assert torch.equal(norm.get_buffer("running_mean"), torch.zeros(4))
+    assert (norm.training, dropout.training) == (True, False)
 
 
 def test_a_module_that_was_trained_further_is_noticed() -> None:
-    net, batches = made(deep=True)
-    trace = collect(net, batches, attention="pool", metadata={"model": {"name": "mine"}})
+    net = made(deep=True)
+    trace = collected(net, metadata={"model": {"name": "mine"}})
     assert trace.metadata["model"]["name"] == "mine"
     attnaudit.audit(trace, ["permutation"], replay=net)
     with torch.no_grad():
         net.embedding.weight += 0.01
     for replay in (None, net):
-        with pytest.raises(
-            InputError, match="the model that the trace holds: a model with the fingerprint"
-        ):
+        with pytest.raises(InputError, match="the model that the trace holds: a model with the"):
             attnaudit.audit(trace, ["permutation"], replay=replay)
 
 
-class Wrapped(nn.Module):
-    """A net that gives something else than its logits."""
-
-    def __init__(self, net: Net, give: Callable[[Tensor], Any]) -> None:
-        super().__init__()
-        self.net, self.pool, self.give, self.never = net, net.pool, give, nn.Linear(1, 1)
-
-    def forward(self, ids: Tensor, mask: Tensor) -> Any:
-        return self.give(self.net(ids, mask))
+INPUTS = BATCHES[0][0]
 
 
-BATCHES: dict[str, tuple[Callable[[tuple[Any, ...]], Any], str]] = {
-    "a tuple of one": (lambda batch: batch[:1], "batch 0: "),
-    "a tensor": (lambda batch: (batch[0][0], TOKENS), "batch 0: inputs: Tensor"),
-    "not split": (lambda batch: (batch[0], ["a b", *TOKENS[1:]]), "batch 0: tokens: "),
-    "no tokens": (lambda batch: (batch[0], None), "batch 0: tokens: "),
-    "a label too few": (lambda batch: (*batch[:2], [0, 1]), "label: 2 labels of 3 texts"),
-    "half a label": (lambda batch: (*batch[:2], [0, 1, 1.5]), "label: 1.5"),
-    "a text too few": (lambda batch: (batch[0], TOKENS[:2]), "for 2 texts"),
-}
-
-
-@pytest.mark.parametrize("case", BATCHES)
-def test_a_batch_whose_parts_do_not_fit_is_refused(case: str) -> None:
-    change, message = BATCHES[case]
-    net, batches = made()
-    with pytest.raises(InputError, match=message):
-        collect(net, [change(batches[0])], attention="pool")
+@pytest.mark.parametrize(
+    ("batch", "message"),
+    [
+        ((INPUTS,), "batch 0: "),
+        ((IDS, TOKENS), "batch 0: inputs: Tensor"),
+        ((INPUTS, ["a b", *TOKENS[1:]]), "batch 0: tokens: "),
+        ((INPUTS, None), "batch 0: tokens: "),
+        ((INPUTS, TOKENS, [0, 1]), "label: 2 labels of 3 texts"),
+        ((INPUTS, TOKENS, [0, 1, 1.5]), "label: 1.5"),
+        ((INPUTS, TOKENS[:2]), "for 2 texts"),
+    ],
+)
+def test_a_batch_whose_parts_do_not_fit_is_refused(batch: Any, message: str) -> None:
+    refuses(made(), message, [batch])
 
 
 @pytest.mark.parametrize(
@@ -493,15 +404,16 @@ def test_a_batch_whose_parts_do_not_fit_is_refused(case: str) -> None:
         (lambda logits: logits.half(), "pool", "torch.float16; expected float32 or float64"),
         (lambda logits: logits[:, 0], "pool", r"a tensor \(3,\) for 3 texts"),
         (lambda logits: logits / 0, "pool", "output: NaN or an infinite logit; expected numbers"),
-        (lambda logits: logits, "never", "Linear: not called by Wrapped"),
+        (lambda logits: logits, "never", "Linear: not called by Net"),
+        (lambda logits: logits, "pol", "'pol': no such submodule; expected one of embedding, pool"),
     ],
 )
-def test_what_gives_no_logits_is_refused(
+def test_what_gives_no_logits_or_weights_is_refused(
     give: Callable[[Tensor], Any], path: str, message: str
 ) -> None:
-    net, batches = made()
-    with pytest.raises(InputError, match=message):
-        collect(Wrapped(net, give), batches[:1], attention=path)
+    net = giving(give)
+    net.never = nn.Linear(1, 1)
+    refuses(net, message, path=path)
 
 
 @pytest.mark.parametrize(
@@ -516,9 +428,8 @@ def test_what_gives_no_logits_is_refused(
     ],
 )
 def test_probabilities_are_no_logits(give: Any, outputs: int, function: str) -> None:
-    net, batches = made(outputs=outputs)
-    with pytest.raises(InputError, match=f"probabilities.* what goes into the {function}"):
-        collect(Wrapped(net, give), batches[:1], attention="pool")
+    net = giving(give, outputs=outputs)
+    refuses(net, f"probabilities.* what goes into the {function}")
 
 
 @pytest.mark.parametrize(
@@ -526,8 +437,7 @@ def test_probabilities_are_no_logits(give: Any, outputs: int, function: str) -> 
     [lambda logits: logits.sigmoid().logit(), lambda logits: logits.softmax(dim=1).log_()],
 )
 def test_what_follows_from_probabilities_may_be_logits(give: Callable[[Tensor], Tensor]) -> None:
-    net, batches = made()
-    assert len(collect(Wrapped(net, give), batches[:1], attention="pool")) == len(TOKENS)
+    assert len(collected(giving(give), BATCHES[:1])) == len(TOKENS)
 
 
 @pytest.mark.slow
