@@ -95,38 +95,6 @@ def test_batches_and_shards_of_texts_of_sentences(
     np.testing.assert_allclose(together.prediction, predict(model, model.inputs(split)), atol=1e-6)
 
 
-@pytest.mark.parametrize("encoder", ["bigru", "none"])
-def test_the_word_level_of_a_hierarchical_model(encoder: str) -> None:
-    """Weights of both levels multiplied, each word with the readout of its sentence: the same output, summed over words."""
-    model, split = (
-        tiny_model(encoder, "additive", classes=3, hierarchical=True),
-        of_sentences(SENTENCES, classes=3),
-    )
-    sentences = trace_of(model, split)
-    words = trace_of(model, split, level="words", shard_rows=2)
-    assert words.metadata["residual"] < 1e-6
-    assert [words.tokens(row) for row in range(len(words))] == split.tokens
-    assert not words.has("gradient")
-    np.testing.assert_allclose(words.readout(words.alpha), sentences.prediction, atol=1e-6)
-    for row, lengths in enumerate(SENTENCES):
-        of_sentence = np.add.reduceat(words.alpha[row], np.cumsum([0, *lengths[:-1]]))
-        np.testing.assert_allclose(of_sentence, sentences.alpha[row], atol=1e-6)
-        first = words.ragged("readout")[row][: lengths[0]]
-        np.testing.assert_allclose(
-            first, np.tile(sentences.ragged("readout")[row][0], (lengths[0], 1)), atol=1e-6
-        )
-    alone = trace_of(model, of_sentences([[6]], classes=3, seed=4), level="words")
-    assert alone.alpha[0].max() - alone.alpha[0].min() > 1e-3  # within a sentence weights differ
-
-
-def test_a_flat_model_has_no_word_level_below_its_positions() -> None:
-    with pytest.raises(
-        attnaudit.InputError,
-        match=r"collect\.level: words; expected positions: this model has no sentences",
-    ):
-        list(collect_shards(tiny_model("cnn", "dot"), tiny_split(LENGTHS), level="words"))
-
-
 @pytest.mark.parametrize("hierarchical", [False, True])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_tokens_deleted_from_the_input(classes: int, hierarchical: bool) -> None:

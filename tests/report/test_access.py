@@ -27,7 +27,7 @@ from tests.calibration.test_scores import write_calibrated
 from tests.report.access import barriers
 from tests.report.heads import write_heads
 from tests.report.runs import write_run
-from tests.report.test_growth import write_page as write_dynamics
+from tests.report.test_dynamics_page import write_page as write_dynamics
 from tests.report.test_paper_page import _found
 from tests.report.test_site import audited
 from tests.studies.identity import identified

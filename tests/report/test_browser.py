@@ -23,10 +23,10 @@ from attnaudit.studies.seeds import Seeds
 from attnaudit.studies.uniform import Uniform
 from tests.report.conftest import OWN_SCALE
 from tests.report.runs import write_run
-from tests.report.test_growth import write_page as write_dynamics
+from tests.report.test_dynamics_page import write_page as write_dynamics
 from tests.report.test_page import EVIL, evil_trace
 from tests.studies.identity import identified
-from tests.studies.test_dynamics import STEPS, STUDY
+from tests.studies.test_dynamics import STUDY
 from tests.studies.test_dynamics import some as steps_of
 from tests.studies.test_numbers import adversary_traces
 from tests.studies.test_pages import named, write_results
@@ -370,38 +370,3 @@ def test_print_leaves_out_the_controls_and_keeps_the_heatmaps(
     assert page.locator(".heatmap").first.is_visible()
     assert page.locator("#numbers table").last.is_visible()
     assert page.locator(".further .card-row").last.is_visible()
-
-
-@pytest.mark.slow
-def test_the_texts_of_a_training_are_walked_through_by_keyboard(
-    context: BrowserContext, steps: pl.DataFrame, dynamics: Path
-):
-    page, asked, complaints = open_page(context, dynamics)
-    slider, said = page.get_by_role("slider", name="Step"), page.locator("#growth-said")
-    assert said.inner_text().startswith(f"after {STEPS[-1]} steps: probability of")
-    slider.focus()
-    slider.press("Home")
-    assert said.inner_text().startswith("after 0 steps")
-    slider.press("ArrowRight")
-    assert said.inner_text().startswith(f"after {STEPS[1]} steps")
-    assert slider.get_attribute("aria-valuetext") == f"after {STEPS[1]} steps"
-    for number in range(page.locator("#growth-form option").count()):
-        page.get_by_role("combobox", name="Instance").select_option(str(number))
-        instance = int(page.locator("#growth-form option").nth(number).inner_text().split()[0])
-        rows = steps.filter(
-            pl.col("tokens").is_not_null(),
-            pl.col("instance") == instance,
-            pl.col("step") == STEPS[1],
-        )
-        for kind in ("alpha", "relevance", "relevance_uniform"):
-            tokens = page.locator(f"#growth-{kind} .token")
-            assert tokens.all_inner_texts() == rows["tokens"][0].to_list()
-            values = [
-                float(tokens.nth(k).get_attribute("title") or "nan") for k in range(tokens.count())
-            ]
-            assert values == pytest.approx(rows[kind][0].to_list(), rel=0.01, abs=0.01)
-    page.get_by_role("button", name="play").click()
-    expect(said).to_contain_text(f"after {STEPS[-1]} steps", timeout=10_000)
-    assert page.get_by_role("button", name="play").count() == 1
-    assert [url for url in asked if url not in (dynamics.as_uri(), "data:,")] == []
-    assert complaints == []

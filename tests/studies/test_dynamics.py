@@ -189,15 +189,6 @@ def test_the_order_of_rows_changes_nothing(
     assert STUDY.summarise(again).equals(summary)
 
 
-def test_tokens_of_a_few_instances_are_kept_at_every_step(table: pl.DataFrame) -> None:
-    kept = table.filter(pl.col("tokens").is_not_null())
-    assert kept.group_by("instance").len()["len"].to_list() == [len(STEPS)] * STUDY.shown
-    assert set(kept["seed"]) == {3}
-    assert (kept["tokens"].list.len() == kept["relevance_uniform"].list.len()).all()
-    assert kept["probability"].is_between(0, 1).all()
-    assert ((kept["probability"] >= 0.5) <= kept["correct"]).all()
-
-
 def timed(
     seed: int, seeds: int = 3, steps: tuple[int, ...] = (0, 10, 50), n: int = 12
 ) -> pl.DataFrame:

@@ -123,22 +123,6 @@ def test_dynamics_of_pairs_by_hand(folder: Path):
     assert "agreement_alpha_logistic" not in finished
 
 
-def test_the_growth_of_one_whole_pair_is_shown(folder: Path):
-    table = pl.read_parquet(folder / "dynamics" / "results" / "dynamics.parquet").filter(
-        pl.col("tokens").is_not_null()
-    )
-    assert table["instance"].n_unique() == 1
-    trace = Trace.read(training(folder, "watched-s0") / "steps" / "00012")
-    rows = np.flatnonzero(trace.instance == table["instance"][0])
-    shown = table.filter(step=12)
-    assert shown["gold"].to_list() == [trace.table["gold"].to_list()[row] for row in rows]
-    assert np.allclose(
-        shown["probability"].to_numpy(), trace.prediction[rows, 0] * trace.array("covered")[rows]
-    )
-    page = (folder / "dynamics" / "report.html").read_text(encoding="utf-8")
-    assert re.search(r"\d+, token 0 \(", page)
-
-
 def test_a_watched_translator_is_compared_with_what_needs_no_source(folder: Path):
     """Not with the most frequent token: what a language model of the targets alone predicts exceeds it by far."""
     rows = {row["measure"]: row["value"] for row in read_json(folder / "dynamics" / "summary.json")}

@@ -16,7 +16,7 @@ import polars as pl
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import SNELL2021, Paper
-from attnaudit.core.settings import check_settings, setting
+from attnaudit.core.settings import Settings, setting
 from attnaudit.corpora.planted.sequences import LENGTH, SYMBOLS, Sequences
 from attnaudit.plans.spec import SCHEMA
 from attnaudit.results import SUMMARY_SCHEMA, summary_row
@@ -75,7 +75,7 @@ PRESETS: Mapping[PresetName, Preset] = {
 
 
 @dataclass(frozen=True)
-class Copying:
+class Copying(Settings):
     """The copying task: write a sequence of symbols again.
 
     A token accuracy above 0.95 is success.
@@ -134,7 +134,7 @@ class Copying:
     seed: int = setting("First seed.", 0, least=0)
 
     def __post_init__(self) -> None:
-        check_settings(self, NAME)
+        super().__post_init__()
         both = self.encoder == "bilstm"
         if self.hidden % self.heads or (both and self.hidden % 2):
             raise InputError(

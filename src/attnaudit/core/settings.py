@@ -10,6 +10,7 @@ from functools import cache
 from typing import (
     TYPE_CHECKING,
     Any,
+    ClassVar,
     Literal,
     TypeVar,
     Union,
@@ -53,28 +54,32 @@ def setting(
     return field(default=default, metadata={"help": help, "only": only, **limits})
 
 
-def check_settings(section: Any, name: str) -> None:
-    """Check the choices and bounds of a section's fields.
+class Settings:
+    """Base of dataclasses of settings, whose choices and bounds are checked when one is made.
 
-    Args:
-        section: Section whose fields were declared with `setting`.
-        name: Name of the section in errors.
+    Attributes:
+        name: Name of the section, the first part of a dotted setting.
 
     Raises:
         InputError: For the first value outside its choices or bounds.
     """
-    # Dataclasses do not check types, and annotations are strings until they are resolved.
-    hints = get_type_hints(type(section))
-    for declared in fields(section):
-        value, key = getattr(section, declared.name), f"{name}.{declared.name}"
-        hint = hints[declared.name]
-        # `coerce` imports a library, which the help of the command line does without.
-        chosen = any(get_origin(part) is Literal for part in (hint, *get_args(hint)))
-        if chosen and value != declared.default:
-            coerce(value, hint, key)
-        if value is not None and not _within(value, declared.metadata):
-            expected = bounds(declared.metadata)
-            raise InputError("read settings", f"setting {key}", str(value), expected)
+
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        section: Any = self  # a dataclass, unlike this base
+        # Dataclasses do not check types, and annotations are strings until they are resolved.
+        hints = get_type_hints(type(self))
+        for declared in fields(section):
+            value, key = getattr(self, declared.name), f"{self.name}.{declared.name}"
+            hint = hints[declared.name]
+            # `coerce` imports a library, which the help of the command line does without.
+            chosen = any(get_origin(part) is Literal for part in (hint, *get_args(hint)))
+            if chosen and value != declared.default:
+                coerce(value, hint, key)
+            if value is not None and not _within(value, declared.metadata):
+                expected = bounds(declared.metadata)
+                raise InputError("read settings", f"setting {key}", str(value), expected)
 
 
 def refuse_unused(
@@ -108,7 +113,7 @@ def refuse_unused(
 
 
 def _within(value: Any, facts: Mapping[str, Any]) -> bool:
-    least, above, most, below = (facts[name] for name in ("least", "above", "most", "below"))
+    least, above, most, below = map(facts.get, ("least", "above", "most", "below"))
     return (
         (least is None or value >= least)
         and (above is None or value > above)

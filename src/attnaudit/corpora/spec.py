@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.settings import check_settings, from_plain, refuse_unused, setting
+from attnaudit.core.settings import Settings, from_plain, refuse_unused, setting
 from attnaudit.corpora.formats.rows import ROLES, column_option
 from attnaudit.corpora.registry import CORPORA, UnitName
 
@@ -30,9 +30,10 @@ _planted = partial(setting, default=None, only="planted")
 
 
 @dataclass(frozen=True)
-class _Spec:
+class _Spec(Settings):
     """Settings of texts and of pairs. Raises InputError for a value out of its bounds."""
 
+    name: ClassVar = "corpus"
     source: str = setting("A registered name, a file or a folder.")
     data_dir: str | None = setting(
         "Folder with the registered corpora; default: $ATTNAUDIT_DATA, then the user's cache.", None
@@ -57,7 +58,7 @@ class _Spec:
     length: tuple[int, int] | None = _planted("Fewest and most words of a generated text.")
 
     def __post_init__(self) -> None:
-        check_settings(self, "corpus")
+        super().__post_init__()
         try:
             "\n".encode("utf-8" if self.encoding is None else self.encoding)
         except (LookupError, ValueError) as error:

@@ -13,7 +13,7 @@ import polars as pl
 import polars.selectors as cs
 
 from attnaudit.core.papers import DEYOUNG2020
-from attnaudit.core.settings import setting
+from attnaudit.core.settings import Settings, setting
 from attnaudit.experiments.adversary.exact import one_logit_decides
 from attnaudit.experiments.erasure.experiment import MOST_ORDERS
 from attnaudit.experiments.erasure.falls import bounds, falls
@@ -23,7 +23,6 @@ from attnaudit.experiments.rows import (
     importance_scores,
     make_table,
     no_single_decision,
-    require,
     row_streams,
     summarise_measures,
 )
@@ -44,7 +43,7 @@ _KINDS: tuple[tuple[str, str, Literal["higher", "lower"]], ...] = (
 
 
 @dataclass(frozen=True)
-class Comprehensiveness:
+class Comprehensiveness(Settings):
     """Fall of the predicted probability without the tokens of highest score, or with only them.
 
     The tokens are removed from the attention, and the other weights are rescaled to sum to 1. The
@@ -124,12 +123,9 @@ class Comprehensiveness:
     )
     summarise = summarise_measures
     seed: int = 0
-    orders: int = setting("Number of random orders; their mean is the reference.", 5)
-
-    def __post_init__(self) -> None:
-        require(
-            self, "orders", 1 <= self.orders <= MOST_ORDERS, f"1 to {MOST_ORDERS:,} random orders"
-        )
+    orders: int = setting(
+        "Number of random orders; their mean is the reference.", 5, least=1, most=MOST_ORDERS
+    )
 
     def refuses(self, trace: Trace) -> str | None:
         """Explain why the experiment does not apply to a trace; None if it does."""

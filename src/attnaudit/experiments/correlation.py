@@ -11,13 +11,12 @@ import numpy as np
 import polars as pl
 
 from attnaudit.core.papers import JAIN2019
-from attnaudit.core.settings import setting
+from attnaudit.core.settings import Settings, setting
 from attnaudit.experiments.rows import (
     differences,
     importance_scores,
     make_table,
     over_words,
-    require,
     summarise_measures,
     taken_names,
 )
@@ -31,7 +30,7 @@ YARDSTICK = "gradient_loo"
 
 
 @dataclass(frozen=True)
-class Correlation:
+class Correlation(Settings):
     """Kendall's tau-b of attention with every importance score of the trace.
 
     The scores are gradient, leave-one-out and every ``importance_<name>``, over the tokens that are
@@ -112,11 +111,11 @@ class Correlation:
     summarise = summarise_measures
     seed: int = 0
     significance: float = setting(
-        "Largest p-value of a rank correlation that counts as significant.", 0.05
+        "Largest p-value of a rank correlation that counts as significant.",
+        0.05,
+        least=0,
+        most=1,
     )
-
-    def __post_init__(self) -> None:
-        require(self, "significance", 0 <= self.significance <= 1, "a probability from 0 to 1")
 
     def refuses(self, trace: Trace) -> str | None:
         """Explain why the experiment does not apply to a trace; None if it does."""

@@ -17,13 +17,12 @@ from jaxtyping import Bool, Float, Int64
 from attnaudit.core.papers import JAIN2019, WIEGREFFE2019
 from attnaudit.core.ragged import Ragged, concatenate
 from attnaudit.core.random import shuffled
-from attnaudit.core.settings import setting
+from attnaudit.core.settings import Settings, setting
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.maximal_change.search import largest_change, single_tokens
 from attnaudit.experiments.ranges.line import lowest
 from attnaudit.experiments.rows import (
     make_table,
-    require,
     row_streams,
     summarise_measures,
 )
@@ -40,7 +39,7 @@ TEXT = ("split", "instance", "query")
 
 
 @dataclass(frozen=True)
-class Joint:
+class Joint(Settings):
     """Change of the output when the attention of all heads of a layer is replaced at once.
 
     ``joint_uniform`` is the TVD to the output with uniform weights in all heads.
@@ -123,14 +122,15 @@ class Joint:
     )
     summarise = summarise_measures
     seed: int = 0
-    shuffles: int = setting("Number of random shuffles of the weights of all heads.", 20)
-    sweeps: int = setting(
-        "Number of passes over all heads in the search for the largest change.", 2
+    shuffles: int = setting(
+        "Number of random shuffles of the weights of all heads.", 20, least=1, most=10_000
     )
-
-    def __post_init__(self) -> None:
-        require(self, "shuffles", 1 <= self.shuffles <= 10_000, "a whole number from 1 to 10,000")
-        require(self, "sweeps", 1 <= self.sweeps <= 100, "a whole number from 1 to 100")
+    sweeps: int = setting(
+        "Number of passes over all heads in the search for the largest change.",
+        2,
+        least=1,
+        most=100,
+    )
 
     def refuses(self, trace: Trace) -> str | None:
         """Explain why the experiment does not apply to a trace; None if it does."""

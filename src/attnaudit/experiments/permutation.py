@@ -11,12 +11,10 @@ from math import fsum
 import numpy as np
 import polars as pl
 
-from attnaudit.core.errors import InputError
 from attnaudit.core.papers import JAIN2019
-from attnaudit.core.settings import setting
+from attnaudit.core.settings import Settings, setting
 from attnaudit.experiments.rows import (
     make_table,
-    require,
     row_streams,
     words_of,
 )
@@ -27,14 +25,13 @@ from attnaudit.results.measures import Measure
 from attnaudit.trace import Trace
 
 # Each thread holds this many numbers. A median is exact enough long before.
-MOST_PERMUTATIONS = 1_000_000
 _MEANS = ("median_delta_y", "median_delta_y_words", "max_alpha", "median_error", "shuffles")
 # Correlation of two draws of the shuffles: variance beyond Monte Carlo noise, over all variance.
 _RELIABILITY = {"seed_correlation": ("beyond noise", "nothing", "all")}
 
 
 @dataclass(frozen=True)
-class Permutation:
+class Permutation(Settings):
     """Median TVD between the output and the output under shuffled attention weights.
 
     The table has ``median_delta_y``, its standard error over draws ``median_error``, the number of
@@ -86,23 +83,17 @@ class Permutation:
     )
     seed: int = 0
     permutations: int | None = setting(
-        "Number of shuffles per row; none: as many as permutation.error needs.", None
+        "Number of shuffles per row; none: as many as permutation.error needs.",
+        None,
+        least=1,
+        most=1_000_000,
     )
     error: float = setting(
         "Target Monte Carlo standard error of the median of each row, where permutations is none.",
         0.01,
+        above=0,
+        most=1,
     )
-
-    def __post_init__(self) -> None:
-        if self.permutations is not None and not 1 <= self.permutations <= MOST_PERMUTATIONS:
-            raise InputError(
-                "audit",
-                "setting permutation.permutations",
-                str(self.permutations),
-                f"a whole number from 1 to {MOST_PERMUTATIONS}, or none for as many as "
-                "permutation.error needs",
-            )
-        require(self, "error", 0 < self.error <= 1, "a standard error above 0, up to 1")
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the table, one row per row of the trace."""

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, get_args
 from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.numbers import count
 from attnaudit.core.registry import Registry
-from attnaudit.core.settings import check_settings, setting
+from attnaudit.core.settings import Settings, setting
 from attnaudit.corpora.spec import Preset
 
 PRESETS: tuple[Preset, ...] = get_args(Preset)
@@ -138,7 +138,7 @@ def register_encoder(spec: EncoderSpec) -> EncoderSpec:
 
 
 @dataclass(frozen=True)
-class ModelSettings:
+class ModelSettings(Settings):
     """Sizes of a model.
 
     ``attention`` is additive or dot. ``uniform`` is 1/T and learns nothing; ``imposed`` comes with
@@ -155,6 +155,7 @@ class ModelSettings:
         InputError: A value is out of range.
     """
 
+    name: ClassVar = "model"
     encoder: str = setting("The encoder.", "bilstm")
     attention: str = setting("The attention.", "additive")
     embedding: int = setting(
@@ -199,7 +200,7 @@ class ModelSettings:
     )
 
     def __post_init__(self) -> None:
-        check_settings(self, "model")
+        super().__post_init__()
         self_attention = self.encoder in ENCODERS and ENCODERS[self.encoder].self_attention
         divided = (self.hidden, self.embedding) if self_attention else (self.hidden,)
         if any(width % self.heads for width in divided):
@@ -278,7 +279,7 @@ PairAttention = Literal["bilinear", "additive", "uniform", "none"]
 
 
 @dataclass(frozen=True)
-class PairSettings:
+class PairSettings(Settings):
     """Settings of a translation model.
 
     ``attention`` is ``bilinear`` (Luong et al. 2015), ``additive`` (Bahdanau et al. 2015),
@@ -289,6 +290,7 @@ class PairSettings:
         InputError: A value is out of range.
     """
 
+    name: ClassVar = "model"
     attention: PairAttention = setting(
         "bilinear (Luong et al. 2015), additive (Bahdanau et al. 2015), uniform (1/T), or none: "
         "the decoder sees the source's last state.",
@@ -322,7 +324,7 @@ class PairSettings:
     attention_decay: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_settings(self, "model")
+        super().__post_init__()
         heads = count(self.heads, "head")
         if self.width % 2 or self.width % self.heads:
             name = "model.hidden" if self.recurrent else "model.embedding"

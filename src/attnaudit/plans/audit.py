@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.settings import check_settings, coerce, override, setting
+from attnaudit.core.settings import Settings, coerce, override, setting
 from attnaudit.corpora.read import Draw
 from attnaudit.experiments import make_experiment
 from attnaudit.plans.spec import SCHEMA, Spec, corpus_name, experiment_settings, take_section
@@ -57,9 +57,10 @@ def choose(
 
 
 @dataclass(frozen=True)
-class TransformerCollect:
+class TransformerCollect(Settings):
     """Choice of the attention that is collected from a transformer, and of the texts."""
 
+    name: ClassVar = "collect"
     layers: str = setting("Layers: last, all, or numbers from 0, for example 0,3.", "last")
     heads: str = setting("Heads: all, or numbers from 0, for example 0,3.", "all")
     sample: int | None = setting(
@@ -94,9 +95,6 @@ class TransformerCollect:
         "Cross-attention of an encoder-decoder, in place of its decoder's self-attention.", False
     )
     batch: int = setting("Padded tokens of a batch.", 4096, least=1)
-
-    def __post_init__(self) -> None:
-        check_settings(self, "collect")
 
     def numbers(self, name: str) -> str | tuple[int, ...]:
         """Return ``layers`` or ``heads`` as a word or as numbers. Raises InputError."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import read_with_digest
-from attnaudit.core.settings import check_settings, coerce, from_plain, override, setting
+from attnaudit.core.settings import Settings, coerce, from_plain, override, setting
 from attnaudit.corpora.registry import CORPORA, task_of
 from attnaudit.corpora.spec import CorpusSpec, ParallelSpec, Preset
 from attnaudit.corpora.spec import spec_of as corpus_spec
@@ -137,13 +137,7 @@ class RunSpec(Spec):
             "collect": CollectSettings(),
         }
         resolved = resolve(sections, usual | given)
-        model, collect = resolved["model"], resolved["collect"]
-        if collect.level == "words" and (collect.erase_input or not model.hierarchical):
-            got, expected = "words of a flat model", "positions, or --preset han"
-            if model.hierarchical:
-                got, expected = "words with collect.erase_input", "positions: sentences are deleted"
-            raise InputError("read settings", "setting collect.level", got, expected)
-        check_attention(model, task != "classification")
+        check_attention(resolved["model"], task != "classification")
         return cls(**resolved, vectors=str(Path(vectors).expanduser()), preset=chosen, **own)
 
     @classmethod
@@ -161,13 +155,11 @@ class RunSpec(Spec):
 
 
 @dataclass(frozen=True)
-class Decoding:
+class Decoding(Settings):
     """Settings of the search for translations."""
 
+    name: ClassVar = "decode"
     beam: int = setting("Beam size; 1: greedy decoding.", 5, least=1)
-
-    def __post_init__(self) -> None:
-        check_settings(self, "decode")
 
 
 @dataclass(frozen=True)

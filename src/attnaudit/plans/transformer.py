@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.settings import check_settings, setting
+from attnaudit.core.settings import Settings, setting
 from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.corpora.spec import spec_of as corpus_spec
 from attnaudit.plans.spec import (
@@ -28,18 +28,16 @@ OPERATION = "train transformer"
 
 
 @dataclass(frozen=True)
-class TransformerCollect:
+class TransformerCollect(Settings):
     """Settings of the trace of a trained transformer: the attention of its last layer."""
 
+    name: ClassVar = "collect"
     sample: int | None = setting(
         "Number of test texts to trace, drawn with the seed; default: all.", None, least=1
     )
     scores: tuple[Literal["gradient", "loo"], ...] = setting(
         "Measures of importance.", ("gradient", "loo")
     )
-
-    def __post_init__(self) -> None:
-        check_settings(self, "collect")
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.extras import require
 from attnaudit.core.files import read_json, write_json
 from attnaudit.core.progress import Progress, silent, within
-from attnaudit.core.settings import check_settings, override, setting
+from attnaudit.core.settings import Settings, override, setting
 from attnaudit.corpora.registry import CORPORA
 from attnaudit.experiments import facts
 from attnaudit.plans.audit import choose
@@ -60,13 +60,14 @@ BY_OPTION = {
 
 
 @dataclass(frozen=True)
-class Calibration:
+class Calibration(Settings):
     """Models to calibrate on, and their folder.
 
     Raises:
         InputError: For an unknown name, no corpus, or a number out of range.
     """
 
+    name: ClassVar = PLACE
     question: ClassVar[str] = "Which measures tell faithful attention from unfaithful?"
     quick: ClassVar[Mapping[str, Any]] = {"seeds": 2, "encoders": 1}
     out: Path = setting("Folder of the calibration.", Path("runs/calibration"))
@@ -81,7 +82,7 @@ class Calibration:
     data_dir: str | None = setting("Folder of the registered corpora.", None)
 
     def __post_init__(self) -> None:
-        check_settings(self, PLACE)
+        super().__post_init__()
         for name in self.corpora:
             CORPORA.find(name, "calibrate")
         for name in self.constructions or ():

@@ -20,7 +20,6 @@ from attnaudit.report.cards.studies import STUDY_CARDS
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.models import figure_and_model, model_label, seeds_of_models
 from attnaudit.report.page import card_section, figures_section, write_page
-from attnaudit.report.sections.growth import growth_section
 from attnaudit.report.sections.numbers import (
     Number,
     group_label,
@@ -66,7 +65,6 @@ def write_study(
         [
             card_section(card),
             figures_section([first, *others]),
-            growth_section(table),
             numbers_section(study_numbers(name, summary), _spread(name, table), labels),
             *provenance_sections(about, [study.paper.bibtex]),
         ],

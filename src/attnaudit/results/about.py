@@ -135,9 +135,7 @@ class About:
     def of_sentences(self) -> bool:
         """True if a position of the trace is a sentence."""
         records = (self.metadata, self.spec)
-        level = first_of(*(_entry(record, "collect", "level") for record in records))
-        hierarchical = any(_entry(record, "model", "hierarchical") is True for record in records)
-        return hierarchical and level != "words"
+        return any(_entry(record, "model", "hierarchical") is True for record in records)
 
     @property
     def heads(self) -> int | None:

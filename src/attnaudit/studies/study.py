@@ -13,7 +13,7 @@ from jaxtyping import Int64
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import Paper
-from attnaudit.core.settings import check_settings, setting
+from attnaudit.core.settings import Settings, setting
 from attnaudit.plans.training import Training, TrainingId, seeded
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.measures import Measure
@@ -28,7 +28,7 @@ PLACE = ("instance", "query")  # columns that identify a row of a trace
 
 
 @dataclass(frozen=True)
-class Study:
+class Study(Settings):
     """A frozen configuration; its defaults are the published scale.
 
     Attributes:
@@ -60,9 +60,6 @@ class Study:
     decided: ClassVar[Mapping[str, Any]] = {}
     not_of_base: ClassVar[tuple[str, ...]] = ()
     seed: int = setting("Seed of the intervals; default: --seed.", 0)
-
-    def __post_init__(self) -> None:
-        check_settings(self, self.name)
 
     def trainings(self, base: Any, corpus: Any) -> Iterable[Training]:
         """Yield the trainings of the study, their teachers apart; see `plan`."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-from attnaudit.core.settings import check_settings, setting
+from attnaudit.core.settings import Settings, setting
 
 Outputs = Literal["all", "predicted"]
 Score = Literal["gradient", "loo"]
@@ -18,9 +18,6 @@ class CollectSettings:
     gradient_of: Outputs = setting(
         "Outputs whose gradients are taken: all (summed), or the predicted one.", "all"
     )
-    level: Literal["positions", "words"] = setting(
-        "For a hierarchical model; words: record words instead of sentences.", "positions"
-    )
     erase_input: bool = setting(
         "Also delete tokens from the texts by every score and rerun the model, at thirty times "
         "the cost.",
@@ -32,13 +29,14 @@ class CollectSettings:
 
 
 @dataclass(frozen=True)
-class PairCollectSettings:
+class PairCollectSettings(Settings):
     """Settings of the trace of a translator.
 
     Raises:
         InputError: A number is out of range.
     """
 
+    name: ClassVar = "collect"
     pairs: int | None = setting(
         "Number of test pairs to trace, drawn with the seed; none: all.", 200, least=1
     )
@@ -50,6 +48,3 @@ class PairCollectSettings:
         "leave-one-out as TVD over all words.",
         ("gradient", "loo"),
     )
-
-    def __post_init__(self) -> None:
-        check_settings(self, "collect")

@@ -8,11 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from attnaudit.core.errors import InputError
@@ -48,7 +47,6 @@ class CollectOptions:
         gradient_of: Outputs whose gradients are taken: ``all`` of them, summed, or the
             ``predicted`` one. The default is all outputs of a classifier, and the predicted answer
             of a model with a question.
-        level: ``words`` records the words of a hierarchical model instead of its sentences.
         erase_input: True to delete tokens from the texts by every score, and run the model again.
         scores: Importance scores to compute.
         metadata: Entries to add to the trace's metadata.
@@ -58,7 +56,6 @@ class CollectOptions:
     """
 
     gradient_of: Outputs | None = None
-    level: Literal["positions", "words"] = "positions"
     erase_input: bool = False
     scores: tuple[Score, ...] = ("gradient", "loo")
     metadata: Mapping[str, Any] | None = None
@@ -115,12 +112,9 @@ def collect_shards(
         ``importance_full_gradient`` is the gradient that also flows through the attention.
 
     Raises:
-        InputError: The model has no sentences, or no leave-one-out, as the options require.
+        InputError: The model has no leave-one-out, and the options ask for it.
     """
     chosen = CollectOptions(**options)
-    if chosen.level == "words" and model.sentence is None:
-        expected, advice = "positions: this model has no sentences", "choose --preset han"
-        raise InputError("collect", "setting collect.level", "words", expected, advice)
     if model.settings.attention == "imposed" and "loo" in chosen.scores:
         got = (
             "leave-one-out of a model whose attention is given: nothing says what it were without "
@@ -190,7 +184,9 @@ class _Collector:
         if options.erase_input:
             scores = {title: columns[name] for name, title in ERASED_BY.items() if name in columns}
             columns = {**columns, **input_falls(model, inputs, scores)}
-        trace = Trace.from_arrays(
+        # A row without marks is one whose rationale is not known.
+        rationale = split.rationale and [marks or None for marks in split.rationale]
+        return Trace.from_arrays(
             activation=model.activation,
             class_names=model.class_names,
             metadata=dict(options.metadata or {}),
@@ -202,13 +198,10 @@ class _Collector:
             tokens=_by_position(split.tokens, inputs, " ".join),
             question=split.question,
             candidates=inputs.candidates,
-            rationale=_by_position(_word_rationale(split), inputs, any),
+            rationale=_by_position(rationale, inputs, any),
             head=None if head is None else np.full(len(split), head, np.int32),
             **columns,
         )
-        if options.level == "positions":
-            return trace
-        return _word_level(trace, split, inputs, _word_weights(model, inputs, self.budget))
 
     def _batches(self, inputs: Inputs) -> Iterator[tuple[np.ndarray, dict[str, np.ndarray]]]:
         """Yield row numbers and columns of each batch, a value per row or attended position."""
@@ -298,11 +291,6 @@ def _of_head(columns: Mapping[str, Any], head: int) -> dict[str, Any]:
     }
 
 
-def _word_rationale(split: Split) -> list[list[bool] | None] | None:
-    """Return rationales of words; None for a row without one."""
-    return None if split.rationale is None else [marks or None for marks in split.rationale]
-
-
 def _by_position(
     rows: Sequence[list[Any] | None] | None, inputs: Inputs, join: Callable[[list[Any]], Any]
 ) -> Sequence[list[Any] | None] | None:
@@ -321,50 +309,6 @@ def _tail(model: AttentionModel) -> TanhTail | None:
         return None
     output = model.head.output
     return TanhTail(output.weight.double().cpu().numpy(), output.bias.double().cpu().numpy())
-
-
-def _word_level(
-    sentences: Trace, split: Split, inputs: Inputs, within: Float[np.ndarray, " W"]
-) -> Trace:
-    """Turn a trace of sentences into a trace of their words.
-
-    A word's weight is the weight of its sentence times its weight ``within`` the sentence. Its
-    readout is the readout of its sentence, so the output is the same sum. In the model, weights
-    within a sentence only act through the sentence's vector, which is fixed here. Importance scores
-    are missing, because they belong to sentences.
-    """
-    assert inputs.sentences is not None
-    lengths, ids = inputs.sentences.values, inputs.ids
-    columns = ("instance", "split", "label", "offset", "prediction")
-    same: dict[str, Any] = sentences.table.select(columns).to_dict()
-    return Trace.from_arrays(
-        activation=sentences.metadata["activation"],
-        class_names=sentences.class_names,
-        metadata={**sentences.metadata, "level": "words"},
-        tail=sentences.tail,
-        **same,
-        alpha=ids.with_values(np.repeat(sentences.ragged("alpha").values, lengths) * within),
-        readout=ids.with_values(np.repeat(sentences.ragged("readout").values, lengths, axis=0)),
-        tokens=split.tokens,
-        rationale=_word_rationale(split),
-    )
-
-
-def _word_weights(model: AttentionModel, inputs: Inputs, budget: int) -> Float[np.ndarray, " W"]:
-    """Return the weight of every word within its sentence, in the order of the texts."""
-    assert model.sentence is not None
-    assert inputs.sentences is not None
-    device = next(model.parameters()).device
-    words = Ragged.from_lengths(inputs.ids.values, inputs.sentences.values)
-    sentences = Inputs(words)
-    weights = np.zeros(len(words.values), np.float32)
-    with torch.no_grad():
-        for rows in sentences.batches_by_length(budget):
-            batch = sentences.batch(rows, device)
-            hidden = model.sentence.encoder(model.embedding(batch.ids), batch.lengths)
-            alpha = model.sentence.weights(hidden, batch)
-            weights[words.positions(rows)] = alpha[batch.attended].cpu().numpy()
-    return weights
 
 
 def trace_probe(

@@ -6,15 +6,14 @@ Plans and reports read them, so nothing here imports torch.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
-from attnaudit.core.errors import InputError
-from attnaudit.core.settings import check_settings, setting
+from attnaudit.core.settings import Settings, setting
 from attnaudit.models.presets import ERASURE_PRESETS
 
 
 @dataclass(frozen=True)
-class TrainingSettings:
+class TrainingSettings(Settings):
     """Settings of a training.
 
     Training stops at a perfect dev score for any ``patience``, since no later epoch could be
@@ -25,6 +24,7 @@ class TrainingSettings:
         InputError: A value is out of range.
     """
 
+    name: ClassVar = "training"
     epochs: int = setting(
         "Largest number of epochs; the one with the best dev score is kept. Also --epochs.",
         8,
@@ -64,9 +64,6 @@ class TrainingSettings:
         least=1,
     )
 
-    def __post_init__(self) -> None:
-        check_settings(self, "training")
-
 
 def training_preset(preset: str) -> TrainingSettings:
     """Return the training settings of a preset.
@@ -91,20 +88,22 @@ def training_preset(preset: str) -> TrainingSettings:
     return TrainingSettings(amsgrad=preset == "code2019")
 
 
-def _check_strength(objective: Adversary | Deceive | DeceivePairs | Guided | Sparse) -> None:
-    if not objective.strength >= 0:
-        raise InputError("train", "objective strength (λ)", str(objective.strength), "0 or more")
+@dataclass(frozen=True)
+class _Penalty(Settings):
+    """What all objectives have: the weight of a penalty. Raises InputError."""
+
+    name: ClassVar = "objective"
+    strength: float = setting("Weight λ of the penalty.", least=0)
 
 
 @dataclass(frozen=True)
-class Adversary:
+class Adversary(_Penalty):
     """Keep the output of a base model, with other attention (Wiegreffe & Pinter 2019).
 
     The loss is ``mean TVD(ŷ, ŷ_base) − strength · mean KL(α ‖ α_base)``; labels are not used.
     Attention and predictions of the base model come with the split (`taught_by`).
 
     Attributes:
-        strength: λ, 0 or more.
         scaling: "released" halves the TVD, as the authors' code does. Their code also sums over the
             batch, a factor that does not change Adam's steps.
         divergence: "reversed" is ``KL(α_base ‖ α)`` (Snell et al. 2020).
@@ -114,16 +113,13 @@ class Adversary:
         InputError: The strength is negative.
     """
 
-    strength: float
     scaling: Literal["mean", "released"] = "mean"
     divergence: Literal["forward", "reversed"] = "forward"
     kind: Literal["adversary"] = "adversary"
 
-    __post_init__ = _check_strength
-
 
 @dataclass(frozen=True)
-class Deceive:
+class Deceive(_Penalty):
     """Keep attention off impermissible tokens I (Pruthi et al. 2020).
 
     The loss is the loss on labels ``− strength · mean log(1 − Σ_{t∈I} alpha_t)``. A text with only
@@ -133,7 +129,6 @@ class Deceive:
         InputError: The strength is negative.
     """
 
-    strength: float = setting("Weight λ of the penalty on attention to impermissible tokens.")
     words: tuple[str, ...] | None = setting(
         "Impermissible words; none: the words of the rationale.", None
     )
@@ -144,11 +139,9 @@ class Deceive:
     )
     kind: Literal["deceive"] = "deceive"
 
-    __post_init__ = _check_strength
-
 
 @dataclass(frozen=True)
-class DeceivePairs:
+class DeceivePairs(_Penalty):
     """Keep a translator's attention off aligned source tokens (Pruthi et al. 2020, §5).
 
     The loss is the loss on gold tokens ``− strength · mean log(1 − Σ_{s∈I_t} alpha_ts)``. I_t are
@@ -156,27 +149,22 @@ class DeceivePairs:
     that is aligned with nothing, or with the whole source, has no penalty.
 
     Attributes:
-        strength: λ, 0 or more.
         kind: Name of the objective in a spec.
 
     Raises:
         InputError: The strength is negative.
     """
 
-    strength: float
     kind: Literal["deceive_pairs"] = "deceive_pairs"
-
-    __post_init__ = _check_strength
 
 
 @dataclass(frozen=True)
-class Guided:
+class Guided(_Penalty):
     """Train attention towards a target.
 
     The loss is the loss on labels ``+ strength · mean KL(target ‖ alpha)``.
 
     Attributes:
-        strength: λ, 0 or more.
         target: ``rationale`` is the softmax over positions of a score that is ``1 / temperature``
             at words of the rationale and 0 elsewhere. ``words`` is the same for the tokens among
             ``words``, and ``last`` for the last token. ``given`` is attention that comes with the
@@ -191,38 +179,27 @@ class Guided:
         InputError: The strength is negative, or the temperature is not above 0.
     """
 
-    strength: float
     target: Literal["rationale", "words", "last", "given"] = "rationale"
     words: tuple[str, ...] = ()
-    temperature: float = 0.1
+    temperature: float = setting("Temperature of the softmax.", 0.1, above=0)
     alone: float = 0.0
     kind: Literal["guided"] = "guided"
 
-    def __post_init__(self) -> None:
-        _check_strength(self)
-        if not self.temperature > 0:
-            expected = "a number above 0"
-            raise InputError("train", "objective temperature", str(self.temperature), expected)
-
 
 @dataclass(frozen=True)
-class Sparse:
+class Sparse(_Penalty):
     """Concentrate attention on few tokens of any kind.
 
     The loss is the loss on labels ``+ strength · mean entropy of alpha``, in nats.
 
     Attributes:
-        strength: λ, 0 or more.
         kind: Name of the objective in a spec.
 
     Raises:
         InputError: The strength is negative.
     """
 
-    strength: float
     kind: Literal["sparse"] = "sparse"
-
-    __post_init__ = _check_strength
 
 
 # Objectives of classifiers. Translators have only one, `DeceivePairs`, so it needs no name here.

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from attnaudit.core.errors import InputError, did_you_mean
-from attnaudit.core.settings import check_settings, setting
+from attnaudit.core.settings import Settings, setting
 from attnaudit.training.settings import TrainingSettings
 
 
 @dataclass(frozen=True)
-class TransformerSizes:
+class TransformerSizes(Settings):
     """Sizes of a transformer and of its vocabulary.
 
     Training never drops attention, so that an objective sees the weights that the model uses.
@@ -25,6 +25,7 @@ class TransformerSizes:
         InputError: A value is out of range.
     """
 
+    name: ClassVar = "model"
     layers: int = setting("Number of layers.", 4, least=1)
     heads: int = setting("Number of heads per layer.", 4, least=1)
     width: int = setting("Width of a token's state, shared by the heads of a layer.", 128, least=1)
@@ -47,29 +48,27 @@ class TransformerSizes:
     vocabulary: int = setting("Largest number of word pieces learned from train.", 8000, least=1)
 
     def __post_init__(self) -> None:
-        check_settings(self, "model")
+        super().__post_init__()
         if self.width % self.heads:
             got, expected = f"{self.width} with {self.heads} heads", "a multiple of model.heads"
             raise InputError("build model", "setting model.width", got, expected)
 
 
 @dataclass(frozen=True)
-class Schedule:
+class Schedule(Settings):
     """Schedule of the learning rate: a linear rise, then a linear fall to 0.
 
     Raises:
         InputError: A value is out of range.
     """
 
+    name: ClassVar = "schedule"
     warmup: float = setting(
         "Share of the steps in which the learning rate rises to training.learning_rate.",
         0.1,
         least=0,
         below=1,
     )
-
-    def __post_init__(self) -> None:
-        check_settings(self, "schedule")
 
     def share(self, step: int, steps: int) -> float:
         """Return the learning rate of a step as a share of the highest.

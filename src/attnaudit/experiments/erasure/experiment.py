@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -10,7 +11,7 @@ import polars.selectors as cs
 from jaxtyping import Int64
 
 from attnaudit.core.papers import SERRANO2019
-from attnaudit.core.settings import setting
+from attnaudit.core.settings import Settings, setting
 from attnaudit.experiments.erasure.curves import (
     LISTS,
     MINIMUM,
@@ -25,7 +26,6 @@ from attnaudit.experiments.rows import (
     differences,
     make_table,
     no_single_decision,
-    require,
     row_streams,
 )
 from attnaudit.results import summarise_means, summarise_ratios
@@ -33,12 +33,11 @@ from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
 from attnaudit.trace import Trace
 
-OTHERS = ("any", "code")
 MOST_ORDERS = 10_000
 
 
 @dataclass(frozen=True)
-class Erasure:
+class Erasure(Settings):
     """Removal of attention weights until the prediction flips; the others are rescaled.
 
     One weight: ``delta_js`` is the change of the output (JSD) without the largest weight, minus the
@@ -232,23 +231,19 @@ class Erasure:
         ),
     )
     seed: int = 0
-    orders: int = setting("Number of random removal orders.", 5)
-    other: str = setting(
+    orders: int = setting("Number of random removal orders.", 5, least=1, most=MOST_ORDERS)
+    other: Literal["any", "code"] = setting(
         "Position that the largest weight is compared with; any: any other position; code: as in "
         "the released code.",
         "any",
     )
     epsilon: float = setting(
-        "Largest change of the output, in TVD, at which the kept tokens are enough.", 0.01
+        "Largest change of the output, in TVD, at which the kept tokens are enough.",
+        0.01,
+        least=0,
+        most=1,
     )
     refuses = staticmethod(no_single_decision)
-
-    def __post_init__(self) -> None:
-        require(
-            self, "orders", 1 <= self.orders <= MOST_ORDERS, f"1 to {MOST_ORDERS:,} random orders"
-        )
-        require(self, "other", self.other in OTHERS, f"one of {', '.join(OTHERS)}", OTHERS)
-        require(self, "epsilon", 0 <= self.epsilon <= 1, "a distance from 0 to 1")
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Remove weights from each row of a trace."""

@@ -8,21 +8,18 @@ import numpy as np
 import polars as pl
 
 from attnaudit.core.papers import BRUNNER2020
-from attnaudit.core.settings import setting
+from attnaudit.core.settings import Settings, setting
 from attnaudit.experiments.identifiability.null_space import RANGES, movements
 from attnaudit.experiments.rows import (
     make_table,
-    require,
     summarise_measures,
 )
 from attnaudit.results.measures import Measure
 from attnaudit.trace import Trace
 
-MOST_TOKENS = 10_000
-
 
 @dataclass(frozen=True)
-class Identifiability:
+class Identifiability(Settings):
     """Freedom of attention while the attended sum, and so the output, stays exactly the same.
 
     ``null_dimension`` is the dimension of the changes of attention that leave the attended sum
@@ -94,11 +91,11 @@ class Identifiability:
     summarise = summarise_measures
     seed: int = 0
     tokens: int = setting(
-        "Number of most attended positions whose weight ranges are computed.", RANGES
+        "Number of most attended positions whose weight ranges are computed.",
+        RANGES,
+        least=1,
+        most=10_000,
     )
-
-    def __post_init__(self) -> None:
-        require(self, "tokens", 1 <= self.tokens <= MOST_TOKENS, f"1 to {MOST_TOKENS:,} positions")
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the freedom of attention for each row."""

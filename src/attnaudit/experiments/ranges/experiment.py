@@ -9,7 +9,7 @@ import polars as pl
 from jaxtyping import Bool, Int64
 
 from attnaudit.core.papers import JAIN2019, WIEGREFFE2019
-from attnaudit.core.settings import setting
+from attnaudit.core.settings import Settings, setting
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.adversary.exact import one_logit_decides, slab_within
 from attnaudit.experiments.adversary.experiment import Adversary
@@ -20,7 +20,6 @@ from attnaudit.experiments.rows import (
     keys,
     list_column,
     no_single_decision,
-    require,
     row_streams,
     summarise_measures,
 )
@@ -33,7 +32,7 @@ LARGEST = 500_000
 
 
 @dataclass(frozen=True)
-class Ranges:
+class Ranges(Settings):
     """Largest and least weight of each token with the output within TVD ``epsilon``.
 
     The table has lists of one weight per token. ``possible`` and ``necessary`` are the largest and
@@ -104,16 +103,16 @@ class Ranges:
         "Largest change of the output, in TVD, that counts as nearly the same; default: as for "
         "the adversary.",
         0.01,
+        least=0,
+        most=1,
     )
     share: float = setting(
         "With several outputs, or behind a tanh tail: share of the rows to solve, drawn with the "
         "seed.",
         0.1,
+        above=0,
+        most=1,
     )
-
-    def __post_init__(self) -> None:
-        require(self, "epsilon", 0 <= self.epsilon <= 1, "a distance from 0 to 1")
-        require(self, "share", 0 < self.share <= 1, "a share above 0, up to 1")
 
     def refuses(self, trace: Trace) -> str | None:
         """Explain why the experiment does not apply to a trace; None if it does."""

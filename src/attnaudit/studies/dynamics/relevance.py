@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import polars as pl
@@ -24,12 +23,10 @@ from attnaudit.studies.dynamics.measures import (
     TO_REFERENCE,
     Pair,
 )
-from attnaudit.studies.study import PLACE, row_numbers, trace_rows
+from attnaudit.studies.study import row_numbers, trace_rows
 from attnaudit.trace import Trace
 from attnaudit.trace.readout import IdentityTail
-from attnaudit.trace.schema import list_column
 
-FOLLOWED = ("alpha", "relevance", "relevance_uniform")  # scores that are kept with the tokens
 OTHERS = 10  # rows that stand for all others of their kind
 RELEVANCE = "importance_relevance"
 
@@ -149,48 +146,3 @@ def _compared(scores: Mapping[str, Ragged], pairs: Iterable[Pair]) -> dict[str, 
             columns[f"agreement_{u}_{v}"] = agreement(scores[u], scores[v])
             columns[f"tau_{u}_{v}"] = kendall_tau(scores[u], scores[v])[0]
     return columns
-
-
-def token_rows(trace: Trace, uniform: Trace) -> pl.DataFrame:
-    """Return the tokens of rows with their scores, the gold class, and its probability.
-
-    Args:
-        trace: The rows.
-        uniform: The same rows of the model with uniform attention.
-    """
-    label, probabilities = trace.array("label"), trace.prediction
-    if probabilities.shape[1] == 1:
-        probabilities = np.hstack([1.0 - probabilities, probabilities])
-    probability = probabilities[np.arange(len(label)), label]
-    gold = [trace.class_names[k] for k in label]
-    if trace.has("gold"):
-        # The probability is of the whole vocabulary, not only of the words that a row keeps.
-        gold, probability = trace.table["gold"].to_list(), probability * trace.array("covered")
-    scores = dict(zip(FOLLOWED, (trace.alpha, relevance(trace), relevance(uniform)), strict=True))
-    columns = {name: list_column(name, score) for name, score in scores.items()}
-    tokens = trace.table["tokens"]
-    return trace_rows(trace, tokens=tokens, **columns, gold=gold, probability=probability)
-
-
-def followed(
-    table: pl.DataFrame,
-) -> Iterator[tuple[tuple[Any, ...], pl.DataFrame, dict[str, Float[np.ndarray, "K T"]]]]:
-    """Yield the instances, or gold tokens, whose tokens a table keeps.
-
-    Relevance of a gold token is a log-probability, so it is given minus its mean over the sentence:
-    above 0 where a position favours the token more than most do.
-
-    Yields:
-        The numbers of the instance, its rows by step, and its scores at each step.
-    """
-    if "tokens" not in table.columns:
-        return
-    kept = table.filter(pl.col("tokens").is_not_null()).sort(
-        "step", "instance", maintain_order=True
-    )
-    place = [name for name in PLACE if name in kept.columns]
-    for number, rows in kept.group_by(place, maintain_order=True):
-        scores = {kind: np.array(rows[kind].to_list()) for kind in FOLLOWED}
-        for kind in FOLLOWED[1:] if len(number) > 1 else ():
-            scores[kind] = scores[kind] - scores[kind].mean(axis=1, keepdims=True)
-        yield number, rows, scores

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-import numpy as np
 import polars as pl
-import polars.selectors as cs
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import SNELL2020
@@ -30,13 +28,11 @@ from attnaudit.studies.dynamics.relevance import (
     model_rows,
     of_rows,
     relevance,
-    token_rows,
     uniform_rows,
 )
 from attnaudit.studies.dynamics.timing import timing_rows
 from attnaudit.studies.over_seeds import SummaryRows, means
 from attnaudit.studies.study import (
-    PLACE,
     Study,
     Traces,
     labelled,
@@ -46,7 +42,6 @@ from attnaudit.studies.study import (
     with_seeds,
     without_scores,
 )
-from attnaudit.trace import Trace
 from attnaudit.training.probe import STEPS, Probe, step_part
 
 _STEPS = "dynamics.steps, the last of which is where training stops"
@@ -62,7 +57,7 @@ class Dynamics(Study):
     The table has a row per model, seed, step and instance; step null is the finished model, on all
     of test. ``agreement_<u>_<v>`` is A(u, v), ``tau_<u>_<v>`` Kendall's τ, ``chance`` the mean of A
     over shuffled v, ``…_elsewhere`` A with v of other texts of the same length, ``entropy`` that of
-    alpha over ln T. Some instances have their ``tokens`` and scores at every step. The summary has
+    alpha over ln T. The summary has
     means at each step (group ``step:<k>``) and of finished models (``all``), and the timing
     (`timing_rows`). Comparisons with the reference are of the other seeds.
     """
@@ -74,7 +69,6 @@ class Dynamics(Study):
     layout = "steps"
     proxy: ClassVar[Mapping[str, Any]] = {"encoder": "none"}  # the model of the mean embedding
     of_texts: ClassVar[bool] = True  # which have a logistic regression on counts as a proxy too
-    shown: ClassVar[int] = 8  # instances of the probe whose tokens are kept for a reader
     not_of_base = ("training.epochs", "training.patience")  # training counts steps
     overruled: ClassVar = {
         "training.steps": _STEPS,
@@ -157,34 +151,24 @@ class Dynamics(Study):
                 trace = traces[_at(one, step)]
                 model, measured = ("base", model_rows) if one in ours else ("uniform", uniform_rows)
                 rows = measured(trace, of_rows(trace, test, finished))
-                if one == ours[0] and step is not None:
-                    tokens = self._tokens(trace, traces[_at(uniform, step)])
-                    place = [name for name in PLACE if name in rows.columns]
-                    rows = rows.join(tokens, on=place, how="left", maintain_order="left")
                 parts.append(labelled(rows, model=model, seed=one.seed, step=step))
         for name, correct in right.items():
             rows = trace_rows(test, correct=correct)
             parts.append(labelled(rows, model=name, seed=embedding.seed, step=None))
         return stack(parts)
 
-    def _tokens(self, trace: Trace, uniform: Trace) -> pl.DataFrame:
-        """Return tokens and scores of the instances that are shown."""
-        instances = np.unique(trace.instance)
-        probe = replace(self.watched, size=min(self.shown, self.probe))
-        some = np.flatnonzero(np.isin(trace.instance, instances[probe.rows(instances)]))
-        return token_rows(trace.take(some), uniform.take(some))
-
     def summary_rows(self, table: pl.DataFrame) -> SummaryRows:
         """Average over seeds and instances at every step, and time attention."""
-        flat = table.select(~cs.nested())
-        ours = flat.filter(model="base")
+        ours = table.filter(model="base")
         fresh = ours.filter(pl.col("seed") != ours["seed"].min())
         parts = [(ours, _OWN), (fresh, _TO_REFERENCE)]
-        parts += [(flat.filter(model=model), columns) for model, columns in _OTHERS.items()]
+        parts += [(table.filter(model=model), columns) for model, columns in _OTHERS.items()]
         for step in (None, *self.steps):
             group = "all" if step is None else f"{STEP}{step}"
             for part, columns in parts:
-                known = {name: column for name, column in columns.items() if column in flat.columns}
+                known = {
+                    name: column for name, column in columns.items() if column in table.columns
+                }
                 rows = part.filter(pl.col("step").eq_missing(step))
                 yield from means(self, rows, known, group)
         yield from timing_rows(self, fresh.filter(pl.col("step").is_not_null()))
@@ -197,12 +181,11 @@ class PairDynamics(Dynamics):
     Relevance is the token's log-probability with all attention on one source position. The proxy is
     a softmax over target tokens from the mean source embedding, without order and without the
     tokens written so far. Means and intervals are over pairs, each of which counts by the mean of
-    its gold tokens. The ``tokens`` of one pair are kept.
+    its gold tokens.
     """
 
     proxy: ClassVar = {"recurrent": False}
     of_texts = False
-    shown = 1
     quick: ClassVar = {"seeds": 2, "steps": (0, 50, 100, 200, 400), "probe": 20}
     seeds: int = setting(
         "Number of traced trainings (seeds); the timing ξ needs 2 or more.", 2, least=1

@@ -1,25 +1,22 @@
-"""The page of dynamics: its curves, its tables, and the texts that a reader walks through."""
+"""The page of dynamics: its curves, its tables, and its card."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 
 from attnaudit.report.cards.studies import STUDY_CARDS
 from attnaudit.report.charts.svg import Figure
-from attnaudit.report.sections.growth import growth_section
 from attnaudit.report.study_page import study_card, study_numbers
 from attnaudit.results.about import About
 from attnaudit.results.measures import label_of
 from attnaudit.studies.dynamics.study import Dynamics
 from tests.report.runs import summary_of
 from tests.studies.identity import identified
-from tests.studies.test_dynamics import STEPS, STUDY, some
+from tests.studies.test_dynamics import STUDY, some
 
 
 @pytest.fixture(scope="module")
@@ -55,59 +52,6 @@ def test_the_curves_are_drawn_and_a_single_seed_has_none_to_compare(
     alone = table.filter((pl.col("model") != "base") | (pl.col("seed") == 3))
     _, figure = drawn(alone, STUDY.summarise(alone))
     assert "uniform attention" in figure.panels[0].svg
-
-
-@pytest.fixture(scope="module")
-def of_tokens(table: pl.DataFrame) -> pl.DataFrame:
-    """The table as a translator has it: a row for each gold token, whose relevance is a log-probability."""
-    scores = [
-        pl.col(name).list.eval(pl.element() - 40) for name in ("relevance", "relevance_uniform")
-    ]
-    return table.with_columns(
-        *scores, pl.lit(0).alias("query"), pl.col("tokens").list.eval("▁" + pl.element())
-    )
-
-
-def test_shades_are_shares_of_the_most_there_ever_is(
-    table: pl.DataFrame, of_tokens: pl.DataFrame
-) -> None:
-    """The relevance of a gold token is shaded above and below the mean of its sentence."""
-    for read in (table, of_tokens):
-        section = growth_section(read)
-        assert section is not None
-        assert section.data["growth-data"]["steps"] == list(STEPS)
-        json.dumps(section.data, allow_nan=False)
-        for one in section.data["growth-data"]["instances"]:
-            number = int(one["name"].partition(",")[0])
-            rows = read.filter(pl.col("tokens").is_not_null(), instance=number).sort("step")
-            assert one["tokens"] == rows["tokens"][0].to_list()
-            for kind, shades in one["shades"].items():
-                values, full = np.array(rows[kind].to_list()), one["full"][kind]
-                if read is of_tokens and kind != "alpha":
-                    assert (values < 0).all()
-                    values -= values.mean(axis=1, keepdims=True)
-                np.testing.assert_allclose(np.array(shades) * full / 1000, values, atol=1e-3 * full)
-                assert np.abs(shades).max() <= 1000
-            if read is table:
-                assert np.abs(one["shades"]["relevance"]).max() == 1000
-    assert growth_section(table.drop("tokens")) is None
-    assert growth_section(table.filter(pl.col("tokens").is_null())) is None
-
-
-@pytest.mark.parametrize("translates", [False, True])
-def test_a_class_is_spoken_for_and_a_token_is_likely(
-    table: pl.DataFrame,
-    of_tokens: pl.DataFrame,
-    summary: pl.DataFrame,
-    tmp_path: Path,
-    translates: bool,
-) -> None:
-    chosen = of_tokens if translates else table
-    page = write_page(tmp_path, chosen, summary).read_text()
-    lead = page[page.index('<section id="growth"') : page.index("<noscript>")]
-    for text in (drawn(chosen, summary)[0].caption, lead):
-        assert ("gold token" in text, "gold class" in text) == (translates, not translates)
-    assert ("▁ marks the beginning of a word" in lead) == translates
 
 
 def figures(**changed: Any) -> pl.DataFrame:
