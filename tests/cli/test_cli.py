@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import re
@@ -132,32 +131,6 @@ def test_help_of_study_lists_the_studies_and_their_scales(
     for name in (*EVERY_STUDY, "copying", "calibration"):
         assert re.search(rf"\b{name} ", said)
     assert "uniform Is attention needed? seeds=3; --full: seeds=5" in said
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        ("attnaudit ru", {"run"}),
-        ("attnaudit study un", {"uniform"}),
-        ("attnaudit study uniform planted-dec", {"planted-decisive"}),
-        ("attnaudit run sst --model bi", {"bilstm", "bigru"}),
-        ("attnaudit run sst --attention a", {"additive"}),
-        ("attnaudit audit t --experiment per", {"permutation"}),
-    ],
-)
-def test_a_shell_completes_values(
-    words: str,
-    expected: set[str],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("_ATTNAUDIT_COMPLETE", "complete_bash")
-    monkeypatch.setenv("COMP_WORDS", words)
-    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
-    monkeypatch.setattr(sys, "argv", ["attnaudit"])
-    with contextlib.suppress(SystemExit):
-        main()
-    assert set(capsys.readouterr().out.split()) == expected
 
 
 def test_settings_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,9 +18,8 @@ from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.encode import encode
 from attnaudit.hf.gate import check_model
-from attnaudit.hf.importance import USUAL, measure
+from attnaudit.hf.importance import USUAL, attributions, measure
 from attnaudit.hf.importance.case import Case
-from attnaudit.hf.importance.gradients import attributions
 from attnaudit.hf.model import frozen, positions_per_pass, require_task
 from attnaudit.hf.texts import Texts
 from attnaudit.torch.capture import Attention, forward

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from attnaudit.copying.evaluation import evaluate
 from attnaudit.copying.model import Copier, as_symbols
 from attnaudit.copying.study import Copying
-from attnaudit.copying.training import Training, train
+from attnaudit.copying.training import Training, evaluate, train
 from attnaudit.training.loop import torch_threads
 from tests.oracles.agreement import naive_agreement
 from tests.oracles.seq2seq import plain_forward, plain_loss, plain_relevance
@@ -147,7 +146,7 @@ def test_measures_do_not_depend_on_how_many_are_measured_together(
     rows = SEQUENCES.draw(0, "test", 0, 10)
     found = []
     for together in (32, 4, 1):
-        monkeypatch.setattr("attnaudit.copying.evaluation.SEQUENCES_AT_ONCE", together)
+        monkeypatch.setattr("attnaudit.copying.training.SEQUENCES_AT_ONCE", together)
         found.append(evaluate(model, rows, SEQUENCES.pair(rows)[1], np.arange(7)))
     for other in found[1:]:
         assert vars(other) == {name: pytest.approx(value) for name, value in vars(found[0]).items()}

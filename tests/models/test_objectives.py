@@ -133,7 +133,7 @@ def test_an_adversary_without_a_base_and_a_negative_strength_are_refused() -> No
     with pytest.raises(InputError, match="taught by the trace of a base model"):
         objective_loss(Adversary(0.1), model, split, labels_loss(model, split.label, 1.0))
     for objective in (Adversary, Deceive):
-        with pytest.raises(InputError, match=r"λ.*-0\.1.*0 or more"):
+        with pytest.raises(InputError, match=r"strength: -0\.1; expected 0 or more"):
             objective(-0.1)
 
 

@@ -14,9 +14,8 @@ from playwright.sync_api import Browser, BrowserContext
 
 from attnaudit.recipes.compare import compare_runs
 from attnaudit.recipes.site import site_into
-from attnaudit.report.charts.behind import MOST
 from attnaudit.report.charts.marks import Scale, interval_chart, point_chart
-from attnaudit.report.charts.svg import drawn
+from attnaudit.report.charts.svg import MOST, drawn
 from attnaudit.report.paper_page import write_paper
 from attnaudit.report.run_page import write_report
 from attnaudit.report.sections.differences import write_comparison

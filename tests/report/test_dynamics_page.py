@@ -12,7 +12,7 @@ from attnaudit.report.cards.studies import STUDY_CARDS
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.study_page import study_card, study_numbers
 from attnaudit.results.about import About
-from attnaudit.results.measures import label_of
+from attnaudit.results.measures import measure_of
 from attnaudit.studies.dynamics.study import Dynamics
 from tests.report.runs import summary_of
 from tests.studies.identity import identified
@@ -36,7 +36,9 @@ def drawn(table: pl.DataFrame, summary: pl.DataFrame) -> list[Figure]:
 def test_every_number_of_the_summary_is_in_one_cell_and_has_a_name(summary: pl.DataFrame) -> None:
     places = {number[:3] for number in study_numbers("dynamics", summary)}
     assert len(places) == summary.height
-    labels = [label_of(Dynamics.measures, measure) for measure in summary["measure"].unique()]
+    labels = [
+        measure_of(Dynamics.measures, measure).label for measure in summary["measure"].unique()
+    ]
     assert not any("_" in label for label in labels)
     assert len(set(labels)) == len(labels)
 

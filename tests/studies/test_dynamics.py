@@ -18,13 +18,13 @@ from attnaudit.studies.dynamics.measures import (
     PAIRS,
     TO_REFERENCE,
 )
-from attnaudit.studies.dynamics.relevance import (
+from attnaudit.studies.dynamics.study import (
     OTHERS,
+    Dynamics,
     elsewhere_agreement,
     entropy_share,
     relevance,
 )
-from attnaudit.studies.dynamics.study import Dynamics
 from attnaudit.studies.dynamics.timing import timing_rows
 from attnaudit.trace import Trace, concatenate
 from attnaudit.training.probe import step_part

@@ -9,7 +9,7 @@ import pytest
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
-from attnaudit.studies.dynamics.relevance import relevance
+from attnaudit.studies.dynamics.study import relevance
 from attnaudit.trace import Trace
 from attnaudit.trace.schema import list_column
 from tests.traces import make_trace

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -99,34 +99,12 @@ def require_files(corpus: str, vectors: str | None = None) -> None:
         raise InputError("read vectors", vectors, "no such file", expected, near_file(vectors))
 
 
-def _begin(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """Complete a value on the command line by the names that begin with what was typed."""
-    return lambda incomplete: [name for name in names() if name.startswith(incomplete)]
-
-
-def _models() -> list[str]:
-    return [*ENCODERS, *ERASURE_PRESETS, *CONFIGS, "translator"]
-
-
-def _experiments() -> Iterable[str]:
-    from attnaudit.experiments import EXPERIMENTS
-
-    return EXPERIMENTS
-
-
-def _studies() -> Iterable[str]:
-    from attnaudit.recipes.studies import NAMES
-
-    return NAMES
-
-
 def option(
     *names: str,
     help: str,
     panel: str,
     metavar: str | None = None,
     default: str | bool = False,
-    complete: Callable[[], Iterable[str]] | None = None,
     least: int | None = None,
     most: int | None = None,
 ) -> Any:
@@ -138,7 +116,6 @@ def option(
         panel: Heading that it stands under.
         metavar: Placeholder of its value.
         default: Text shown as its default.
-        complete: Returns the values that completion offers.
         least: Smallest number.
         most: Largest number.
     """
@@ -148,31 +125,24 @@ def option(
         rich_help_panel=panel,
         metavar=metavar,
         show_default=default,
-        autocompletion=_begin(complete) if complete else None,
         min=least,
         max=most,
     )
 
 
-def argument(metavar: str, help: str, names: Callable[[], Iterable[str]] | None = None) -> Any:
-    """Declare an argument."""
-    complete = _begin(names) if names else None
-    return typer.Argument(metavar=metavar, show_default=False, help=help, autocompletion=complete)
+def argument(metavar: str, help: str, **options: Any) -> Any:
+    """Declare an argument, with further options of typer."""
+    return typer.Argument(metavar=metavar, show_default=False, help=help, **options)
 
 
 _CORPUS = (
     "A registered name (attnaudit corpora list), planted-<kind>, a csv, tsv, jsonl or parquet "
     "file, or a folder of splits or of pairs."
 )
-Corpus = Annotated[str, argument("CORPUS", _CORPUS, lambda: CORPORA)]
-Texts = Annotated[
-    str | None, argument("[CORPUS]", "Texts for a transformer's folder.", lambda: CORPORA)
-]
-Runs = Annotated[
-    list[Path],
-    typer.Argument(metavar="RUN...", exists=True, show_default=False, help="Run directories."),
-]
-StudyName = Annotated[str, argument("STUDY", "One of the studies listed below.", _studies)]
+Corpus = Annotated[str, argument("CORPUS", _CORPUS)]
+Texts = Annotated[str | None, argument("[CORPUS]", "Texts for a transformer's folder.")]
+Runs = Annotated[list[Path], argument("RUN...", "Run directories.", exists=True)]
+StudyName = Annotated[str, argument("STUDY", "One of the studies listed below.")]
 
 Column = Annotated[
     list[str] | None,
@@ -198,8 +168,7 @@ Model = Annotated[
         "--model",
         panel=MODEL,
         default="bilstm, of pairs translator",
-        complete=_models,
-        help=f"One of {', '.join(_models())}.",
+        help=f"One of {', '.join((*ENCODERS, *ERASURE_PRESETS, *CONFIGS, 'translator'))}.",
     ),
 ]
 Attention = Annotated[
@@ -208,7 +177,6 @@ Attention = Annotated[
         "--attention",
         panel=MODEL,
         default="additive",
-        complete=lambda: ATTENTIONS,
         help=f"One of {', '.join(ATTENTIONS)}; uniform: 1/T; log_odds: fixed by the words.",
     ),
 ]
@@ -265,7 +233,6 @@ Experiments = Annotated[
         "--experiment",
         metavar="NAME",
         panel=MODEL,
-        complete=_experiments,
         help="Only this experiment, and prediction where labels are known; repeatable.",
     ),
 ]

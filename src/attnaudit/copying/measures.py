@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attnaudit.copying.study import SUCCESS
-from attnaudit.results.measures import Measure, label_of, meaning_of
+from attnaudit.results.measures import SCORE, Measure
 from attnaudit.stats.agreement import TOP
 
 _AT_END = "of the trained model, on sequences never trained on"
@@ -132,19 +132,9 @@ MEASURES = (
         "attention accuracy of the best head, median",
         "The highest attention accuracy of a head of a seed.",
     ),
+    Measure(
+        f"head_{SCORE}_accuracy",
+        f"attention accuracy of head {SCORE}, median",
+        f"Share of symbols whose largest weight of this head is {_RIGHT}.",
+    ),
 )
-
-
-def measure_label(measure: str) -> str:
-    """Return the label of a measure; ``head_3_accuracy`` belongs to head 4."""
-    # Measures of heads are not in the table, because their number depends on the settings.
-    if measure.startswith("head_"):
-        return f"attention accuracy of head {int(measure.split('_')[1]) + 1}, median"
-    return label_of(MEASURES, measure)
-
-
-def measure_meaning(measure: str) -> str:
-    """Return a sentence that describes a measure of the summary."""
-    if measure.startswith("head_"):
-        return f"Share of symbols whose largest weight of this head is {_RIGHT}."
-    return meaning_of(MEASURES, measure)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.errors import InputError, require_known
 
 
 @runtime_checkable
@@ -66,9 +66,7 @@ class Registry(Mapping[str, Entry]):
             InputError: If there is no such entry; it lists the known names and suggests a close
                 one.
         """
-        if name not in self:
-            known, hint = f"one of {', '.join(self)}", did_you_mean(name, self)
-            raise InputError(operation, self.kind, repr(name), known, hint)
+        require_known(operation, self.kind, name, self)
         return self[name]
 
     def __getitem__(self, name: str) -> Entry:

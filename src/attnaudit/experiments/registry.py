@@ -12,7 +12,7 @@ import polars.selectors as cs
 from attnaudit.core.errors import InputError, TraceError, did_you_mean
 from attnaudit.core.papers import Paper
 from attnaudit.core.registry import Registry
-from attnaudit.results.measures import OF_TRANSLATIONS, Measure, label_of
+from attnaudit.results.measures import OF_TRANSLATIONS, Measure, measure_of
 from attnaudit.trace import Trace
 
 
@@ -99,7 +99,7 @@ def measure_label(measure: str, experiment: str | None = None) -> str:
     """
     names = EXPERIMENTS if experiment is None else (experiment,)
     measures = [one for name in names for one in facts(name).measures]
-    return label_of([*measures, *OF_TRANSLATIONS], measure)
+    return measure_of([*measures, *OF_TRANSLATIONS], measure).label
 
 
 def measures_of_rows(experiment: Experiment, table: pl.LazyFrame) -> pl.LazyFrame:

@@ -16,7 +16,7 @@ from transformers.pytorch_utils import Conv1D
 
 from attnaudit.core.errors import InputError
 from attnaudit.models.weights import weights_fingerprint
-from attnaudit.training.loop import evaluating
+from attnaudit.training.loop import evaluating, without_gradients
 
 ModelTask = Literal["classification", "causal-lm", "seq2seq"]
 NO_TOKEN = -1  # as the padding token of a configuration, it occurs in no text
@@ -159,14 +159,8 @@ def reading(model: Any) -> Iterator[None]:
 @contextmanager
 def frozen(model: nn.Module) -> Iterator[None]:
     """Do as `reading`, and let no parameter have a gradient."""
-    flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
-    with reading(model):
-        try:
-            model.requires_grad_(False)
-            yield
-        finally:
-            for parameter, flag in flags:
-                parameter.requires_grad_(flag)
+    with reading(model), without_gradients(model):
+        yield
 
 
 def without_padding(model: Any) -> Any:

@@ -14,7 +14,6 @@ from jaxtyping import Float
 from safetensors import SafetensorError
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from torch import Tensor, nn
-from torch.nn import functional
 from transformers import PreTrainedModel, PreTrainedTokenizerFast, logging
 from transformers.pytorch_utils import Conv1D
 
@@ -31,7 +30,8 @@ from attnaudit.torch.capture import forward
 from attnaudit.trace.words import CONTINUES, begins_word, join_tokens
 from attnaudit.trace.words import SPECIAL as SPECIAL_WORD
 from attnaudit.training import texts
-from attnaudit.training.loop import Epoch, TrainingSplit, minimise, passes, require_finite
+from attnaudit.training.loop import Epoch, minimise
+from attnaudit.training.pairs import tokens_to_learn
 from attnaudit.training.settings import Deceive, TrainingSettings
 from attnaudit.training.transformers import Architecture, Schedule, TransformerSizes
 
@@ -322,7 +322,10 @@ def train_network(
     options |= {"optimizer": adamw, "share": schedule.share}
     if not network.architecture.causal:
         return texts.train(network, corpus, settings, objective, **options)
-    data, dev = (_next_tokens(network, corpus.splits[name]) for name in ("train", "dev"))
+    data, dev = (
+        tokens_to_learn(network.inputs(corpus.splits[name]), _predictions, BUDGET)
+        for name in ("train", "dev")
+    )
     return minimise(network, data, dev, settings, **options)
 
 
@@ -341,32 +344,7 @@ def adamw(network: Any, settings: TrainingSettings) -> torch.optim.Optimizer:
     return torch.optim.AdamW(groups, lr=rate, amsgrad=amsgrad, fused=True)
 
 
-def _next_tokens(network: Network, split: Split) -> TrainingSplit:
-    inputs = network.inputs(split)
-
-    def loss(network: Network, rows: np.ndarray, device: torch.device) -> Tensor:
-        batch = inputs.batch(rows, device)
-        return functional.cross_entropy(*_predictions(network(batch), batch))
-
-    def scores(network: Network, select: str) -> tuple[float, float]:
-        lost, accuracy = _of_tokens(network, inputs)
-        require_finite("dev split", "a loss", lost)
-        return (-lost if select == "loss" else accuracy), accuracy
-
-    return TrainingSplit(inputs, loss, scores)
-
-
-def _predictions(done: Read, batch: Batch) -> tuple[Tensor, Tensor]:
+def _predictions(network: Network, done: Read, batch: Batch) -> tuple[Tensor, Tensor]:
     """Return logits (N, V) and the tokens that they predict: all but the first of each text."""
     inside = batch.inside[:, 1:]
     return done.logits[:, :-1][inside], batch.ids[:, 1:][inside]
-
-
-def _of_tokens(network: Network, inputs: Inputs) -> tuple[float, float]:
-    """Return the mean loss of a token, and the share of tokens predicted, without dropout."""
-    lost, right, count = 0.0, 0, 0
-    for _, batch, done in passes(network, inputs, BUDGET):
-        logits, gold = _predictions(done, batch)
-        lost += float(functional.cross_entropy(logits, gold, reduction="sum").double())
-        right, count = right + int((logits.argmax(dim=-1) == gold).sum()), count + len(gold)
-    return lost / count, right / count

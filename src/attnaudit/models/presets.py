@@ -5,12 +5,12 @@ The command line, plans and reports read names, widths and presets, so nothing h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pkgutil import resolve_name
 from typing import Any, ClassVar, Literal, get_args
 
-from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.errors import InputError, require_known
 from attnaudit.core.numbers import count
 from attnaudit.core.registry import Registry
 from attnaudit.core.settings import Settings, setting
@@ -72,13 +72,7 @@ class EncoderSpec:
         if min(self.hidden, self.heads, *self.hidden_of.values()) < 1:
             raise InputError(operation, where, "a width or number of heads below 1", "1 or more")
         for preset in self.hidden_of:
-            _check_known(operation, f"{where}, hidden_of", preset, PRESETS)
-
-
-def _check_known(operation: str, where: str, name: str, known: Sequence[str]) -> None:
-    if name not in known:
-        expected, advice = f"one of {', '.join(known)}", did_you_mean(name, known)
-        raise InputError(operation, where, repr(name), expected, advice)
+            require_known(operation, f"{where}, hidden_of", preset, PRESETS)
 
 
 def resolve(function: Function, built_in: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
@@ -251,9 +245,9 @@ def model_preset(encoder: str, attention: str, preset: str = "paper") -> ModelSe
     Raises:
         InputError: A name is unknown.
     """
-    _check_known("build model", "preset", preset, PRESETS)
+    require_known("build model", "preset", preset, PRESETS)
     spec = ENCODERS.find(encoder, "build model")
-    _check_known("build model", "attention", attention, ATTENTIONS)
+    require_known("build model", "attention", attention, ATTENTIONS)
     # Where the released code of Jain & Wallace 2019 differs from their text: tanh, no weight decay
     # of the attention, and other widths.
     released = preset == "code2019"

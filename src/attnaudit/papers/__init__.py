@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.errors import require_known
 from attnaudit.core.papers import JAIN2019, PRUTHI2020, SERRANO2019, SNELL2021, WIEGREFFE2019
 from attnaudit.papers.declaration import Cell, Declaration, Table
 
@@ -16,7 +16,5 @@ __all__ = ["PAPERS", "Cell", "Declaration", "Table", "declaration"]
 
 def declaration(name: str) -> Declaration:
     """Return the declaration of a paper. Raises InputError for an unknown one."""
-    if name not in PAPERS:
-        known = f"one of {', '.join(PAPERS)}"
-        raise InputError("reproduce", "PAPER", repr(name), known, did_you_mean(name, PAPERS))
+    require_known("reproduce", "PAPER", name, PAPERS)
     return PAPERS[name]

@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.errors import InputError, did_you_mean, require_known
 from attnaudit.papers.published import (
     ALL,
     GROUP,
@@ -178,9 +178,7 @@ def compare_runs(runs: Iterable[RunRecord | str | Path], to: str = "jain2019") -
     Raises:
         InputError: For an unknown paper, corpus or model, or a run with another number of classes.
     """
-    if to != "jain2019":
-        near = did_you_mean(to, ["jain2019"])
-        raise InputError("compare", "--to", repr(to), "one of jain2019", near)
+    require_known("compare", "--to", to, ["jain2019"])
     frames = []
     for run in runs:
         record = run if isinstance(run, RunRecord) else read_record(run)

@@ -39,7 +39,7 @@ from attnaudit.recipes.study import (
     training_calls,
     training_folder,
 )
-from attnaudit.results.measures import direction_of
+from attnaudit.results.measures import measure_of
 from attnaudit.steps import Folder, Planned, Recipe, Step, check_place, execute, read_manifest
 from attnaudit.steps.folder import MANIFEST
 from attnaudit.trace import Trace
@@ -314,7 +314,7 @@ def _values(folders: Mapping[Cell, Path]) -> Iterator[dict[str, Any]]:
         for row in read_json(folder / RESULTS[1]):
             if row["group"] == "all":
                 name, measure = row["experiment"], row["measure"]
-                direction = direction_of(facts(name).measures, measure)
+                direction = measure_of(facts(name).measures, measure).direction
                 value = None if row["value"] is None else float(row["value"])
                 named = {"experiment": name, "measure": measure, "direction": direction}
                 yield {**_facts(cell), **named, "value": value}

@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 
 from attnaudit.copying.study import NAME, Copying, summarise
-from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.errors import require_known
 from attnaudit.core.extras import require
 from attnaudit.core.files import write_json
 from attnaudit.core.progress import Progress, silent
@@ -58,9 +58,7 @@ def copying_study(
         InputError: For an unknown kind, setting or option.
     """
     refuse_options(options, (), NAME)
-    if kind not in SYMBOLS:
-        expected, near = f"one of {', '.join(SYMBOLS)}", did_you_mean(kind, SYMBOLS)
-        raise InputError("study", "copying of", repr(kind), expected, near)
+    require_known("study", "copying of", kind, SYMBOLS)
     quick = {} if full else {f"{NAME}.{name}": value for name, value in Copying.quick.items()}
     given = quick | dict(settings or {})
     refuse_settings(given, {**BY_OPTION, "training.epochs": "--set copying.steps=N"})

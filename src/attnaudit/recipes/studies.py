@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from attnaudit.copying.study import NAME as COPYING
-from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.errors import InputError, require_known
 from attnaudit.core.progress import Progress, silent
 from attnaudit.recipes.calibration import PLACE as CALIBRATION
 from attnaudit.recipes.calibration import Calibration, calibrate, plan_calibration
@@ -21,9 +21,7 @@ NAMES = (*EVERY_STUDY, COPYING, CALIBRATION)
 
 def check_name(name: str) -> None:
     """Raise InputError for what is no study of any corpus."""
-    if name not in NAMES:
-        expected, near = f"one of {', '.join(NAMES)}", did_you_mean(name, NAMES)
-        raise InputError("study", "name", repr(name), expected, near)
+    require_known("study", "name", name, NAMES)
 
 
 def study(

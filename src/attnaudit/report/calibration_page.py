@@ -11,8 +11,8 @@ import polars as pl
 from attnaudit.calibration import CONSTRUCTIONS
 from attnaudit.core.files import read_json
 from attnaudit.experiments import measure_label
-from attnaudit.report.charts.calibration import matrix_chart
-from attnaudit.report.charts.svg import Figure, drawn
+from attnaudit.report.charts.marks import cell_chart
+from attnaudit.report.charts.svg import Drawing, Figure, drawn
 from attnaudit.report.page import figures_section, write_page
 from attnaudit.report.sections.numbers import Number, SummaryCell, numbers_section
 from attnaudit.report.words import figure, interval
@@ -148,3 +148,14 @@ def _figures(scores: pl.DataFrame, matrix: pl.DataFrame) -> Iterable[Figure]:
         )
         panel = drawn("", matrix_chart(ranks, known), "matrix", label)
         yield Figure("matrix", "Every measure on every construction", caption, (panel,))
+
+
+TRUTHS = ("faithful", "unfaithful", "between", "none")
+
+
+def matrix_chart(rows: pl.DataFrame, measures: list[str]) -> Drawing:
+    """Draw a cell for each of ``rows`` {measure, construction, truth, rank}, by truth."""
+    truth, measure = pl.col("truth").cast(pl.Enum(TRUTHS)), pl.col("measure")
+    ordered = rows.sort(truth, measure.cast(pl.Enum(measures)), maintain_order=True)
+    label = pl.format("{} ({})", "construction", "truth")
+    return cell_chart(ordered.select(x=label, y="measure", value="rank"), (0, 0.5, 1))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from markupsafe import Markup
 
-from attnaudit.copying import measures as copying
+from attnaudit.copying.measures import MEASURES as OF_COPYING
 from attnaudit.copying.study import NAME as COPYING
 from attnaudit.experiments import facts
 from attnaudit.report.models import figure_and_model
 from attnaudit.report.words import of_unit
-from attnaudit.results.measures import OF_BASE, OF_TRANSLATIONS, meaning_of
+from attnaudit.results.measures import OF_BASE, OF_TRANSLATIONS, measure_of
 from attnaudit.results.summary import INSTANCE
 from attnaudit.studies import EVERY_STUDY, known_measures
 
@@ -23,17 +23,13 @@ def measure_meaning(measure: str, of: str, unit: str = INSTANCE) -> str:
             experiment go first.
         unit: Unit of the mean.
     """
-    found = meaning_of(
-        [*facts(of).measures, *(OF_TRANSLATIONS if of == "translation" else ())], measure
-    )
-    if of == COPYING:
-        return copying.measure_meaning(measure)
+    further = {"translation": OF_TRANSLATIONS, COPYING: OF_COPYING}.get(of, ())
+    found = measure_of([*facts(of).measures, *further], measure).meaning
     if found or of not in EVERY_STUDY:
         return of_unit(found, unit)
     known = known_measures(of)
-    return meaning_of([*OF_BASE, *EVERY_STUDY[of].measures], measure) or meaning_of(
-        known, figure_and_model(measure, known)[0]
-    )
+    own = measure_of([*OF_BASE, *EVERY_STUDY[of].measures], measure)
+    return own.meaning or measure_of(known, figure_and_model(measure, known)[0]).meaning
 
 
 class Terms:

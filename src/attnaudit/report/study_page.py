@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from attnaudit.copying.measures import measure_label
+from attnaudit.copying.measures import MEASURES
 from attnaudit.copying.study import NAME, Copying
 from attnaudit.core.files import read_with_digest
 from attnaudit.report.card import VerdictCard, verdict
@@ -29,7 +29,7 @@ from attnaudit.report.sections.numbers import (
 from attnaudit.report.sections.provenance import corpus_title, provenance_sections
 from attnaudit.results import read_table
 from attnaudit.results.about import About
-from attnaudit.results.measures import BASE, OF_BASE, label_of
+from attnaudit.results.measures import BASE, OF_BASE, measure_of
 from attnaudit.results.record import read_summary
 from attnaudit.results.summary import SummaryRows
 from attnaudit.studies import EVERY_STUDY, known_measures
@@ -152,7 +152,7 @@ def study_numbers(name: str, summary: pl.DataFrame) -> list[Number]:
         figure, model = row["measure"], ""
         if EVERY_STUDY[name].layout == "models":
             figure, model = figure_and_model(figure, known)
-        label = label_of([*known, *OF_BASE], figure)
+        label = measure_of([*known, *OF_BASE], figure).label
         table, line, column = _place(name, row["group"], (figure, label), model)
         explained = line[1] if line[0] == figure else column
         meaning = explained, measure_meaning(figure, name)
@@ -230,14 +230,13 @@ def write_copying(folder: Path, page: Path | None = None) -> Path:
     numbers = [
         Number(
             NAME,
-            (row["measure"], measure_label(row["measure"])),
+            (row["measure"], measure.label),
             row["group"],
             summary_cell(row),
-            (measure_label(row["measure"]), measure_meaning(row["measure"], NAME)),
+            (measure.label, measure.meaning),
         )
-        for row in summary.with_columns(pl.col("group").replace(copying.GROUPS)).iter_rows(
-            named=True
-        )
+        for row in summary.with_columns(pl.col("group").replace(copying.GROUPS)).to_dicts()
+        for measure in [measure_of(MEASURES, row["measure"])]
     ]
     return write_page(
         page or folder / "report.html",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import Literal
 
@@ -56,26 +56,12 @@ class Measure:
         return re.sub(re.escape(SCORE), lambda _: next(names), self.label)
 
 
-def label_of(measures: Iterable[Measure], name: str) -> str:
-    """Return the label of a measure by the first entry that it matches, else its name."""
-    return next(
-        (label for measure in measures if (label := measure.label_for(name)) is not None), name
-    )
-
-
-def direction_of(measures: Iterable[Measure], name: str) -> str:
-    """Return the direction of a measure by the first entry that it matches, else ``neither``."""
-    return next(
-        (measure.direction for measure in measures if measure.label_for(name) is not None),
-        "neither",
-    )
-
-
-def meaning_of(measures: Iterable[Measure], name: str) -> str:
-    """Return the meaning of a measure by the first entry that it matches, else an empty text."""
-    return next(
-        (measure.meaning for measure in measures if measure.label_for(name) is not None), ""
-    )
+def measure_of(measures: Iterable[Measure], name: str) -> Measure:
+    """Describe a measure by the first entry that it matches, else by its name alone."""
+    for measure in measures:
+        if (label := measure.label_for(name)) is not None:
+            return replace(measure, name=name, label=label)
+    return Measure(name, name)
 
 
 OF_TRANSLATIONS = (

@@ -27,7 +27,7 @@ from attnaudit.trace.tails import TanhTail
 from attnaudit.tracing.importance import gradient_importance, input_falls
 from attnaudit.tracing.leave_one_out import leave_one_out
 from attnaudit.tracing.settings import Outputs, Score
-from attnaudit.training.loop import evaluating, torch_threads
+from attnaudit.training.loop import evaluating, torch_threads, without_gradients
 from attnaudit.training.probe import Probe, step_part
 
 SHARD_ROWS = 2048
@@ -264,12 +264,11 @@ def frozen(model: nn.Module) -> Iterator[None]:
     Args:
         model: The model.
     """
-    expected = [weight.requires_grad for weight in model.parameters()]
     recurrent = [module for module in model.modules() if isinstance(module, nn.RNNBase)]
     dropout = [module.dropout for module in recurrent]
-    model.requires_grad_(False)
+    switches = torch.backends.cudnn.flags(enabled=True, allow_tf32=False)
     try:
-        with evaluating(model), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        with evaluating(model), without_gradients(model), switches:
             for module in recurrent:
                 # cuDNN computes gradients of recurrent layers in training mode only, where they
                 # would drop units between their layers.
@@ -278,8 +277,6 @@ def frozen(model: nn.Module) -> Iterator[None]:
     finally:
         for module, share in zip(recurrent, dropout, strict=True):
             module.dropout = share
-        for weight, wants in zip(model.parameters(), expected, strict=True):
-            weight.requires_grad_(wants)
 
 
 def _of_head(columns: Mapping[str, Any], head: int) -> dict[str, Any]:

@@ -360,6 +360,18 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             module.training = training
 
 
+@contextmanager
+def without_gradients(model: nn.Module) -> Iterator[None]:
+    """Let no parameter have a gradient inside the block, and restore it afterwards."""
+    flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+    model.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter, flag in flags:
+            parameter.requires_grad_(flag)
+
+
 def require_finite(
     place: str,
     quantity: str,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress
 from attnaudit.corpora.corpus import ParallelCorpus
 from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, UNK
-from attnaudit.models.batch import PairBatch, PairInputs
+from attnaudit.models.batch import Inputs, PairBatch, PairInputs
 from attnaudit.models.seq2seq import EncoderDecoder, PairForward, State
 from attnaudit.models.translator import Translator
 from attnaudit.training.loop import (
@@ -28,6 +29,8 @@ from attnaudit.training.loop import (
 )
 from attnaudit.training.settings import DeceivePairs, TrainingSettings
 
+# Maps model, forward pass and batch to logits (N, V) and the tokens that they predict.
+Predictions = Callable[[Any, Any, Any], tuple[Tensor, Tensor]]
 # Padded target tokens of one evaluation batch. Each of them has a logit for every target word,
 # which is what fills the memory.
 BUDGET = 2_048
@@ -60,23 +63,39 @@ def train_translator(
         InputError: A split lacks what the objective needs, or a loss is not finite.
     """
     data, dev = (
-        _training_split(translator.inputs(corpus.splits[name], f"{name} split"), objective)
+        tokens_to_learn(
+            translator.inputs(corpus.splits[name], f"{name} split"), gold_logits, BUDGET, objective
+        )
         for name in ("train", "dev")
     )
     return minimise(translator.model, data, dev, settings, **options)
 
 
-def _training_split(inputs: PairInputs, objective: DeceivePairs | None) -> TrainingSplit:
-    def loss(model: EncoderDecoder, rows: np.ndarray, device: torch.device) -> Tensor:
-        batch = inputs.batch(rows, device)
+def tokens_to_learn(
+    inputs: Inputs | PairInputs,
+    predictions: Predictions,
+    budget: int,
+    objective: DeceivePairs | None = None,
+) -> TrainingSplit:
+    """Prepare a split whose tokens are predicted, each from those before it.
+
+    Args:
+        inputs: The rows.
+        predictions: Logits of the tokens of a batch, and the tokens.
+        budget: Largest padded size of an evaluation batch in positions.
+        objective: A penalty that is added to the loss.
+    """
+
+    def loss(model: Any, rows: np.ndarray, device: torch.device) -> Tensor:
+        batch: Any = inputs.batch(rows, device)
         done = model(batch)
-        plain = functional.cross_entropy(*gold_logits(model, done, batch))
+        plain = functional.cross_entropy(*predictions(model, done, batch))
         if objective is None:
             return plain
         return plain + objective.strength * deception_penalty(done.alpha, batch)
 
-    def scores(model: EncoderDecoder, select: str) -> tuple[float, float]:
-        mean_loss, accuracy = teacher_forced(model, inputs)
+    def scores(model: Any, select: str) -> tuple[float, float]:
+        mean_loss, accuracy = token_scores(model, inputs, predictions, budget)
         require_finite("dev split", "a loss", mean_loss)
         return (-mean_loss if select == "loss" else accuracy), accuracy
 
@@ -132,9 +151,16 @@ def teacher_forced(model: EncoderDecoder, inputs: PairInputs) -> tuple[float, fl
     Returns:
         Loss and accuracy.
     """
+    return token_scores(model, inputs, gold_logits, BUDGET)
+
+
+def token_scores(
+    model: Any, inputs: Inputs | PairInputs, predictions: Predictions, budget: int
+) -> tuple[float, float]:
+    """Return mean loss (nats) and accuracy over all tokens; arguments as of `tokens_to_learn`."""
     loss, right, count = 0.0, 0, 0
-    for _, batch, done in passes(model, inputs, BUDGET):
-        logits, gold = gold_logits(model, done, batch)
+    for _, batch, done in passes(model, inputs, budget):
+        logits, gold = predictions(model, done, batch)
         loss += float(functional.cross_entropy(logits, gold, reduction="sum"))
         # An unknown word stands for any rare word, so predicting it never counts as right.
         right += int(((logits.argmax(dim=-1) == gold) & (gold != UNK)).sum())

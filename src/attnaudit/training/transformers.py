@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.errors import InputError, require_known
 from attnaudit.core.settings import Settings, setting
 from attnaudit.training.settings import TrainingSettings
 
@@ -194,7 +194,5 @@ def config_named(name: str) -> TransformerConfig:
     Raises:
         InputError: There is none.
     """
-    if name not in CONFIGS:
-        expected, advice = f"one of {', '.join(CONFIGS)}", did_you_mean(name, CONFIGS)
-        raise InputError("train transformer", "--model", repr(name), expected, advice)
+    require_known("train transformer", "--model", name, CONFIGS)
     return CONFIGS[name]

@@ -3,16 +3,220 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
-from attnaudit.core.errors import InputError, did_you_mean
-from attnaudit.hf.importance.case import OPERATION, Case
-from attnaudit.hf.importance.gradients import gradient, gradient_input, integrated_gradients
-from attnaudit.hf.importance.removal import loo, loo_mask, value_zeroing
-from attnaudit.hf.importance.rollout import rollout
+from attnaudit.core.errors import InputError, require_known
+from attnaudit.core.extras import require
+from attnaudit.hf.encoded import Encoded
+from attnaudit.hf.importance.case import OPERATION, Case, Graph, embeddings_as, ends_of, read_logits
+from attnaudit.hf.model import NO_TOKEN, positions_per_pass, without_padding
+from attnaudit.torch.capture import Attention, Exchange, forward
+
+
+def gradient_input(case: Case) -> Float[Tensor, "B T"]:
+    """Compute ``|e_t · ∂ŷ/∂e_t|``.
+
+    ŷ is the probability of the predicted output. The gradient also goes through attention weights.
+    """
+    return case.graph.times_input() * case.mask
+
+
+def gradient(case: Case) -> Float[Tensor, "B T"]:
+    """Compute ``Σ_c |e_t · ∂ŷ_c/∂e_t|`` over the classes, with every attention weight held fixed.
+
+    For a language model only the predicted token counts, as there are too many outputs.
+
+    References:
+        Jain & Wallace 2019, Algorithm 1.
+    """
+    graph, classes = Graph(case, held=True), case.logits.shape[1]
+    if case.ends is not None:
+        return graph.times_input() * case.mask
+    if classes == 2:
+        return 2 * graph.times_input() * case.mask  # both are the same
+    parts = [graph.times_input(output) for output in range(classes)]
+    return torch.stack(parts).sum(dim=0) * case.mask
+
+
+def integrated_gradients(case: Case) -> Float[Tensor, "B T"]:
+    """Return the absolute values of `attributions`."""
+    return attributions(case).abs()
+
+
+def attributions(case: Case) -> Float[Tensor, "B T"]:
+    """Compute integrated gradients of the predicted output's probability, by captum.
+
+    The path begins at the embedding of padding, or at 0 without one. Special tokens keep their own
+    embedding, so that their attribution is 0.
+
+    References:
+        Sundararajan et al. 2017.
+    """
+    require("captum", f"{OPERATION}: integrated_gradients")
+    # An optional dependency, which takes seconds to import.
+    from captum.attr import IntegratedGradients
+
+    pad = case.model.config.get_text_config().pad_token_id
+    special, predicted = ~case.mask, case.prediction.argmax(dim=-1)
+    special[case.mask] = torch.from_numpy(case.texts.special.values).to(special.device)
+    path: list[Tensor] = []
+
+    def see(own: Tensor, module: nn.Module) -> Tensor:
+        begin = torch.zeros_like(own)
+        if pad not in (None, NO_TOKEN):
+            begin = module.forward(torch.full_like(case.inputs["input_ids"], pad))
+        path.extend([torch.where(special[..., None], own, begin), own.clone()])
+        return own
+
+    def probability(embedded: Tensor, rows: Tensor) -> Tensor:
+        inputs = {name: value[rows] for name, value in case.inputs.items()}
+        ends = None if case.ends is None else case.ends[rows]
+        with embeddings_as(case.model, inputs, lambda *_: embedded.clone()):
+            logits = read_logits(case.model, inputs, ends)
+        return logits.float().softmax(dim=-1).gather(1, predicted[rows, None])[:, 0]
+
+    with torch.no_grad(), embeddings_as(case.model, case.inputs, see):
+        case.model(**case.inputs)
+    begin, end = path
+    found = IntegratedGradients(probability).attribute(
+        end,
+        begin,
+        additional_forward_args=(torch.arange(len(case.texts), device=case.mask.device),),
+        n_steps=case.steps,
+        internal_batch_size=max(case.rows_per_pass, len(case.texts)),
+    )
+    return found.sum(dim=-1) * case.mask
+
+
+def loo(case: Case) -> Float[Tensor, "B T"]:
+    """Compute the TVD between predictions with and without the word of a token.
+
+    The word is deleted, and the whole model runs again. In a text without another word it is
+    replaced, as by `loo_mask`. Special tokens have 0.
+    """
+    return _without_words(case, deleted=True)
+
+
+def loo_mask(case: Case) -> Float[Tensor, "B T"]:
+    """Do as `loo`, but replace every token of the word by one that says nothing.
+
+    That is the mask token, else that of unknown words, else padding.
+    """
+    return _without_words(case, deleted=False)
+
+
+def _without_words(case: Case, deleted: bool) -> Float[Tensor, "B T"]:
+    model, texts = case.model, case.texts
+    words = [
+        (row, ids == word)
+        for row, ids in enumerate(texts.word_id)
+        for word in range(int(ids.max(initial=-1)) + 1)
+    ]
+    out = torch.zeros_like(case.mask, dtype=torch.float32)
+    if not words:
+        return out
+    changed = _changed(texts, words, deleted)
+    case.forget_graph()
+    batching, padding = case.gate.batching, nullcontext()
+    reads_last = case.ends is None and (case.gate.reads or 0) < 0
+    if reads_last and texts.nothing == model.config.get_text_config().pad_token_id:
+        # What replaces a word would hide the end of the text.
+        batching = "none" if batching == "none" else "of one length"
+        padding = without_padding(model)
+    with padding, torch.no_grad():
+        for batch in changed.batches(positions_per_pass(model, case.budget), batching):
+            part = changed.take(batch)
+            inputs = part.batch(range(len(part)), model.device)
+            prediction = read_logits(model, inputs, ends_of(model, part)).float().softmax(dim=-1)
+            rows, chosen = zip(*(words[number] for number in batch), strict=True)
+            tvds = 0.5 * (prediction - case.prediction[list(rows)]).abs().sum(dim=-1)
+            for row, tokens, tvd in zip(rows, chosen, tvds, strict=True):
+                out[row, np.flatnonzero(tokens)] = tvd
+    return out
+
+
+def _changed(texts: Encoded, words: list[tuple[int, np.ndarray]], deleted: bool) -> Encoded:
+    """Return a text for every word, without it."""
+    every = texts.take(np.array([row for row, _ in words], dtype=np.int64))
+    chosen = np.concatenate([mask for _, mask in words])
+    alone = np.repeat([mask.all() for _, mask in words], every.ids.lengths)
+    kept = ~chosen | alone if deleted else np.ones_like(chosen)
+    ids = every.ids.with_values(np.where(chosen & kept, texts.nothing, every.ids.values))
+    types = every.type_ids and every.type_ids.where(kept)
+    words_left = every.word_id.where(kept)
+    return replace(every, ids=ids.where(kept), word_id=words_left, type_ids=types)
+
+
+def value_zeroing(case: Case) -> Float[Tensor, "B T"]:
+    """Compute how far the query's last hidden state turns without the value of a token.
+
+    That is 1 minus the cosine of the states with and without it. All heads of the last attention
+    lose the value; no other token gets its weight. The last hidden state is the one that the
+    prediction reads, after the last normalisation if there is one.
+
+    References:
+        Mohebbi et al. 2023.
+    """
+    usual = _last_state(case, torch.arange(len(case.texts)))
+    texts, tokens = case.mask.shape
+    out = torch.zeros(texts, tokens, device=case.mask.device)
+    last = len(case.attentions) - 1
+    for part in torch.cartesian_prod(torch.arange(texts), torch.arange(tokens)).split(
+        case.rows_per_pass
+    ):
+        rows, zeroed = part.to(case.mask.device).unbind(dim=1)
+
+        def exchange(attention: Attention, zeroed: Tensor = zeroed) -> Tensor | None:
+            if attention.index != last:
+                return None
+            weights = attention.weights.clone()
+            # A weight of 0 and a value of 0 are the same.
+            weights[torch.arange(len(zeroed), device=zeroed.device), :, :, zeroed] = 0
+            return weights
+
+        state = _last_state(case, rows, exchange)
+        out[rows, zeroed] = 1 - torch.cosine_similarity(usual[rows], state, dim=-1)
+    return (out * case.mask).clamp(min=0)
+
+
+def _last_state(case: Case, rows: Tensor, exchange: Exchange | None = None) -> Float[Tensor, "m E"]:
+    """Return the last hidden states of rows at the query: of the decoder if there is one."""
+    inputs: dict[str, Any] = {name: value[rows] for name, value in case.inputs.items()}
+    output = forward(case.model, inputs | {"output_hidden_states": True}, exchange).output
+    states = getattr(output, "decoder_hidden_states", None) or output.hidden_states
+    return states[-1][torch.arange(len(rows), device=rows.device), case.query[rows]].float()
+
+
+def rollout(case: Case) -> Float[Tensor, "B T"]:
+    """Compute the share of every token in what the query mixes over all layers.
+
+    Heads are averaged, and ``A = ½W + ½I`` is multiplied over the layers, so that shares sum to 1.
+    Cross-attention is a layer of the decoder that mixes in what the encoder has made of the text;
+    what the decoder has written then has the rest of the sum.
+    """
+    texts, tokens = case.mask.shape
+    text = torch.eye(tokens, device=case.mask.device).expand(texts, -1, -1)
+    written: Tensor | None = None  # shares of the text in what a decoder has written
+    for layer, attention in zip(case.gate.layers, case.attentions, strict=True):
+        # What a sink takes is shared by the tokens, so that rows sum to 1.
+        weights = attention.weights.float().mean(dim=1)
+        weights = weights / weights.sum(dim=-1, keepdim=True).clamp(min=1e-12)
+        if case.texts.written is None or layer.stack == "encoder":
+            text = 0.5 * weights @ text + 0.5 * text
+            continue
+        if written is None:
+            written = text.new_zeros(texts, weights.shape[1], tokens)
+        below = text if layer.stack == "cross" else written
+        written = 0.5 * weights @ below + 0.5 * written
+    return (text if written is None else written)[torch.arange(texts), case.query]
+
 
 MEASURES: dict[str, Callable[[Case], Float[Tensor, "B T"]]] = {
     "gradient": gradient,
@@ -36,9 +240,7 @@ def require_measures(names: str | Iterable[str]) -> tuple[str, ...]:
     """
     names = (names,) if isinstance(names, str) else tuple(names)
     for name in names:
-        if name not in MEASURES:
-            expected, do = f"one of {', '.join(MEASURES)}", did_you_mean(name, MEASURES)
-            raise InputError(OPERATION, name, "an unknown measure", expected, do)
+        require_known(OPERATION, "measure", name, MEASURES)
     return names
 
 
