@@ -23,7 +23,7 @@ from transformers import (
     BertForSequenceClassification,
 )
 
-from attnaudit.corpora import read_corpus
+from attnaudit.corpora.read import read_corpus
 from attnaudit.hf.importance import USUAL
 from attnaudit.hf.train import train_tokenizer
 from attnaudit.trace import Trace

@@ -11,8 +11,7 @@ import numpy as np
 import torch
 
 from attnaudit.core.ragged import Ragged
-from attnaudit.corpora import Vocabulary
-from attnaudit.corpora.prepare.vocabulary import PAD, SPECIAL
+from attnaudit.corpora.prepare.vocabulary import PAD, SPECIAL, Vocabulary
 from attnaudit.models.attention import Additive
 from attnaudit.models.batch import Inputs
 from attnaudit.models.classifier import AttentionModel, build_model

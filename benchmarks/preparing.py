@@ -11,7 +11,8 @@ import argparse
 import multiprocessing
 import time
 
-from attnaudit.corpora import Vocabulary, read_corpus, word_vectors
+from attnaudit.corpora.prepare.vocabulary import Vocabulary, word_vectors
+from attnaudit.corpora.read import read_corpus
 from attnaudit.steps.folder import peak_memory
 from benchmarks.output import print_header, print_row
 

@@ -24,7 +24,7 @@ from torch import Tensor
 from attnaudit.core.files import read_json
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.threads import cores
-from attnaudit.corpora import read_corpus
+from attnaudit.corpora.read import read_corpus
 from attnaudit.experiments import make_experiment
 from attnaudit.models.batch import Batch, Inputs, pad
 from attnaudit.models.classifier import AttentionModel, load_model

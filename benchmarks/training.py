@@ -18,7 +18,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from attnaudit.core.ragged import Ragged
-from attnaudit.corpora import Corpus, Vocabulary, read_corpus, word_vectors
+from attnaudit.corpora.corpus import Corpus
+from attnaudit.corpora.prepare.vocabulary import Vocabulary, word_vectors
+from attnaudit.corpora.read import read_corpus
 from attnaudit.models.attention import attend
 from attnaudit.models.batch import Batch, Inputs, pad
 from attnaudit.models.classifier import build_model

@@ -12,7 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from attnaudit.corpora import Corpus, Vocabulary, read_corpus, word_vectors
+from attnaudit.corpora.corpus import Corpus
+from attnaudit.corpora.prepare.vocabulary import Vocabulary, word_vectors
+from attnaudit.corpora.read import read_corpus
 from attnaudit.models.classifier import build_model
 from attnaudit.plans.spec import RunSpec
 from attnaudit.stats.inference import share_interval

@@ -28,7 +28,9 @@ from attnaudit.core.display import render_by
 if TYPE_CHECKING:
     from attnaudit.core.errors import AttnauditError, InputError, RunError, TraceError
     from attnaudit.core.ragged import Ragged
-    from attnaudit.corpora import Corpus, read_corpus, register_corpus
+    from attnaudit.corpora import register_corpus
+    from attnaudit.corpora.corpus import Corpus
+    from attnaudit.corpora.read import read_corpus
     from attnaudit.experiments import audit
     from attnaudit.experiments.registry import register_experiment
     from attnaudit.models.classifier import load_model
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "AttnauditError": "core.errors",
-    "Corpus": "corpora",
+    "Corpus": "corpora.corpus",
     "InputError": "core.errors",
     "Ragged": "core.ragged",
     "Results": "results",
@@ -52,7 +54,7 @@ _HOME = {
     "collect": "tracing.texts",
     "compare": "recipes.work",
     "load_model": "models.classifier",
-    "read_corpus": "corpora",
+    "read_corpus": "corpora.read",
     "register_corpus": "corpora",
     "register_encoder": "models.presets",
     "register_experiment": "experiments.registry",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attnaudit.corpora import read_corpus
 from attnaudit.corpora.corpus import Corpus, Split
 from attnaudit.corpora.planted import BAD, GOOD
 from attnaudit.corpora.prepare.planting import (
@@ -16,6 +15,7 @@ from attnaudit.corpora.prepare.planting import (
     swapped,
     with_planted,
 )
+from attnaudit.corpora.read import read_corpus
 from attnaudit.corpora.spec import PlantedRule
 
 DECIDES = {**dict.fromkeys(BAD, -1), **dict.fromkeys(GOOD, 1)}

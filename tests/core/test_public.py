@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import attnaudit
-from attnaudit.corpora import planted_corpus
+from attnaudit.corpora.planted import planted_corpus
 from tests.traces import make_trace
 
 

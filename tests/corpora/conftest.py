@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from attnaudit.corpora import Corpus, read_corpus
+from attnaudit.corpora.corpus import Corpus
+from attnaudit.corpora.read import read_corpus
 
 
 @pytest.fixture(scope="session")

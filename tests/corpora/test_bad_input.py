@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from attnaudit.corpora import CORPORA, Corpus, read_corpus
+from attnaudit.corpora import CORPORA
+from attnaudit.corpora.corpus import Corpus
+from attnaudit.corpora.read import read_corpus
 
 from .corpus_files import write_reviews, write_trees
 from .writing import ROWS, bad_row, encoded, refused, write, write_folder

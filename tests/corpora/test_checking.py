@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnaudit.corpora import CORPORA, Corpus, Split, planted_corpus
+from attnaudit.corpora import CORPORA
 from attnaudit.corpora.check import check_corpus, check_source, damage_in
-from attnaudit.corpora.corpus import SkippedRow
+from attnaudit.corpora.corpus import Corpus, SkippedRow, Split
+from attnaudit.corpora.planted import planted_corpus
 from attnaudit.corpora.prepare.tokenise import Tokeniser
 from tests.corpora.writing import ROWS, write
 

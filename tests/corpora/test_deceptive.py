@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora import planted_corpus, read_corpus
+from attnaudit.corpora.planted import planted_corpus
 from attnaudit.corpora.prepare.derived import without_words
+from attnaudit.corpora.read import read_corpus
 
 from .writing import marked
 

@@ -13,7 +13,9 @@ from .writing import ROWS, write
 
 SCRIPT = """
 import hashlib, sys
-from attnaudit.corpora import Vocabulary, planted_corpus, read_corpus, word_vectors
+from attnaudit.corpora.planted import planted_corpus
+from attnaudit.corpora.prepare.vocabulary import Vocabulary, word_vectors
+from attnaudit.corpora.read import read_corpus
 corpus = read_corpus(sys.argv[1], seed=7)
 print(corpus.fingerprint, corpus.notes)
 planted = planted_corpus("conjunction", size=200, seed=7)

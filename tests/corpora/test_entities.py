@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnaudit.corpora import read_corpus
 from attnaudit.corpora.prepare.tokenise import Tokeniser
+from attnaudit.corpora.read import read_corpus
 
 from .corpus_files import put, write_cnn
 from .writing import refused, sizes

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnaudit.corpora import read_corpus
 from attnaudit.corpora.formats.rows import BadCell, marked_words, usable_spans, word_spans
 from attnaudit.corpora.prepare.tokenise import Tokeniser
+from attnaudit.corpora.read import read_corpus
 
 from . import corpus_files as files
 from .corpus_files import put

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnaudit.corpora import Corpus, read_corpus
+from attnaudit.corpora.corpus import Corpus
+from attnaudit.corpora.read import read_corpus
 
 from .writing import LABELS, ROWS, TEXTS, counts, encoded, refused, sizes, write, write_folder
 

@@ -11,7 +11,7 @@ import pytest
 
 from attnaudit import run
 from attnaudit.core.errors import InputError
-from attnaudit.corpora import read_corpus
+from attnaudit.corpora.read import read_corpus
 
 from .writing import ROWS, refused, write, write_folder
 

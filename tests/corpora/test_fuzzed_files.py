@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora import Corpus, read_corpus
+from attnaudit.corpora.corpus import Corpus
+from attnaudit.corpora.read import read_corpus
 
 from .writing import ROWS, encoded
 

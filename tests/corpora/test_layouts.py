@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from attnaudit.corpora import read_corpus
+from attnaudit.corpora.read import read_corpus
 
 from . import corpus_files as files
 from .corpus_files import put

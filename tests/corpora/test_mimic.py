@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from attnaudit.corpora import Corpus, read_corpus
+from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.mimic import anemia, diabetes, split_of_patient
+from attnaudit.corpora.read import read_corpus
 
 from .corpus_files import write_mimic
 from .writing import refused

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora import read_corpus
+from attnaudit.corpora.read import read_corpus
 from attnaudit.plans.spec import RunSpec
 
 from .writing import refused

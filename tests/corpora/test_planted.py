@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora import Corpus, planted_corpus
+from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.planted import (
     AFFIRMING,
     BAD,
@@ -20,6 +20,7 @@ from attnaudit.corpora.planted import (
     PEOPLE,
     WARM_FIRST,
     WARM_SECOND,
+    planted_corpus,
 )
 from tests.corpora.writing import sizes
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from attnaudit.corpora import planted_corpus
+from attnaudit.corpora.planted import planted_corpus
 from attnaudit.plans.spec import RunSpec
 from attnaudit.recipes.trained import run
 from attnaudit.trace import TAIL_FILE, Trace

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from attnaudit.corpora import read_corpus
+from attnaudit.corpora.read import read_corpus
 
 from .writing import refused, sizes
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from attnaudit.corpora import Corpus, read_corpus
+from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.formats.archives import unpack
 from attnaudit.corpora.formats.readers import documents, stories
 from attnaudit.corpora.formats.rows import Row, marked_words, usable_spans
 from attnaudit.corpora.prepare.tokenise import Tokeniser
+from attnaudit.corpora.read import read_corpus
 
 from .writing import counts
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from attnaudit.corpora import CORPORA, read_corpus
+from attnaudit.corpora import CORPORA
+from attnaudit.corpora.read import read_corpus
 from attnaudit.corpora.registry import CorpusEntry, corpus_folder
 
 from .corpus_files import write_babi, write_reviews

@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnaudit.corpora import Corpus, read_corpus
 from attnaudit.corpora.cleaning import treebank
+from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.formats.readers import read_tree, trees
 from attnaudit.corpora.formats.rows import BadCell
 from attnaudit.corpora.prepare.tokenise import Tokeniser
+from attnaudit.corpora.read import read_corpus
 
 from .writing import counts, refused
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attnaudit.corpora import read_corpus
 from attnaudit.corpora.formats.readers import stories as read_stories
+from attnaudit.corpora.read import read_corpus
 
 from .corpus_files import jsonl, put, stories, write_babi
 from .writing import marked, refused, sizes

@@ -9,7 +9,8 @@ import pytest
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
-from attnaudit.corpora import Corpus, planted_corpus
+from attnaudit.corpora.corpus import Corpus
+from attnaudit.corpora.planted import planted_corpus
 from attnaudit.corpora.prepare.derived import taught_by
 from attnaudit.trace import Trace, concatenate
 

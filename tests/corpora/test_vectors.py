@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora import Vocabulary, planted_corpus, word_vectors
+from attnaudit.corpora.planted import planted_corpus
 from attnaudit.corpora.prepare import vocabulary as module
+from attnaudit.corpora.prepare.vocabulary import Vocabulary, word_vectors
 
 LISTS = [["sun", "moon", "sun"], ["moon", "star"], ["sun", "sky"]]
 VOCABULARY = Vocabulary.build(LISTS, 1)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora import Vocabulary
+from attnaudit.corpora.prepare.vocabulary import Vocabulary
 
 SPECIAL = ("<pad>", "<unk>", "<bos>", "<eos>")
 TOKEN_LISTS = st.lists(

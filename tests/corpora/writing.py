@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora import Corpus, Split, read_corpus
+from attnaudit.corpora.corpus import Corpus, Split
+from attnaudit.corpora.read import read_corpus
 
 GOOD = [
     "a fine film",

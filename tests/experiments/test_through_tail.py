@@ -19,7 +19,7 @@ from attnaudit.experiments.comprehensiveness import Comprehensiveness
 from attnaudit.experiments.erasure import removal
 from attnaudit.experiments.erasure.curves import MINIMUM, flip_curves
 from attnaudit.experiments.erasure.experiment import Erasure
-from attnaudit.experiments.erasure.removal import Rows, Walks, order_by
+from attnaudit.experiments.erasure.removal import Rows, Walks
 from attnaudit.stats.measures import jsd_terms
 from attnaudit.trace import Trace
 from attnaudit.trace.schema import list_column
@@ -95,7 +95,7 @@ def test_a_long_row_is_searched_in_steps_and_between_them(monkeypatch: pytest.Mo
     """With few steps the first flip is found between two of them, where one flip is the first of a run of flips."""
     trace = opaque(make_trace(12, (20, 30), seed=4, sharpness=0.5))
     rows = Rows(trace.readout, trace.alpha)
-    walks = Walks(rows, order_by(trace.alpha)[None], keep=False)
+    walks = Walks(rows, trace.alpha.descending()[None], keep=False)
     exact = walks.first(rows.flips)
     monkeypatch.setattr(removal, "STEPS", 6)
     coarse = walks.first(rows.flips)

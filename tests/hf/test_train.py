@@ -17,8 +17,8 @@ from transformers import AutoTokenizer
 from attnaudit.cli import main
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.progress import Progress, silent
-from attnaudit.corpora import read_corpus
 from attnaudit.corpora.corpus import Corpus
+from attnaudit.corpora.read import read_corpus
 from attnaudit.hf.encode import encode
 from attnaudit.hf.gate import check_model
 from attnaudit.hf.load import load_pretrained

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import attnaudit
-from attnaudit.corpora import planted_corpus
+from attnaudit.corpora.planted import planted_corpus
 from attnaudit.models.batch import Inputs
 from attnaudit.stats.measures import predicted_class
 from attnaudit.trace import Trace, write_shards

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnaudit.corpora import Split
+from attnaudit.corpora.corpus import Split
 from attnaudit.corpora.prepare.vocabulary import PAD
 from attnaudit.models.classifier import AttentionModel, build_model
 from attnaudit.models.presets import ENCODERS, ModelSettings, model_preset

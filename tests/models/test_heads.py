@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora import Corpus
+from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.prepare.derived import taught_by
 from attnaudit.models.classifier import AttentionModel, build_model
 from attnaudit.models.presets import model_preset

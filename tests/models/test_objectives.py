@@ -12,7 +12,7 @@ import torch
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
-from attnaudit.corpora import Split
+from attnaudit.corpora.corpus import Split
 from attnaudit.corpora.prepare.derived import marks
 from attnaudit.models.classifier import AttentionModel, build_model
 from attnaudit.models.presets import model_preset

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnaudit.corpora import Corpus
+from attnaudit.corpora.corpus import Corpus
 from attnaudit.models.classifier import AttentionModel, build_model
 from attnaudit.models.presets import model_preset
 from attnaudit.papers import Cell

@@ -11,7 +11,9 @@ import torch
 
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.ragged import Ragged
-from attnaudit.corpora import Corpus, Vocabulary, planted_corpus, word_vectors
+from attnaudit.corpora.corpus import Corpus
+from attnaudit.corpora.planted import planted_corpus
+from attnaudit.corpora.prepare.vocabulary import Vocabulary, word_vectors
 from attnaudit.models.batch import Inputs
 from attnaudit.models.classifier import AttentionModel, build_model, load_model
 from attnaudit.models.presets import model_preset

@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora import Corpus, Split, planted_corpus
+from attnaudit.corpora.corpus import Corpus, Split
+from attnaudit.corpora.planted import planted_corpus
 from attnaudit.models.classifier import AttentionModel
 from attnaudit.trace import Trace
 from attnaudit.tracing.texts import collect, collect_shards, trace_probe

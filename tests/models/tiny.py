@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from attnaudit.corpora import Split, Vocabulary
+from attnaudit.corpora.corpus import Split
+from attnaudit.corpora.prepare.vocabulary import Vocabulary
 from attnaudit.models.classifier import AttentionModel, TanhHead, build_model
 from attnaudit.models.presets import model_preset
 from attnaudit.trace import Trace, concatenate

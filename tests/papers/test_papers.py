@@ -20,7 +20,7 @@ from attnaudit.core.files import read_json
 from attnaudit.core.papers import SERRANO2019
 from attnaudit.core.progress import silent
 from attnaudit.corpora import CORPORA as REGISTERED
-from attnaudit.corpora import Corpus
+from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.registry import is_parallel
 from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.papers import PAPERS, Cell, Declaration, Table

@@ -13,7 +13,7 @@ import pytest
 
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json
-from attnaudit.corpora import read_corpus
+from attnaudit.corpora.read import read_corpus
 from attnaudit.plans.spec import RunSpec
 from attnaudit.plans.training import strength_text, usual
 from attnaudit.recipes.study import AUDIT, TRAININGS, StudySpec, key_of, run_study

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from attnaudit.corpora import Corpus, read_corpus
+from attnaudit.corpora.corpus import Corpus
+from attnaudit.corpora.read import read_corpus
 from attnaudit.plans.spec import RunSpec
 from attnaudit.studies import STUDIES
 from attnaudit.studies.deceive import Deceive

@@ -50,7 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         return fail(f"out of memory; {ADVICE}")
     except RuntimeError as error:
-        if not _is_out_of_memory(error):
+        # A failed allocation of torch, on a GPU or the CPU, known without importing it.
+        if type(error).__name__ != "OutOfMemoryError" and "can't allocate memory" not in str(error):
             raise
         return fail(f"out of memory: {error}; {ADVICE}")
     if status == INTERRUPTED:
@@ -94,8 +95,3 @@ def _system(error: OSError) -> str:
     place = f"{error.filename}: " if error.filename else ""
     expected = "a place that can be read and written, with free space"
     return f"{place}{error.strerror or error}; expected {expected}"
-
-
-def _is_out_of_memory(error: RuntimeError) -> bool:
-    """Return True for a failed allocation of torch, on the CPU or a GPU, without importing it."""
-    return type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)

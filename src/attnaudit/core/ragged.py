@@ -60,6 +60,11 @@ class Ragged:
         """Row of every flat value."""
         return np.repeat(np.arange(len(self)), self.lengths)
 
+    @property
+    def places(self) -> Int64[np.ndarray, " N"]:
+        """Position of every flat value within its row."""
+        return np.arange(len(self.values)) - self.spread(self.offsets[:-1])
+
     def with_values(self, values: np.ndarray) -> Ragged:
         """Return rows of the same lengths with other values, ``(N, ...)``."""
         return Ragged(values, self.offsets)
@@ -114,6 +119,10 @@ class Ragged:
             padded = np.where(own, self.values.take(places, mode="clip"), np.nan)
             order[places[own]] = (np.argsort(padded, axis=1, kind="stable") + start)[own]
         return order
+
+    def descending(self) -> Int64[np.ndarray, " N"]:
+        """Return the flat positions that put every row in descending order, as `argsort` does."""
+        return self.with_values(-self.values).argsort()
 
     def take(self, rows: Int64[np.ndarray, " m"]) -> Ragged:
         """Return the chosen rows, in the order given."""

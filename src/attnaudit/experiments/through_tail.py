@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int64
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.tolerance import TOLERANCE
-from attnaudit.stats.measures import predicted_class, tvd
+from attnaudit.stats.measures import predicted_class, tvd, two_classes
 from attnaudit.trace import Trace
 from attnaudit.trace.readout import Readout
 from attnaudit.trace.tails import IdentityTail, TanhTail
@@ -153,7 +153,8 @@ class Outputs:
         self, prediction: Float[np.ndarray, "b C"], rows: Int64[np.ndarray, " b"]
     ) -> Bool[np.ndarray, " b"]:
         """Return whether the prediction is another class than under the model's own attention."""
-        return is_flip(self.lead(prediction, rows))
+        # The lead is a difference of two probabilities, each with its noise.
+        return self.lead(prediction, rows) < -2 * NOISE
 
     def probability(
         self, prediction: Float[np.ndarray, "b C"], rows: Int64[np.ndarray, " b"]
@@ -170,19 +171,9 @@ def predict_several(
     return readout.of_sums(sums.reshape(-1, width), np.repeat(rows, k)).reshape(n, k, -1)
 
 
-def is_flip(lead: np.ndarray) -> np.ndarray:
-    """Return whether a lead is negative by more than the noise of its two probabilities."""
-    return lead < -2 * NOISE
-
-
 def row_blocks(alpha: Ragged) -> Iterator[Int64[np.ndarray, " b"]]:
     """Yield blocks of rows whose alternatives are collected together."""
     return alpha.blocks(BLOCK)
-
-
-def two_classes(prediction: Float[np.ndarray, "b C"]) -> np.ndarray:
-    """Return a column for each class: a single sigmoid output becomes two."""
-    return np.hstack([1.0 - prediction, prediction]) if prediction.shape[1] == 1 else prediction
 
 
 def few_tokens(

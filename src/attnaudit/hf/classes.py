@@ -52,7 +52,9 @@ class Outputs:
             given = "labels are assumed to be numbers of the model's outputs"
         else:
             return []
-        named = _listed([f"{one} is {_quoted(other)}" for one, other in pairs])
+        named = _listed(
+            [f"{one} is {f'“{own}”' if any(map(str.isspace, own)) else own}" for one, own in pairs]
+        )
         return [f"{given}: {named}; if wrong, {NAME_THEM}"]
 
     def to_json(self) -> dict[str, Any]:
@@ -130,10 +132,6 @@ def match_outputs(
         got = f"{got} where the corpus has {_listed(ordered_classes(classes))}"
         raise InputError(OPERATION, type(model).__name__, got, "the same classes", do)
     return Outputs(names, own, np.array(of_class, dtype=np.int32), how, tuple(classes))
-
-
-def _quoted(name: str) -> str:
-    return f"“{name}”" if any(map(str.isspace, name)) else name
 
 
 def _listed(names: Sequence[str]) -> str:

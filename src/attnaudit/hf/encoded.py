@@ -128,8 +128,7 @@ class Encoded:
 
         def first(column: Any) -> Any:
             if isinstance(column, Ragged):
-                place = np.arange(len(column.values)) - column.spread(column.offsets[:-1])
-                return column.where(place < column.spread(sizes))
+                return column.where(column.places < column.spread(sizes))
             return column and [row[:size] for row, size in zip(column, sizes, strict=True)]
 
         if self.written is not None:
@@ -228,8 +227,7 @@ def at_positions(texts: Encoded, positions: Positions, seed: int = 0) -> Encoded
     if texts.class_names:  # a classifier reads whole texts
         return texts
     excluded = texts.special if texts.written is None else texts.written.forced
-    prefixes = np.arange(len(excluded.values)) - excluded.spread(excluded.offsets[:-1]) + 1
-    sizes = excluded.with_values(prefixes).where(~excluded.values.astype(bool))
+    sizes = excluded.with_values(excluded.places + 1).where(~excluded.values.astype(bool))
     if positions == "all":
         return texts.take(sizes.row_of_value).up_to(sizes.values)
     place = sizes.lengths - 1

@@ -138,8 +138,7 @@ class Inputs:
 def _grid(rows: Ragged, empty: int, dtype: type, before: int = 1, after: int = 1) -> np.ndarray:
     """Pad ``rows`` to the longest, and add ``before`` and ``after`` empty entries to each row."""
     grid = np.full((len(rows), before + int(rows.lengths.max(initial=0)) + after), empty, dtype)
-    place = np.arange(len(rows.values)) - rows.spread(rows.offsets[:-1])
-    grid[rows.row_of_value, before + place] = rows.values
+    grid[rows.row_of_value, before + rows.places] = rows.values
     return grid
 
 

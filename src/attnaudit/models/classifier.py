@@ -15,10 +15,9 @@ from torch.nn import functional
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import read_json, write_json
 from attnaudit.core.ragged import Ragged
-from attnaudit.corpora import Vocabulary
 from attnaudit.corpora.corpus import Split
 from attnaudit.corpora.prepare.tokenise import sentence_lengths
-from attnaudit.corpora.prepare.vocabulary import PAD, SPECIAL
+from attnaudit.corpora.prepare.vocabulary import PAD, SPECIAL, Vocabulary
 from attnaudit.models.attention import ALL, Alpha, LogOdds, Part, Query, attend, make_attention
 from attnaudit.models.batch import Batch, Inputs
 from attnaudit.models.encoders import (

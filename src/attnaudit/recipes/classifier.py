@@ -10,10 +10,11 @@ from typing import Any
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import content_key, sha256, write_json
 from attnaudit.core.progress import Progress
-from attnaudit.corpora import Corpus, Split, Vocabulary, read_corpus, word_vectors
-from attnaudit.corpora.corpus import SPLITS
+from attnaudit.corpora.corpus import SPLITS, Corpus, Split
 from attnaudit.corpora.prepare.derived import taught_by, without_words
 from attnaudit.corpora.prepare.planting import masked, reworded, swapped, with_planted
+from attnaudit.corpora.prepare.vocabulary import Vocabulary, word_vectors
+from attnaudit.corpora.read import read_corpus
 from attnaudit.models.attention import LogOdds
 from attnaudit.models.classifier import AttentionModel, build_model, load_model
 from attnaudit.models.log_odds import word_log_odds

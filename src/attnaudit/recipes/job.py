@@ -259,8 +259,12 @@ class Trained(Job):
                 callback=probe and trace_probe(self.traced, probe, checkpoint, shards),
             )
             model.save(made / "model")
-        if probe is not None:
-            _keep_steps(probe, checkpoint, made)
+        # Copies: the traces beside the checkpoint stay good for another try.
+        for part in map(step_part, probe.steps if probe else ()):
+            for path in (checkpoint / part).iterdir() if (checkpoint / part).is_dir() else ():
+                with atomic(made / part / path.name) as temporary:
+                    shutil.copyfile(path, temporary)
+            trace_files(made / part)  # refuses a step that is not there
         best = best_epoch(history).epoch
         return {"history": [asdict(epoch) for epoch in history], "best_epoch": best, **notes}
 
@@ -340,12 +344,3 @@ def resolve_device(device: str) -> str:
         expected = f"auto or one of {', '.join(known)} on this machine"
         raise InputError("run", "--device", repr(device), expected)
     return device
-
-
-def _keep_steps(probe: Probe, checkpoint: Path, made: Path) -> None:
-    """Copy the traces of the probe: those beside the checkpoint stay good for another try."""
-    for part in map(step_part, probe.steps):
-        for path in (checkpoint / part).iterdir() if (checkpoint / part).is_dir() else ():
-            with atomic(made / part / path.name) as temporary:
-                shutil.copyfile(path, temporary)
-        trace_files(made / part)  # refuses a step that is not there

@@ -9,8 +9,9 @@ from typing import Any
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress
-from attnaudit.corpora import Corpus, read_corpus
+from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.prepare.derived import marks, without_words
+from attnaudit.corpora.read import read_corpus
 from attnaudit.hf.encode import encode, load_tokenizer, output_names
 from attnaudit.hf.gate import check_model
 from attnaudit.hf.load import load_pretrained

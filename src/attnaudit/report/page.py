@@ -98,7 +98,8 @@ def page_text(
     styles = dict.fromkeys(name for section in shown for name in section.styles)
     data = {name: read for section in shown for name, read in section.data.items()}
     # By these hashes the policy lets these scripts run and no other.
-    hashes = [f"'sha256-{_hash(text)}'" for text in (scheme, script) if text]
+    digests = (hashlib.sha256(text.encode()).digest() for text in (scheme, script) if text)
+    hashes = [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests]
     policy = f"{_POLICY} {' '.join(hashes)} {allows}".rstrip()
     content = {
         "heading": heading,
@@ -172,10 +173,6 @@ def _script(name: str) -> str:
     """Return a script; that of a section keeps its names to itself."""
     text = _read(f"scripts/{name}")
     return f"{{\n{text}}}\n" if name.startswith("sections/") else text
-
-
-def _hash(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def style_of(name: str) -> str:

@@ -127,7 +127,7 @@ def rationale_agreement(score: Ragged, marks: Ragged) -> RationaleAgreement:
     Returns:
         Both measures per row; NaN if no position is marked, or all are.
     """
-    order = score.with_values(-score.values).argsort()
+    order = score.descending()
     values, hits = score.values[order], np.append(0.0, np.cumsum(marks.values[order]))
     first = np.append(True, values[1:] != values[:-1])  # NaN is a group of its own
     first[score.offsets[:-1][score.lengths > 0]] = True

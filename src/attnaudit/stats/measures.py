@@ -83,3 +83,8 @@ def predicted_class(prediction: Float[np.ndarray, "n C"]) -> np.ndarray:
     if prediction.shape[1] == 1:
         return (prediction[:, 0] >= 0.5).astype(np.int64)
     return prediction.argmax(axis=1)
+
+
+def two_classes(prediction: Float[np.ndarray, "n C"]) -> np.ndarray:
+    """Return a column for each class: a single sigmoid output becomes two."""
+    return np.hstack([1.0 - prediction, prediction]) if prediction.shape[1] == 1 else prediction

@@ -30,7 +30,7 @@ from attnaudit.studies.uniform import evenly
 from attnaudit.training.settings import Adversary as Objective
 
 if TYPE_CHECKING:
-    from attnaudit.corpora import Corpus
+    from attnaudit.corpora.corpus import Corpus
     from attnaudit.plans.spec import RunSpec
 
 KINDS = {"base": "seed", "uniform": "uniform", "adversary": "adversary"}  # by role of the training

@@ -40,8 +40,7 @@ from attnaudit.training.settings import Deceive as Objective
 from attnaudit.training.settings import DeceivePairs
 
 if TYPE_CHECKING:
-    from attnaudit.corpora import Corpus
-    from attnaudit.corpora.corpus import ParallelCorpus
+    from attnaudit.corpora.corpus import Corpus, ParallelCorpus
     from attnaudit.plans.spec import RunSpec, TranslationSpec
     from attnaudit.plans.transformer import TransformerTraining
 

@@ -19,7 +19,7 @@ from attnaudit.studies.study import Traces, stack, with_seeds, without_scores
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
-    from attnaudit.corpora import Corpus
+    from attnaudit.corpora.corpus import Corpus
     from attnaudit.plans.spec import RunSpec
 
 Weights = Literal["uniform", "learned", "base", "gradient", "adversary", "rationale"]

@@ -25,7 +25,7 @@ from attnaudit.studies.study import Study, Traces, same_instances
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
-    from attnaudit.corpora import Corpus
+    from attnaudit.corpora.corpus import Corpus
     from attnaudit.plans.spec import RunSpec
 
 BINS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the largest weight, as the paper groups its instances

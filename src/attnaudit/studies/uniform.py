@@ -14,7 +14,7 @@ from attnaudit.studies.over_seeds import ScoredModels, score_measures
 from attnaudit.studies.study import with_seeds, without_scores
 
 if TYPE_CHECKING:
-    from attnaudit.corpora import Corpus
+    from attnaudit.corpora.corpus import Corpus
     from attnaudit.plans.spec import RunSpec
     from attnaudit.plans.transformer import TransformerTraining
 

@@ -237,7 +237,8 @@ def _conform_column(values: pl.Series, origin: str, first_row: int) -> pl.Series
     try:
         return _cast(values, column.type)
     except (pl.exceptions.PolarsError, ValueError) as error:
-        got = f"type {values.dtype} ({_first_line(error)})"
+        reason = str(error).strip().partition("\n")[0]  # hints for programmers follow
+        got = f"type {values.dtype} ({reason})"
         raise TraceError("check trace", where, got, "the type of docs/trace.md") from error
 
 
@@ -265,11 +266,6 @@ def _width(rows: pl.Series) -> int:
     if widths == [0]:
         raise ValueError("rows of width 0")
     return widths[0]
-
-
-def _first_line(error: Exception) -> str:
-    """Return the first line of a message; hints of polars for programmers follow it."""
-    return str(error).strip().partition("\n")[0]
 
 
 def width_of(table: pl.DataFrame, name: str) -> int:
@@ -325,10 +321,10 @@ def series_of(name: str, values: Any) -> pl.Series:
     column = column_of(name)
     # polars would guess the type of Python lists, and it cannot if all rows are empty or null. The
     # type of vectors is inferred, because the schema does not know their width.
-    if column is None or isinstance(values, np.ndarray) or _has_vectors(column.type):
+    if (
+        column is None
+        or isinstance(values, np.ndarray)
+        or column.type in (_VECTOR, pl.List(_VECTOR))
+    ):
         return pl.Series(name, values)
     return pl.Series(name, values, dtype=column.type)
-
-
-def _has_vectors(kind: pl.DataType) -> bool:
-    return kind in (_VECTOR, pl.List(_VECTOR))

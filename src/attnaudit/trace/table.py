@@ -154,7 +154,14 @@ class Trace:
         """
         tail = IdentityTail() if tail is None else tail
         given = {name: values for name, values in columns.items() if values is not None}
-        series = [_column(name, values, origin) for name, values in given.items()]
+        series = []
+        for name, values in given.items():
+            try:
+                series.append(series_of(name, values))
+            except (pl.exceptions.PolarsError, ValueError, TypeError, OverflowError) as error:
+                where, reason = f"{origin}: column {name}", str(error).strip().partition("\n")[0]
+                expected = "what docs/trace.md says of it"
+                raise TraceError("make trace", where, reason, expected) from error
         for one in series:
             if len(one) != len(series[0]):
                 where, got = f"{origin}: column {one.name}", f"{len(one)} rows"
@@ -411,15 +418,6 @@ def _metadata_of(tail: Tail | Network) -> dict[str, Any]:
     if isinstance(tail, TanhTail):
         return {"tail": "tanh_mlp"}
     return {"tail": "identity" if isinstance(tail, IdentityTail) else "replay"}
-
-
-def _column(name: str, values: Any, origin: str) -> pl.Series:
-    try:
-        return series_of(name, values)
-    except (pl.exceptions.PolarsError, ValueError, TypeError, OverflowError) as error:
-        where, reason = f"{origin}: column {name}", str(error).strip().partition("\n")[0]
-        expected = "what docs/trace.md says of it"
-        raise TraceError("make trace", where, reason, expected) from error
 
 
 def _repeated_in(files: Sequence[Path]) -> TraceError | None:

@@ -19,7 +19,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.models.batch import Batch, Inputs
 from attnaudit.models.classifier import AttentionModel, Forward
 from attnaudit.models.encoders import Embedded
-from attnaudit.stats.measures import ERASED_SHARES, ERASURE_WAYS, predicted_class
+from attnaudit.stats.measures import ERASED_SHARES, ERASURE_WAYS, predicted_class, two_classes
 from attnaudit.tracing.settings import Outputs
 from attnaudit.training.texts import predict
 
@@ -127,12 +127,12 @@ def input_falls(
         ``input_comprehensiveness_<name>`` is without the positions of highest score, and
         ``input_sufficiency_<name>`` with only them. Texts of one position have NaN.
     """
-    before = predict(model, inputs)
-    chosen = predicted_class(before)
+    before = two_classes(predict(model, inputs))
+    chosen = np.arange(len(before)), predicted_class(before)
 
     def fall(rank: Ragged, share: float, keeps_best: bool) -> Float[np.ndarray, " n"]:
-        after = predict(model, erase(inputs, rank, share, keeps_best))
-        return _probability_of(before, chosen) - _probability_of(after, chosen)
+        after = two_classes(predict(model, erase(inputs, rank, share, keeps_best)))
+        return before[chosen] - after[chosen]
 
     columns = {}
     for name, score in scores.items():
@@ -158,31 +158,16 @@ def erase(inputs: Inputs, rank: Ragged, share: float, keeps_best: bool) -> Input
     # Rounding puts some products slightly above an integer, such as 0.07 · 100. Without the 1e-9
     # one position too many would count.
     best = rank.values < rank.spread(np.maximum(np.ceil(share * rank.lengths - 1e-9), 1))
-    stays = rank.with_values(best if keeps_best else ~best)
+    stays = best if keeps_best else ~best
     if inputs.sentences is None:
-        return replace(inputs, ids=_select(inputs.ids, stays))
-    words = inputs.ids.with_values(np.repeat(stays.values, inputs.sentences.values))
-    ids, sentences = _select(inputs.ids, words), _select(inputs.sentences, stays)
-    return replace(inputs, ids=ids, sentences=sentences)
-
-
-def _select(rows: Ragged, stays: Ragged) -> Ragged:
-    lengths = stays.with_values(stays.values.astype(np.int64)).sum()
-    return Ragged.from_lengths(rows.values[stays.values], lengths)
+        return replace(inputs, ids=inputs.ids.where(stays))
+    ids = inputs.ids.where(np.repeat(stays, inputs.sentences.values))
+    return replace(inputs, ids=ids, sentences=inputs.sentences.where(stays))
 
 
 def _ranks(score: Ragged) -> Ragged:
     """Rank positions by decreasing score, from 0; ties keep the order of the text."""
-    order = score.with_values(-score.values).argsort()
+    order = score.descending()
     ranks = np.empty(len(order), np.int64)
-    ranks[order] = np.arange(len(order)) - score.spread(score.offsets[:-1])
+    ranks[order] = score.places
     return score.with_values(ranks)
-
-
-def _probability_of(
-    prediction: Float[np.ndarray, "n K"], chosen: np.ndarray
-) -> Float[np.ndarray, " n"]:
-    """Return the probability of each row's chosen class."""
-    if prediction.shape[1] == 1:
-        return np.where(chosen == 1, prediction[:, 0], 1.0 - prediction[:, 0])
-    return prediction[np.arange(len(chosen)), chosen]

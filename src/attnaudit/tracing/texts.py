@@ -18,8 +18,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.threads import cores
-from attnaudit.corpora import Corpus, Split
-from attnaudit.corpora.corpus import Pairs
+from attnaudit.corpora.corpus import Corpus, Pairs, Split
 from attnaudit.models.batch import Inputs
 from attnaudit.models.classifier import AttentionModel, Forward, TanhHead
 from attnaudit.trace import Trace, concatenate, write_shards
@@ -171,10 +170,17 @@ class _Collector:
         assert isinstance(offset, np.ndarray)
         if offset.ndim == 2:
             return self._trace(split, inputs, columns, None)
-        of_heads = [columns | _of_head(columns, head) for head in range(offset.shape[1])]
-        return concatenate(
-            [self._trace(split, inputs, own, head) for head, own in enumerate(of_heads)]
-        )
+        traces = []
+        for head in range(offset.shape[1]):
+            own: dict[str, Any] = {
+                name: values.with_values(values.values[:, head])
+                if isinstance(values, Ragged)
+                else values[:, head]
+                for name, values in columns.items()
+                if name in PER_HEAD
+            }
+            traces.append(self._trace(split, inputs, columns | own, head))
+        return concatenate(traces)
 
     def _trace(
         self, split: Split, inputs: Inputs, columns: dict[str, Any], head: int | None
@@ -277,15 +283,6 @@ def frozen(model: nn.Module) -> Iterator[None]:
     finally:
         for module, share in zip(recurrent, dropout, strict=True):
             module.dropout = share
-
-
-def _of_head(columns: Mapping[str, Any], head: int) -> dict[str, Any]:
-    """Return the columns that differ between heads, of one of them."""
-    own = {name: columns[name] for name in PER_HEAD}
-    return {
-        name: values[:, head] if name in PER_ROW else values.with_values(values.values[:, head])
-        for name, values in own.items()
-    }
 
 
 def _by_position(

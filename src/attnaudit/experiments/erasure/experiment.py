@@ -261,8 +261,7 @@ class Erasure(Settings):
             return removed
 
         columns = in_blocks(compute, trace.readout, alpha)
-        positions = np.arange(len(alpha.values)) - alpha.spread(alpha.offsets[:-1])
-        minimum = alpha.with_values(positions.astype(np.int32)).where(smallest)
+        minimum = alpha.with_values(alpha.places.astype(np.int32)).where(smallest)
         table = make_table(trace, columns | {MINIMUM: minimum})
         shares = cs.starts_with("flip_") | cs.by_name("minimum_proven")
         return table.with_columns(shares.cast(pl.Boolean))

@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.threads import over_rows
-from attnaudit.experiments.erasure.removal import Rows, Walks, in_blocks, in_chunks, order_by
+from attnaudit.experiments.erasure.removal import Rows, Walks, in_blocks, in_chunks
 from attnaudit.stats.measures import ERASED_SHARES
 from attnaudit.trace.readout import Readout
 
@@ -48,7 +48,7 @@ def falls(
     def compute(
         rows: Rows, numbers: Int64[np.ndarray, " m"]
     ) -> dict[str, Float[np.ndarray, "m 2 S"]]:
-        ranked = [order_by(score.take(numbers)) for score in scores.values()]
+        ranked = [score.take(numbers).descending() for score in scores.values()]
         total = np.zeros((len(numbers), 2, len(ERASED_SHARES)))
         for chunk in in_chunks(orders):
             total += _falls(rows, rows.random_orders(streams[numbers], chunk)).sum(axis=0)

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int64, UInt64
 from numba import njit
 
-from attnaudit.core.ragged import Ragged
+from attnaudit.core.ragged import Ragged, concatenate
 from attnaudit.core.random import shuffled
 from attnaudit.core.threads import LEAST, cores, on_threads
 from attnaudit.core.tolerance import TOLERANCE
@@ -113,8 +113,7 @@ class Rows:
             Flat positions, ``(k, N)``.
         """
         start, times = self.alpha.spread(self.alpha.offsets[:-1]), len(numbers)
-        within = np.tile(np.arange(len(start)) - start, times)
-        rows = Ragged.from_lengths(within, np.tile(self.alpha.lengths, times))
+        rows = concatenate([self.alpha.with_values(self.alpha.places)] * times)
         order = shuffled(rows, np.tile(streams, times), np.repeat(numbers, len(self.alpha)))
         return order.values.reshape(times, -1) + start
 
@@ -242,11 +241,6 @@ class Walks:
             first[pending] = np.where(tried.any(axis=1), begin + tried.argmax(axis=1) + 1, 0)
             begin, size = begin + size, 2 * size
         return first
-
-
-def order_by(score: Ragged) -> Int64[np.ndarray, " N"]:
-    """Order the positions of each row by falling score; equal ones keep their order."""
-    return score.with_values(-score.values).argsort()
 
 
 def added_up(

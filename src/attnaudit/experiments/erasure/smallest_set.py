@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Bool, Float, Int64
 
-from attnaudit.experiments.erasure.removal import Rows, Walks, added_up, order_by, without_each
+from attnaudit.experiments.erasure.removal import Rows, Walks, added_up, without_each
 from attnaudit.trace.tails import IdentityTail
 
 # Behind a network: positions read at each step of the greedy search, and steps.
@@ -51,9 +51,8 @@ class SmallestSet:
         smaller = np.flatnonzero((least <= self.size) & (least < NONE))
         self.size[smaller] = least[smaller]
         places, part = alpha.positions(smaller), alpha.take(smaller)
-        within = np.arange(len(places)) - part.spread(part.offsets[:-1])
         positions = orders[part.spread(last_best[smaller]), places]
-        self.marked[positions] = within < part.spread(least[smaller])
+        self.marked[positions] = part.places < part.spread(least[smaller])
 
     def complete(self) -> Bool[np.ndarray, " n"]:
         """Search for smaller sets than those offered.
@@ -102,13 +101,13 @@ class SmallestSet:
             possible: Whether the class is a rival in each row.
         """
         alpha = self.rows.alpha
-        order = order_by(alpha.with_values(alpha.values * lead))
+        order = alpha.with_values(alpha.values * lead).descending()
         terms = np.column_stack([alpha.values * lead, alpha.values])
         margin, mass = added_up(alpha, terms, order[None], backwards=True).T
         # The lead is the margin divided by the weight left. Within the slack it is a tie.
         slack = alpha.spread(self.rows.slack) * mass
         loses = (margin < -slack) | (alpha.spread(wins_ties) & (margin <= slack) & (mass > 0.0))
-        removed = np.arange(len(mass)) - alpha.spread(alpha.offsets[:-1])
+        removed = alpha.places
         loses &= (removed > 0) & alpha.spread(possible)
         size = alpha.with_values(np.where(loses, removed, NONE)).reduce(np.minimum)
         self.offer(np.where(size < NONE, size, 0)[None], order[None])
@@ -118,7 +117,7 @@ class SmallestSet:
         rows, alpha = self.rows, self.rows.alpha
         left = without_each(alpha, rows.terms)
         lead = rows.measure(left, alpha.row_of_value, rows.outputs.lead)
-        order = order_by(alpha.with_values(-np.nan_to_num(lead, nan=np.inf)))
+        order = alpha.with_values(np.nan_to_num(lead, nan=np.inf)).argsort()
         if rows.exact:
             best = order[alpha.offsets[:-1]]
             size = 1 * (rows.measure(left[best], np.arange(len(alpha)), rows.flips) == 1.0)

@@ -13,12 +13,10 @@ from attnaudit.experiments.erasure.removal import (
     Rows,
     Walks,
     in_chunks,
-    order_by,
     without_each,
 )
 from attnaudit.experiments.erasure.smallest_set import NONE, SmallestSet
-from attnaudit.experiments.through_tail import two_classes
-from attnaudit.stats.measures import jsd
+from attnaudit.stats.measures import jsd, two_classes
 
 ORDERS = (*RANKINGS, MINIMUM)
 # Each divergence has a few roundings, so a smaller difference of two has no sign.
@@ -49,7 +47,7 @@ def erase(
     """
     alpha, n = rows.alpha, len(rows.alpha)
     scores = [alpha.values] if slope is None else [alpha.values, slope, slope * alpha.values]
-    ranked = np.stack([order_by(alpha.with_values(score)) for score in scores])
+    ranked = np.stack([alpha.with_values(score).descending() for score in scores])
     smallest = SmallestSet(rows)
     # Random orders, then the other rankings, then the smallest set.
     removed, observed, mass, kept = np.full((4, orders + len(RANKINGS), n), np.nan)

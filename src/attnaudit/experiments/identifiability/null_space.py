@@ -123,7 +123,7 @@ def _replace(
 
 def _on_line(readout: Float[np.ndarray, " N"], alpha: Ragged, tokens: int) -> Movements:
     """Compute the movements of rows whose readouts are one number per token."""
-    rows, order = alpha.with_values(readout), alpha.with_values(-alpha.values).argsort()
+    rows, order = alpha.with_values(readout), alpha.descending()
     centred = readout - alpha.spread(rows.sum() / alpha.lengths)
     size, norm = (np.sqrt(rows.with_values(part**2).sum()) for part in (centred, readout))
     differ = size > ZERO * norm
@@ -138,8 +138,7 @@ def _on_line(readout: Float[np.ndarray, " N"], alpha: Ragged, tokens: int) -> Mo
     reach = np.where(dimension == 0, 0.0, reach)
     ends = alpha.with_values(np.where(fixed, alpha.values, ends))
     count = np.minimum(alpha.lengths, tokens)
-    within = np.arange(len(order)) - alpha.spread(alpha.offsets[:-1])
-    top = order[within < alpha.spread(count)]
+    top = order[alpha.places < alpha.spread(count)]
     least, most = (
         Ragged.from_lengths(np.where(fixed, alpha.values, weights)[top], count)
         for weights in ranges_on_line(value, alpha, zero, zero)

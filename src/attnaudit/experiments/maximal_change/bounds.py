@@ -21,8 +21,8 @@ from jaxtyping import Bool, Float
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.logits import output_layer
-from attnaudit.experiments.through_tail import Outputs, has_compiled_tail, two_classes
-from attnaudit.stats.measures import activate
+from attnaudit.experiments.through_tail import Outputs, has_compiled_tail
+from attnaudit.stats.measures import activate, two_classes
 from attnaudit.trace.readout import Readout
 from attnaudit.trace.tails import IdentityTail
 

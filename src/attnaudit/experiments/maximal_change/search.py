@@ -47,8 +47,8 @@ class Change(NamedTuple):
 def single_tokens(outputs: Outputs) -> Singles:
     """Put all attention on each position in turn."""
     alpha = outputs.alpha
-    position = np.arange(len(alpha.values)) - alpha.spread(alpha.offsets[:-1])
-    return _read(outputs, alpha.row_of_value, position[:, None], np.ones((len(position), 1)))
+    tokens = alpha.places[:, None]
+    return _read(outputs, alpha.row_of_value, tokens, np.ones(tokens.shape))
 
 
 def largest_change(outputs: Outputs, singles: Singles) -> Change:
@@ -95,7 +95,7 @@ def _mixtures(
     The search tries the middles of all pairs, then steps from the best mixture towards each token.
     """
     size, steps = EFFORT if has_compiled_tail(outputs.readout) else EFFORT_OF_NETWORK
-    order = change.with_values(-change.values).argsort()
+    order = change.descending()
     starts = change.offsets[:-1, None]
     rank = np.arange(size)
     # Slots beyond a short row repeat its first token; `usable` keeps weight away from them.

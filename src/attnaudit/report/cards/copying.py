@@ -65,13 +65,10 @@ def headings(study: Copying) -> tuple[str, str]:
     return (
         f"Copying {sequences}",
         f"{count(study.steps, 'step')} of training{before}, {PRESETS[study.preset].words}, "
-        f"{_encoder(study)}, {count(study.heads, 'head')}, products in {study.precision}; "
+        f"{'bi' if study.encoder == 'bilstm' else 'uni'}directional encoder, "
+        f"{count(study.heads, 'head')}, products in {study.precision}; "
         "brackets: 95 % interval",
     )
-
-
-def _encoder(study: Copying) -> str:
-    return f"{'bi' if study.encoder == 'bilstm' else 'uni'}directional encoder"
 
 
 def none_learned(rows: SummaryRows) -> str:

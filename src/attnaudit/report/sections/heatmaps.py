@@ -17,6 +17,7 @@ from jaxtyping import Float
 
 from attnaudit.core.printable import without_controls
 from attnaudit.report.words import figure, percent
+from attnaudit.stats.measures import two_classes
 from attnaudit.trace import ROW_KEYS, Trace
 from attnaudit.trace.words import join_tokens, to_words
 
@@ -221,17 +222,18 @@ def _instance(
 ) -> Instance:
     label = int(trace.array("label")[k]) if trace.has("label") else -1
     chosen, alpha = int(trace.predicted[k]), weights["alpha"]
-    predicted, probability = trace.class_names[chosen], trace.array("prediction")[k]
+    predicted = trace.class_names[chosen]
+    probability = float(two_classes(trace.array("prediction")[k : k + 1])[0, chosen])
     notes = {
         kind: f"τ with attention {figure(facts[f'tau_{kind}'])}"
         for kind in ("gradient", "loo")
         if facts.get(f"tau_{kind}") is not None
     }
-    notes["alpha"] = f"ŷ({predicted}) = {figure(_probability(probability, chosen), 3)}"
+    notes["alpha"] = f"ŷ({predicted}) = {figure(probability, 3)}"
     adversary = facts.get("alpha")
     if adversary is not None:
         weights = {"alpha": alpha, "adversary": np.asarray(adversary), **weights}
-        output = figure(_probability(np.asarray(facts["prediction"]), chosen), 3)
+        output = figure(two_classes(np.array([facts["prediction"]]))[0, chosen], 3)
         change, jsd = figure(facts.get("delta_y"), 3), figure(facts.get("emax_jsd"), 3)
         notes["adversary"] = f"ŷ({predicted}) = {output}, Δŷ {change}, JSD {jsd}"
     tokens, weights, marks = _words(trace, k, weights)
@@ -247,7 +249,7 @@ def _instance(
         **marks,
         question=" ".join(question or ()),
         predicted=predicted,
-        probability=_probability(probability, chosen),
+        probability=probability,
         label=trace.class_names[label] if label >= 0 else None,
         figures={name: facts.get(name) for name in MEASURES} | {"max_alpha": float(alpha.max())},
     )
@@ -273,12 +275,6 @@ def _words(
     }
     marks = {name: one and joined(one, np.logical_or).tolist() for name, one in marks.items()}
     return join_tokens([tokens], word_id)[0], merged, marks
-
-
-def _probability(prediction: Float[np.ndarray, " C"], chosen: int) -> float:
-    if len(prediction) == 1:
-        return float(prediction[0] if chosen == 1 else 1.0 - prediction[0])
-    return float(prediction[chosen])
 
 
 def full_name(trace: Trace, k: int) -> str:

@@ -31,6 +31,7 @@ from attnaudit.report.sections.differences import COLUMNS, intervals, lead, text
 from attnaudit.report.sections.heatmaps import visible
 from attnaudit.results.paired import B, MeasuredRun, pair
 from attnaudit.results.record import RunRecord
+from attnaudit.stats.measures import two_classes
 from attnaudit.trace import ROW_KEYS, Trace, concatenate
 from attnaudit.trace.schema import flat
 
@@ -74,9 +75,7 @@ def contents(run: MeasuredRun, record: RunRecord, trace: Path) -> Contents:
     rows, read = run.rows, concatenate(list(Trace.columns(trace, _READ)))
     lengths = rows["alpha"].list.len().to_numpy()
     alpha = Ragged.from_lengths(rows["alpha"].explode().to_numpy().astype(np.float64), lengths)
-    confidence = read.prediction.max(axis=1)
-    if read.prediction.shape[1] == 1:
-        confidence = np.maximum(confidence, 1.0 - confidence)
+    confidence = two_classes(read.prediction).max(axis=1)
     of_rows = (confidence, lengths.astype(float), alpha.max())
     values = dict(zip(OF_ROWS, of_rows, strict=True))
     for name in run.measures:

@@ -273,7 +273,7 @@ class Dynamics(Study):
         parts = []
         for one in (*ours, uniform):
             for step in (*self.steps, None):
-                trace = traces[_at(one, step)]
+                trace = traces[replace(one, part="" if step is None else step_part(step))]
                 model, measured = ("base", model_rows) if one in ours else ("uniform", uniform_rows)
                 rows = measured(trace, of_rows(trace, test, finished))
                 parts.append(labelled(rows, model=model, seed=one.seed, step=step))
@@ -316,11 +316,6 @@ class PairDynamics(Dynamics):
         "Number of traced trainings (seeds); the timing ξ needs 2 or more.", 2, least=1
     )
     probe: int = setting("Number of test pairs traced at each step.", 100)
-
-
-def _at(training: TrainingId, step: int | None) -> TrainingId:
-    """Return the trace of a training at a step; None is that of the finished model."""
-    return training if step is None else replace(training, part=step_part(step))
 
 
 def _pairs(pairs: tuple[Pair, ...]) -> list[str]:
