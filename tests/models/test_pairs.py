@@ -26,6 +26,7 @@ from attnaudit.training.pairs import deception_penalty, decode, teacher_forced
 from attnaudit.training.settings import TrainingSettings
 from tests.oracles.pairs import gradient_of_gold, greedy, leave_one_out, relevance, weighted
 from tests.pairs import reversed_pairs, small_translator
+from tests.traces import random_attention
 
 KINDS = [
     {"attention": "bilinear"},
@@ -41,6 +42,21 @@ def traced(
     pairs = pairs or reversed_pairs(rows, seed=3)
     how = PairCollectSettings(**settings)
     return concatenate(list(collect_pairs(translator, pairs, "test", how)))
+
+
+def place_of(trace: Trace, row: int) -> tuple[int, int, int]:
+    """Instance, position of the gold token and head of a row."""
+    head = trace.array("head")[row] if trace.has("head") else 0
+    return int(trace.instance[row]), int(trace.array("query")[row]), int(head)
+
+
+def of_one_head(trace: Trace) -> Trace:
+    heads = [place_of(trace, row)[2] for row in range(len(trace))]
+    return trace.take(np.flatnonzero(np.array(heads) == 0))
+
+
+def one_pair(translator: Translator, pairs: Pairs, instance: int) -> Any:
+    return translator.inputs(pairs).batch(np.array([instance]))
 
 
 @pytest.fixture(params=KINDS, ids=lambda kind: "-".join(map(str, kind.values())))
@@ -61,70 +77,46 @@ def test_every_row_is_in_one_batch():
 def test_trace_against_the_naive_way(translator: Translator):
     """Attention, relevance, gradient and leave-one-out of every gold token, and a readout that tells any other attention's output."""
     pairs = reversed_pairs(4, seed=5)
-    trace = traced(translator, pairs=pairs, words=6)
-    heads = translator.model.settings.heads
+    trace, model = traced(translator, pairs=pairs, words=6), translator.model
     random = np.random.default_rng(0)
     for row in range(len(trace)):
-        instance, at = int(trace.instance[row]), int(trace.array("query")[row])
-        head = int(trace.array("head")[row]) if heads > 1 else 0
-        one = translator.inputs(pairs.take(np.array([instance]))).batch(np.array([0]))
-        np.testing.assert_allclose(
-            trace.alpha[row],
-            translator.model(one).alpha[0, head, at].detach(),
-            rtol=1e-4,
-            atol=1e-5,
-        )
-        np.testing.assert_allclose(
-            trace.ragged("importance_relevance")[row],
-            relevance(translator.model, one, at, head),
-            rtol=1e-4,
-            atol=1e-5,
-        )
+        instance, at, head = place_of(trace, row)
+        one = one_pair(translator, pairs, instance)
         if head == 0:
-            without = leave_one_out(translator.model, one, at)  # which is of no head
-        np.testing.assert_allclose(trace.ragged("loo")[row], without, rtol=1e-4, atol=1e-5)
+            without = leave_one_out(model, one, at)  # which is of no head
+        expected = {
+            "alpha": model(one).alpha[0, head, at].detach(),
+            "importance_relevance": relevance(model, one, at, head),
+            "loo": without,
+        }
         if instance < 2:
-            np.testing.assert_allclose(
-                trace.ragged("gradient")[row],
-                gradient_of_gold(translator.model, one, at),
-                rtol=1e-3,
-                atol=1e-6,
-            )
+            expected["gradient"] = gradient_of_gold(model, one, at)
+        for name, values in expected.items():
+            np.testing.assert_allclose(trace.ragged(name)[row], values, rtol=1e-3, atol=1e-6)
         other = random.dirichlet(np.ones(len(trace.tokens(row))))
-        everything = weighted(translator.model, one, at, head, other)
-        kept = np.log(everything)[None] - np.log(everything[int(one.gold[0, at])])
-        weights = trace.alpha.take(np.array([row])).with_values(other)
-        mine = np.log(trace.readout.take(np.array([row]))(weights)[0])
-        apart = np.abs(kept[0][:, None] - (mine - mine[0])[None])
-        assert (apart.min(axis=0) < 1e-3).all(), (
-            "a kept word has odds that no word of the model has"
-        )
+        everything = np.log(weighted(model, one, at, head, other))
+        everything -= everything[int(one.gold[0, at])]
+        rows = np.array([row])
+        mine = np.log(trace.readout.take(rows)(trace.alpha.take(rows).with_values(other))[0])
+        apart = np.abs(everything[:, None] - (mine - mine[0])[None])
+        assert (apart.min(axis=0) < 1e-3).all(), "odds that no word of the model has"
 
 
-def test_the_gold_token_stands_first(translator: Translator):
-    trace = traced(translator)
+def test_rows_are_gold_tokens_of_which_each_stands_first(translator: Translator):
+    pairs, trace = reversed_pairs(9, seed=3), traced(translator)
     assert trace.class_names[0] == "the gold token"
     assert set(trace.array("label")) == {0}
-    loss, accuracy = teacher_forced(translator.model, translator.inputs(reversed_pairs(9, seed=3)))
-    first = trace.array("head") == 0 if trace.has("head") else np.ones(len(trace), bool)
-    assert (trace.predicted[first] == 0).mean() == pytest.approx(accuracy)
-    own = np.log(trace.prediction[first, 0] * trace.array("covered")[first])
-    assert -own.mean() == pytest.approx(loss, rel=1e-4)
-
-
-def test_rows_say_what_they_are(translator: Translator):
-    pairs, trace = reversed_pairs(9, seed=3), traced(translator)
-    gold = trace.table["gold"].to_list()
+    loss, accuracy = teacher_forced(translator.model, translator.inputs(pairs))
+    one = of_one_head(trace)
+    assert (one.predicted == 0).mean() == pytest.approx(accuracy)
+    assert -np.log(one.prediction[:, 0] * one.array("covered")).mean() == pytest.approx(loss)
     for row in range(len(trace)):
-        instance, at = int(trace.instance[row]), int(trace.array("query")[row])
-        words = [*pairs.target[instance].split(), "<eos>"]
-        assert gold[row] == words[at]
-        assert trace.tokens(row) == pairs.source[instance].split()
-        aligned = trace.table["rationale"].to_list()[row]
-        length = len(words) - 1
-        assert aligned == (
-            None if at == length else [place == length - 1 - at for place in range(length)]
-        )
+        instance, at, _ = place_of(trace, row)
+        source, target = pairs.source[instance].split(), pairs.target[instance].split()
+        assert trace.tokens(row) == source
+        assert trace.cell("gold", row) == [*target, "<eos>"][at]
+        aligned = [place == len(source) - 1 - at for place in range(len(source))]
+        assert trace.cell("rationale", row) == (aligned if at < len(target) else None)
 
 
 def test_shards_and_order_do_not_matter(translator: Translator, monkeypatch: pytest.MonkeyPatch):
@@ -140,11 +132,6 @@ def test_shards_and_order_do_not_matter(translator: Translator, monkeypatch: pyt
         )
 
 
-def test_without_attention_nothing_is_traced():
-    with pytest.raises(InputError, match="a model with attention"):
-        traced(small_translator(reversed_pairs(60), attention="none"))
-
-
 @pytest.mark.parametrize(
     ("translator", "words"), list(zip(KINDS, (2, 3, 2, 6), strict=True)), indirect=["translator"]
 )
@@ -152,7 +139,7 @@ def test_a_prediction_is_right_where_the_model_is(translator: Translator, words:
     """However few words a row keeps; a gold token that the vocabulary lacks is never right."""
     pairs = reversed_pairs(12, words=16, seed=3)  # four more than train has
     trace = traced(translator, pairs=pairs, words=words)
-    one = trace.take(np.flatnonzero(trace.array("head") == 0)) if trace.has("head") else trace
+    one = of_one_head(trace)
     with torch.no_grad():
         translator.model.output.bias[UNK] = 1e3  # the model would write nothing else
         assert teacher_forced(translator.model, translator.inputs(pairs))[1] == 0.0
@@ -171,37 +158,30 @@ def test_a_change_of_output_is_over_all_words(translator: Translator):
     """Any attention given to one head of one gold token at a time, and the model's own, which changes nothing."""
     pairs = reversed_pairs(4, seed=5)
     trace = traced(translator, pairs=pairs, words=3)
-    random = np.random.default_rng(0)
-    other = trace.alpha.with_values(random.random(len(trace.alpha.values)))
-    other = other.with_values(other.values / other.spread(other.sum()))
-    order = random.permutation(len(trace))
+    other = random_attention(trace.alpha)
+    order = np.random.default_rng(0).permutation(len(trace))
     found = change_of_output(translator, pairs, trace.take(order), other.take(order))
     for place, row in enumerate(order.tolist()):
-        one = translator.inputs(pairs).batch(np.array([trace.instance[row]]))
-        head, at = (
-            int(trace.array("head")[row]) if trace.has("head") else 0,
-            int(trace.array("query")[row]),
-        )
+        instance, at, head = place_of(trace, row)
+        one = one_pair(translator, pairs, instance)
         told = [
             weighted(translator.model, one, at, head, alpha[row].astype(np.float64))
             for alpha in (trace.alpha, other)
         ]
         assert found[place] == pytest.approx(0.5 * np.abs(told[0] - told[1]).sum(), abs=1e-5)
-    np.testing.assert_allclose(
-        change_of_output(translator, pairs, trace, trace.alpha), 0.0, atol=1e-5
-    )
+    unchanged = change_of_output(translator, pairs, trace, trace.alpha)
+    np.testing.assert_allclose(unchanged, 0.0, atol=1e-5)
 
 
-def test_more_words_than_there_are():
-    with pytest.raises(InputError, match="no more than there are words"):
-        traced(small_translator(reversed_pairs(60)), words=40)
-
-
-def test_a_vocabulary_that_covers_nothing():
+def test_settings_and_pairs_that_do_not_fit_are_refused():
     translator, foreign = small_translator(reversed_pairs(60)), reversed_pairs(5)
-    swapped = type(foreign)(foreign.instance, foreign.target, foreign.source)
+    with pytest.raises(InputError, match="no more than there are words"):
+        traced(translator, words=40)
+    swapped = Pairs(foreign.instance, foreign.target, foreign.source)
     with pytest.raises(InputError, match="no source word of 5 pairs is in the vocabulary of train"):
         translator.inputs(swapped, "test split")
+    with pytest.raises(InputError, match="a model with attention"):
+        traced(small_translator(reversed_pairs(60), attention="none"))
 
 
 def test_greedy_decoding_against_the_naive_way(translator: Translator):
@@ -256,23 +236,16 @@ def test_the_decoder_reads_what_stands_before_each_gold_token():
 def test_deceptive_penalty_against_the_naive_sum(
     translator: Translator, shares: tuple[float, ...] | None
 ):
-    """Of the links of the pairs, and of two rows whose tokens are aligned with none, some, most or all of their source."""
+    """Of the links of two pairs, and with tokens aligned with none, some, most or all of their source."""
     inputs = translator.inputs(reversed_pairs(30, seed=2))
-    rows = max(
-        inputs.batches_by_length(1000),
-        key=lambda rows: (len(rows) > 1, inputs.source.lengths[rows[0]] if shares else len(rows)),
-    )
-    batch = inputs.batch(rows[:2] if shares else rows)
+    batches = [rows for rows in inputs.batches_by_length(1000) if len(rows) > 1]
+    batch = inputs.batch(max(batches, key=lambda rows: inputs.source.lengths[rows[0]])[:2])
     alpha = translator.model(batch).alpha.detach()
     assert batch.aligned is not None
     if shares:
-        drawn, size = (
-            torch.rand(batch.aligned.shape, generator=torch.Generator().manual_seed(0)),
-            batch.aligned.shape[1],
-        )
-        batch = replace(
-            batch, aligned=(drawn < torch.tensor(shares).repeat(size)[:size, None]).float()
-        )
+        drawn = torch.rand(batch.aligned.shape, generator=torch.Generator().manual_seed(0))
+        share = torch.tensor(shares).repeat(drawn.shape[1])[: drawn.shape[1], None]
+        batch = replace(batch, aligned=(drawn < share).float())
     assert batch.aligned is not None
     total, count = 0.0, 0
     for b in range(len(batch.source)):
@@ -330,11 +303,6 @@ def test_links_of_words_that_pieces_part_where_white_space_does_not():
     assert list(inputs.unlinked) == [
         100 + row for row, source in enumerate(sources) if {"\u200b", "▁"} & set(source.split())
     ]
-    cut = translator.units(pairs.source), translator.units(pairs.target)
-    for row, s, t in links:
-        assert max(s - len(cut[0][row]), t - len(cut[1][row])) < 0
-        if cut[0][row][s] == "▁start":
-            assert cut[1][row][t] == "▁start"
 
 
 def test_alignment_by_hand():
@@ -358,33 +326,27 @@ def test_alignment_by_hand():
     )
 
 
+def dictionary_of(translator: Translator, pairs: Pairs, column: str) -> dict[tuple[str, str], Any]:
+    table = dictionary(traced(translator, pairs=pairs), least=1)
+    return {(row["source"], row["target"]): row[column] for row in table.to_dicts()}
+
+
 def test_a_dictionary_counts_texts_and_not_heads_or_places():
     """A pair of words in two texts is there twice, whatever stands twice and however many heads look; unknown tokens are left out."""
     translator = small_translator(reversed_pairs(60), heads=3)
     pairs = Pairs(np.arange(2), ("a1 a1 a2", "a3 a1"), ("b2 b1 b1 b99", "b1 b3"))
-    table = dictionary(traced(translator, pairs=pairs), least=1)
-    counts = {(row["source"], row["target"]): row["count"] for row in table.to_dicts()}
-    assert counts["a1", "b1"] == 2
-    assert counts["a2", "b1"] == counts["a3", "b3"] == 1
+    counts = dictionary_of(translator, pairs, "count")
+    assert [counts["a1", "b1"], counts["a2", "b1"], counts["a3", "b3"]] == [2, 1, 1]
     assert {target for _, target in counts} == {"b1", "b2", "b3", "<eos>"}
 
 
 def test_a_word_that_comes_twice_is_aligned_with_its_translation_wherever_it_stands():
     """Each b1 is linked with one of the two a1, and is so in both of its places; b2 in its one place with a2."""
-    translator = small_translator(reversed_pairs(60))
-    pairs = Pairs(
-        np.arange(1), ("a1 a2 a1",), ("b1 b2 b1",), np.array([[0, 0, 0], [0, 1, 2], [2, 1, 0]])
-    )
-    table = dictionary(traced(translator, pairs=pairs), least=1)
-    aligned = {(row["source"], row["target"]): row["aligned"] for row in table.to_dicts()}
-    assert aligned == {
-        ("a1", "b1"): 1,
-        ("a2", "b2"): 1,
-        ("a1", "b2"): 0,
-        ("a2", "b1"): 0,
-        ("a1", "<eos>"): None,
-        ("a2", "<eos>"): None,
-    }
+    links = np.array([[0, 0, 0], [0, 1, 2], [2, 1, 0]])
+    pairs = Pairs(np.arange(1), ("a1 a2 a1",), ("b1 b2 b1",), links)
+    aligned = dictionary_of(small_translator(reversed_pairs(60)), pairs, "aligned")
+    expected = {"a1": {"b1": 1, "b2": 0, "<eos>": None}, "a2": {"b1": 0, "b2": 1, "<eos>": None}}
+    assert aligned == {(a, b): mark for a, row in expected.items() for b, mark in row.items()}
 
 
 def test_how_many_of_the_strongest_pairs_are_translations():
