@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from typing import TypeVar
@@ -33,3 +35,16 @@ def survived(work: Callable[[], object]) -> bool:
     _, status = os.waitpid(child, 0)
     assert status == 0 or os.WTERMSIG(status) == 9, status
     return status == 0
+
+
+def printed(program: str, *arguments: object, **environment: str) -> str:
+    """What a Python program prints, which must end well, warnings being errors."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program, *map(str, arguments)],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -11,14 +11,9 @@ from attnaudit.models.presets import PairSettings
 from attnaudit.models.translator import Translator
 
 
-def reversed_pairs(
-    rows: int, words: int = 12, longest: int = 7, seed: int = 0, shortest: int = 1
-) -> Pairs:
+def reversed_pairs(rows: int, words: int = 12, seed: int = 0) -> Pairs:
     random = np.random.default_rng(seed)
-    texts = [
-        random.integers(0, words, random.integers(shortest, longest + 1)).tolist()
-        for _ in range(rows)
-    ]
+    texts = [random.integers(0, words, random.integers(1, 8)).tolist() for _ in range(rows)]
     source = tuple(" ".join(f"a{word}" for word in text) for text in texts)
     target = tuple(" ".join(f"b{word}" for word in text[::-1]) for text in texts)
     links = [

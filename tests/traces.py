@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from attnaudit.core.ragged import Ragged
@@ -151,6 +152,15 @@ def random_attention(alpha: Ragged, seed: int = 0) -> Ragged:
     """Other weights for the same positions, unevenly large."""
     values = alpha.with_values(np.random.default_rng(seed).random(len(alpha.values)) ** 3)
     return values.with_values(values.values / values.spread(values.sum()))
+
+
+def with_columns(trace: Trace, **columns: Any) -> Trace:
+    """The same trace with further or other columns, as lists, series or ragged rows."""
+    table = trace.table
+    for name, values in columns.items():
+        rows = [row.tolist() for row in values] if isinstance(values, Ragged) else values
+        table = table.with_columns(pl.Series(name, rows))
+    return Trace(table, trace.metadata, trace.tail)
 
 
 def known(value: Any, tolerance: float = 1e-12) -> Any:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import ast
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -76,40 +73,3 @@ def test_there_are_few_kernels():
 )
 def test_a_kernel_that_breaks_a_rule_is_noticed(text: str, fault: str):
     assert faults(text) == [fault]
-
-
-MODULE = """
-from numba import njit
-
-@njit(cache=True, nogil=True)
-def callee(x):
-    return x + {step}
-
-@njit(cache=True, nogil=True)
-def kernel(x):
-    return callee(x) * 10
-"""
-
-
-def test_a_kernel_is_compiled_anew_when_what_it_calls_changes(tmp_path: Path):
-    """Across processes, which share the code kept on disk; an unchanged file is not compiled again."""
-    program = "import module; print(module.kernel(1), sum(module.kernel.stats.cache_hits.values()))"
-
-    def run(step: int) -> list[str]:
-        text = MODULE.format(step=step)
-        if not module.exists() or module.read_text() != text:
-            module.write_text(text)
-        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "code")}
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            env=environment | {"PYTHONPATH": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        return done.stdout.split()
-
-    module = tmp_path / "module.py"
-    assert run(1) == ["20", "0"]
-    assert run(1) == ["20", "1"]
-    assert run(2) == ["30", "0"]

@@ -25,28 +25,24 @@ def test_every_setting_says_what_it_means() -> None:
 
 def test_every_setting_is_listed_and_its_default_is_a_value_that_it_takes() -> None:
     """A default, given as text, changes nothing."""
-    texts, pairs = RunSpec.of("text.csv"), TranslationSpec.of("pairs")
-    for base in (texts, pairs):
+    texts, titles = (
+        RunSpec.of("text.csv"),
+        {
+            title: {one.key: one.default for one in settings}
+            for title, settings in sections().items()
+        },
+    )
+    for base in (texts, TranslationSpec.of("pairs")):
         for name in ("corpus", "model", "training", "collect"):
-            section = getattr(base, name)
             listed = {
-                one.key: one.default
-                for title in sections()
-                if title.startswith(f"{name} of")
-                for one in sections()[title]
+                key for title in titles if title.startswith(f"{name} of") for key in titles[title]
             }
-            assert {
-                f"{name}.{field.name}" for field in fields(section)
-            } - listed.keys() <= BY_OPTION.keys()
-    titles = {
-        title: {one.key: one.default for one in settings} for title, settings in sections().items()
-    }
-    ours = {
-        key: value
-        for title, given in titles.items()
-        if "classifiers" in title or title.startswith("experiment")
-        for key, value in given.items()
-    }
+            keys = {f"{name}.{field.name}" for field in fields(getattr(base, name))}
+            assert keys - listed <= BY_OPTION.keys()
+    ours = {}
+    for title, given in titles.items():
+        if "classifiers" in title or title.startswith("experiment"):
+            ours |= given
     assert RunSpec.of("text.csv", settings=ours) == texts
     for name in STUDIES:
         given = titles[f"study {name}"]
@@ -71,28 +67,19 @@ def test_full_is_what_the_study_declares(name: str) -> None:
 
 
 def test_a_given_setting_goes_before_the_scale() -> None:
-    assert StudySpec.of(
-        "uniform", "planted-decisive", settings={"uniform.seeds": 7}
-    ).study == Uniform(seeds=7)
-    assert StudySpec.of("deceive", "planted-reverse").base.training.epochs == 10
-    assert StudySpec.of("deceive", "planted-reverse", full=True).base.training.epochs == 30
-    assert (
-        StudySpec.of(
-            "deceive", "planted-reverse", settings={"training.epochs": 4}
-        ).base.training.epochs
-        == 4
-    )
+    seven = StudySpec.of("uniform", "planted-decisive", settings={"uniform.seeds": 7})
+    assert seven.study == Uniform(seeds=7)
+    for how, epochs in (({}, 10), ({"full": True}, 30), ({"settings": {"training.epochs": 4}}, 4)):
+        assert StudySpec.of("deceive", "planted-reverse", **how).base.training.epochs == epochs
 
 
 @pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("name", ["guide", "adversary", "deceive"])
 def test_epochs_of_a_study_bind_its_own_trainings(name: str, full: bool) -> None:
-    spec = StudySpec.of(name, "planted-decisive", full=full, settings={"training.epochs": 6})
-    assert (spec.base.training.epochs, spec.study.epochs) == (6, 6)  # type: ignore[attr-defined]
-    own = StudySpec.of(
-        name, "planted-decisive", full=full, settings={"training.epochs": 6, f"{name}.epochs": 9}
-    )
-    assert (own.base.training.epochs, own.study.epochs) == (6, 9)  # type: ignore[attr-defined]
+    for own, epochs in (({}, 6), ({f"{name}.epochs": 9}, 9)):
+        settings = {"training.epochs": 6, **own}
+        spec = StudySpec.of(name, "planted-decisive", full=full, settings=settings)
+        assert (spec.base.training.epochs, spec.study.epochs) == (6, epochs)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("source", ["planted-decisive", "planted-reverse"])

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from attnaudit.core.threads import LEAST, PIECES, on_threads, over_rows
+from tests.forked import printed
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -66,11 +64,7 @@ print(sum(stats.cache_hits.values()) + sum(stats.cache_misses.values()))
 
 @pytest.mark.slow
 def test_a_kernel_is_compiled_or_loaded_once_for_all_threads(tmp_path: Path):
-    environment = {**os.environ, "OMP_NUM_THREADS": "4", "NUMBA_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", RACE], env=environment, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == ["1"]
+    assert printed(RACE, OMP_NUM_THREADS="4", NUMBA_CACHE_DIR=str(tmp_path)) == "1\n"
 
 
 THREADS = """
@@ -93,11 +87,4 @@ print(first, second, torch.get_num_threads())
 @pytest.mark.slow
 def test_kernels_leave_the_threads_of_torch_alone():
     """Fewer than those of kernels, as torch found them, or more, as it was told."""
-    done = subprocess.run(
-        [sys.executable, "-c", THREADS],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.split() == ["1", "1", "3"]
+    assert printed(THREADS, OMP_NUM_THREADS="1") == "1 1 3\n"

@@ -52,9 +52,9 @@ def stories(number: int, seed: int = 0) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_babi(folder: Path, task: int = 1, train: int = 30, test: int = 9) -> None:
-    put(folder / f"qa{task}_some-facts_train.txt", stories(train))
-    put(folder / f"qa{task}_some-facts_test.txt", stories(test, 1))
+def write_babi(folder: Path, train: int = 30) -> None:
+    put(folder / "qa1_some-facts_train.txt", stories(train))
+    put(folder / "qa1_some-facts_test.txt", stories(9, 1))
 
 
 def write_reviews(folder: Path, number: int = 20) -> None:
@@ -78,12 +78,12 @@ Some One
 """
 
 
-def write_posts(folder: Path, number: int = 10) -> None:
+def write_posts(folder: Path) -> None:
     for split in ("train", "test"):
         for group in ("baseball", "hockey"):
-            for row in range(number):
+            for row in range(10):
                 post = POST.format(
-                    sport=group, row=row, many="very " * (row + (number if split == "test" else 0))
+                    sport=group, row=row, many="very " * (row + (10 if split == "test" else 0))
                 )
                 put(
                     folder / f"20news-bydate-{split}" / f"rec.sport.{group}" / str(100 + row),
@@ -111,8 +111,8 @@ def write_class_csv(folder: Path, classes: int, fields: int, number: int = 8) ->
         put(folder / f"{split}.csv", "\n".join(rows) + "\n")
 
 
-def write_cnn(folder: Path, train: int = 12) -> None:
-    for split, number in (("training", train), ("validation", 4), ("test", 4)):
+def write_cnn(folder: Path) -> None:
+    for split, number in (("training", 12), ("validation", 4), ("test", 4)):
         for row in range(number):
             one, other = f"@entity{row % 3}", f"@entity{(row + 1) % 3}"
             passage = f"( @entity9 ) {one} met {other}'s friend 20 times , said @entity{10 + row} ."
@@ -126,7 +126,7 @@ def write_cnn(folder: Path, train: int = 12) -> None:
             put(folder / split / f"{row:04d}.question", "\n\n".join(parts))
 
 
-def write_snli(folder: Path, number: int = 6) -> None:
+def write_snli(folder: Path) -> None:
     labels = ("entailment", "neutral", "contradiction", "-")
     for split in ("train", "dev", "test"):
         found = [
@@ -136,7 +136,7 @@ def write_snli(folder: Path, number: int = 6) -> None:
                 "sentence2": f"He is {label}.",
                 "annotator_labels": [],
             }
-            for row in range(number)
+            for row in range(6)
             for label in labels
         ]
         jsonl(folder / f"snli_1.0_{split}.jsonl", found)
@@ -168,16 +168,16 @@ def review_text(word: str, row: int) -> str:
     return f"this is {'so ' * row}long .\nit is a {word} film ,\nsay i ."
 
 
-def annotated(split: str, number: int = 4) -> list[dict[str, Any]]:
+def annotated(split: str) -> list[dict[str, Any]]:
     """Reviews whose deciding words are marked; the last of each class has none marked."""
     found = []
-    for row in range(number):
+    for row in range(4):
         for label, word in (("NEG", "poor"), ("POS", "fine")):
             name = f"{split}_{label}_{row}.txt"
             at = review_text(word, row).split().index(word)
             marks = (
                 [[{"docid": name, "start_token": at, "end_token": at + 2, "text": f"{word} film"}]]
-                if row < number - 1
+                if row < 3
                 else []
             )
             found.append(

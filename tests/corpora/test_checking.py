@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from attnaudit.corpora import CORPORA
 from attnaudit.corpora.check import check_corpus, check_source, damage_in
-from attnaudit.corpora.corpus import Corpus, SkippedRow, Split
+from attnaudit.corpora.corpus import Corpus, Split
 from attnaudit.corpora.planted import planted_corpus
 from attnaudit.corpora.prepare.tokenise import Tokeniser
 from tests.corpora.writing import ROWS, write
@@ -114,13 +114,8 @@ def test_damage_is_found_and_shown(text: str, kind: str):
     found = damage_in(TOKENISER(f"before it {text} and after"))
     assert kind in found
     assert len(found[kind]) < 80
-    rows = (
-        check_corpus(
-            corpus(train=TRAIN, dev=DEV, test=split([("a", 0), (" ".join(TOKENISER(text)), 1)]))
-        )
-        .tables["damage"]
-        .rows()
-    )
+    test = split([("a", 0), (" ".join(TOKENISER(text)), 1)])
+    rows = check_corpus(corpus(train=TRAIN, dev=DEV, test=test)).tables["damage"].rows()
     assert ("test", kind, 1, 10) in [row[:4] for row in rows]
 
 
@@ -142,26 +137,15 @@ def test_rationales_are_counted_where_there_are_any():
     ].to_list() == [0, 0, 0]
 
 
-def test_skipped_rows_are_counted_by_reason():
-    skipped = (
-        SkippedRow("x.csv", 3, "an empty text"),
-        SkippedRow("x.csv", 5, "no label"),
-        SkippedRow("x.csv", 9, "an empty text"),
-    )
-    with_skips = Corpus("small", ("no", "yes"), SMALL.splits, 2, "0" * 64, ("a note",), skipped)
-    check = check_corpus(with_skips)
-    assert check.tables["skipped"].rows() == [
-        ("an empty text", 2, "x.csv", 3),
-        ("no label", 1, "x.csv", 5),
-    ]
-    assert check.corpus.notes == ("a note",)
-
-
-def test_a_file_is_checked_as_it_is_read(tmp_path: Path):
-    path = write(tmp_path / "mine.csv", [*ROWS, ("", 1)], ("body", "stars"))
+def test_a_file_is_checked_as_it_is_read_and_skipped_rows_are_counted_by_reason(tmp_path: Path):
+    bad = [("", 1), ("a text", ""), ("", 0)]
+    path = write(tmp_path / "mine.csv", [*ROWS, *bad], ("body", "stars"))
     check = check_source(str(path), text="body", label="stars", on_bad_row="skip")
     assert check.tables["classes"]["rows"].sum() == len(ROWS)
-    assert check.tables["skipped"].rows() == [("an empty text", 1, str(path), 24)]
+    assert check.tables["skipped"].rows() == [
+        ("an empty text", 2, str(path), 24),
+        ("no label (empty)", 1, str(path), 25),
+    ]
     assert json.loads(json.dumps(check.to_json()))["classes"][0]["split"] == "train"
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +15,8 @@ from attnaudit.corpora.registry import Download
 from tests.cli.test_cli import answers, fails
 from tests.corpora.serving import Site, serving
 from tests.corpora.test_fetching import NOISE, TINY, ZIP
-from tests.corpora.writing import ROWS, write
+from tests.corpora.writing import ROWS, write, write_folder
+from tests.forked import printed
 from tests.pairs import write_pairs
 
 Capture = pytest.CaptureFixture[str]
@@ -34,9 +33,7 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 
 
 def test_the_list_names_every_corpus_and_where_it_is(capsys: Capture, tmp_path: Path):
-    write(tmp_path / "sst" / "train.csv")
-    write(tmp_path / "sst" / "dev.csv")
-    write(tmp_path / "sst" / "test.csv")
+    write_folder(tmp_path / "sst", dict.fromkeys(("train", "dev", "test"), ROWS))
     listed = {
         row["name"]: row
         for row in json.loads(answers(capsys, "corpora", "list", "--data-dir", tmp_path, "--json"))
@@ -109,10 +106,7 @@ for arguments in (["corpora", "--help"], ["corpora", "list", "--data-dir", sys.a
     loaded = [name for name in ("torch", "spacy", "requests", "pooch") if name in sys.modules]
     assert not loaded, (arguments, loaded)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    printed(program, tmp_path)
 
 
 def test_corpora_of_pairs_are_listed_and_checked_as_others(capsys: Capture, tmp_path: Path):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.forked import printed
 
 from .writing import ROWS, write
 
@@ -27,27 +26,8 @@ for source in ("corpus", "random"):
 """
 
 
-def output(path: Path, hash_seed: str) -> str:
-    environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", SCRIPT, str(path)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout
-
-
 @pytest.mark.slow
 def test_two_hash_seeds(tmp_path: Path):
     path = write(tmp_path / "a.csv", ROWS)
-    assert output(path, "1") == output(path, "2") != ""
-
-
-def test_torch_and_the_slow_libraries_are_not_imported():
-    script = "import sys, attnaudit.corpora; print([name for name in ('torch', 'spacy', 'gensim') if name in sys.modules])"
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[]"
+    one, other = (printed(SCRIPT, path, PYTHONHASHSEED=seed) for seed in "12")
+    assert one == other != ""

@@ -13,7 +13,7 @@ from attnaudit import run
 from attnaudit.core.errors import InputError
 from attnaudit.corpora.read import read_corpus
 
-from .writing import ROWS, refused, write, write_folder
+from .writing import ROWS, refused, sizes, write, write_folder
 
 COLUMNS: dict[str, list[Any]] = {
     "text": [text for text, _ in ROWS],
@@ -92,7 +92,7 @@ def test_labels_of_a_data_set_are_its_names():
     )
     corpus = read_corpus(datasets.DatasetDict(train=train, validation=test, test=test))
     assert corpus.class_names == ("neg", "pos")
-    assert [len(corpus.splits[name]) for name in ("train", "dev", "test")] == [24, 12, 12]
+    assert sizes(corpus) == [24, 12, 12]
     unlabelled = datasets.Dataset.from_dict(HALF | {"label": [-1] * 12}, features=features)
     error = refused(datasets.DatasetDict(train=train, test=unlabelled))
     assert error.where == "datasets.DatasetDict/test: row 0"
@@ -111,18 +111,13 @@ def test_a_run_keeps_the_table_in_a_file(tmp_path: Path, monkeypatch: pytest.Mon
         "attnaudit.recipes.trained.run",
         lambda spec, out, progress, **_: sources.append(spec.corpus.source) or out,
     )
-    for table in (
-        pl.DataFrame(COLUMNS),
-        pl.DataFrame(COLUMNS),
-        pl.DataFrame(HALF),
-        {"train": pl.DataFrame(COLUMNS), "test": pl.DataFrame(HALF)},
-    ):
+    whole, half = pl.DataFrame(COLUMNS), pl.DataFrame(HALF)
+    for table in (whole, whole, half, {"train": whole, "test": half}):
         run(table, tmp_path / "mine", model="average")
     assert sources[0] == sources[1] != sources[2]
-    for source, again in zip(sources[1:], (COLUMNS, HALF, None), strict=True):
-        if again is not None:
-            assert read_corpus(source).fingerprint == read_corpus(pl.DataFrame(again)).fingerprint
+    for source, table in zip(sources[1:3], (whole, half), strict=True):
+        assert read_corpus(source).fingerprint == read_corpus(table).fingerprint
     assert sorted(path.name for path in Path(sources[3]).iterdir()) == ["test.jsonl", "train.jsonl"]
     assert all(Path(source).name.startswith("mine-texts-") for source in sources)
     with pytest.raises(InputError, match="expected one column 'body'"):
-        run(pl.DataFrame(COLUMNS), tmp_path / "mine", text="body")
+        run(whole, tmp_path / "mine", text="body")

@@ -94,18 +94,13 @@ def test_values_that_are_none(tmp_path: Path, option: str, value: str):
     assert error.where == f"setting corpus.{option}"
 
 
-@pytest.mark.parametrize("option", ["digits=keep", "encoding=latin-1", "lowercase=false"])
 @pytest.mark.parametrize("name", ["sst", "planted-decisive"])
-def test_a_registered_corpus_refuses_them(name: str, option: str):
-    key, value = option.split("=")
-    with pytest.raises(InputError, match=rf"setting corpus.{key}: .* {name};"):
-        read_corpus(RunSpec.of(name, settings={f"corpus.{key}": value}).corpus)
-
-
-@pytest.mark.parametrize("role", ["text", "label", "question", "rationale"])
-@pytest.mark.parametrize("name", ["sst", "planted-decisive"])
-def test_a_registered_corpus_has_columns_of_its_own(name: str, role: str):
-    assert refused(name, **{role: "body"}).where.startswith(f"--column {role}=")
+def test_a_registered_corpus_has_columns_and_an_encoding_of_its_own(name: str):
+    for key, value in (("digits", "keep"), ("encoding", "latin-1"), ("lowercase", "false")):
+        with pytest.raises(InputError, match=rf"setting corpus.{key}: .* {name};"):
+            read_corpus(RunSpec.of(name, settings={f"corpus.{key}": value}).corpus)
+    for role in ("text", "label", "question", "rationale"):
+        assert refused(name, **{role: "body"}).where.startswith(f"--column {role}=")
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "|", "\t"])

@@ -12,11 +12,8 @@ from attnaudit.corpora.corpus import ParallelCorpus
 from attnaudit.corpora.parallel import read_parallel
 from attnaudit.corpora.prepare.tokenise import Words, learn_pieces
 from attnaudit.corpora.spec import ParallelSpec
+from tests.corpora.writing import sizes
 from tests.pairs import edit, reversed_pairs, write_pairs
-
-
-def sizes(corpus: ParallelCorpus) -> list[int]:
-    return [len(corpus.splits[name]) for name in ("train", "dev", "test")]
 
 
 def read(folder: Path, seed: int = 0, **how: object) -> ParallelCorpus:

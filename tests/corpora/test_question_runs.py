@@ -18,39 +18,32 @@ SMALL = {
     "model.embedding": 8,
     "model.hidden": 4,
     "permutation.permutations": 5,
+    "training.epochs": 2,
 }
-
-
-def small(**options) -> RunSpec:
-    settings = SMALL | {"training.epochs": 2} | options.pop("settings", {})
-    return RunSpec.of(
-        "planted-question", vectors="random", device="cpu", settings=settings, **options
-    )
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return run(small(), tmp_path_factory.mktemp("questions") / "run")
+    spec = RunSpec.of("planted-question", vectors="random", device="cpu", settings=SMALL)
+    return run(spec, tmp_path_factory.mktemp("questions") / "run")
 
 
-def test_the_task_decides_what_nobody_said():
-    asked, told = RunSpec.of("planted-question"), RunSpec.of("planted-decisive")
-    assert (asked.training.epochs, told.training.epochs) == (25, 8)
-    for name in ("adversary", "ranges"):
-        assert (asked.experiments[name]["epsilon"], told.experiments[name]["epsilon"]) == (
-            0.05,
-            0.01,
-        )
-    assert (asked.collect.gradient_of, told.collect.gradient_of) == ("predicted", "all")
-    own = RunSpec.of(
-        "planted-question",
-        settings={"adversary.epsilon": 0.02, "training.epochs": 3, "collect.gradient_of": "all"},
-    )
-    assert (
-        own.experiments["adversary"]["epsilon"],
-        own.training.epochs,
-        own.collect.gradient_of,
-    ) == (0.02, 3, "all")
+OWN = {"adversary.epsilon": 0.02, "training.epochs": 3, "collect.gradient_of": "all"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "epsilon", "epochs", "gradient_of"),
+    [
+        (RunSpec.of("planted-question"), 0.05, 25, "predicted"),
+        (RunSpec.of("planted-decisive"), 0.01, 8, "all"),
+        (RunSpec.of("planted-question", settings=OWN), 0.02, 3, "all"),
+    ],
+)
+def test_the_task_decides_what_nobody_said(
+    spec: RunSpec, epsilon: float, epochs: int, gradient_of: str
+):
+    assert spec.experiments["adversary"]["epsilon"] == epsilon
+    assert (spec.training.epochs, spec.collect.gradient_of) == (epochs, gradient_of)
 
 
 @pytest.mark.slow

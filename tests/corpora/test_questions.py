@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+import polars as pl
 import pytest
 
 from attnaudit.corpora.read import read_corpus
@@ -32,14 +30,10 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
     if path.suffix == ".jsonl":
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     elif path.suffix == ".parquet":
-        pq.write_table(pa.Table.from_pylist(rows), path)
+        pl.DataFrame(rows).write_parquet(path)
     else:
-        with path.open("w", newline="") as file:
-            writer = csv.DictWriter(
-                file, list(rows[0]), delimiter="," if path.suffix == ".csv" else "\t"
-            )
-            writer.writeheader()
-            writer.writerows(rows)
+        table = pl.DataFrame(rows).with_columns(why=pl.lit("[[0, 3]]"))
+        table.write_csv(path, separator="," if path.suffix == ".csv" else "\t")
     return path
 
 

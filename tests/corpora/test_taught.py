@@ -13,6 +13,7 @@ from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.planted import planted_corpus
 from attnaudit.corpora.prepare.derived import taught_by
 from attnaudit.trace import Trace, concatenate
+from tests.traces import trace_of
 
 
 @pytest.fixture(scope="module")
@@ -20,9 +21,9 @@ def corpus() -> Corpus:
     return planted_corpus("decisive", size=60, length=(10, 12), seed=2)
 
 
-def trace_of(corpus: Corpus, seed: int = 0) -> Trace:
+def other_model(corpus: Corpus) -> Trace:
     """Some model's trace of all splits, its rows in another order than the corpus's."""
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     parts = []
     for name, split in corpus.splits.items():
         order = random.permutation(len(split))
@@ -32,27 +33,22 @@ def trace_of(corpus: Corpus, seed: int = 0) -> Trace:
         alpha = raw.with_values((raw.values / raw.spread(raw.sum())).astype(np.float32))
         gradient = raw.with_values(random.normal(size=len(raw.values)).astype(np.float32))
         gradient.values[: lengths[0]] = 0.0
-        parts.append(Trace.from_arrays(
-            activation="sigmoid", class_names=list(corpus.class_names), instance=rows.instance, split=[name] * len(rows),
-            tokens=rows.tokens, label=rows.label, alpha=alpha, gradient=gradient,
-            readout=alpha.with_values(np.zeros((len(alpha.values), 1), np.float32)),
-            offset=np.full((len(rows), 1), 0.5, np.float32), prediction=np.full((len(rows), 1), 1 / (1 + np.exp(-0.5)), np.float32),
-            rationale=rows.rationale,
+        parts.append(trace_of(
+            alpha, np.zeros(len(alpha.values)), 0.5, class_names=list(corpus.class_names), instance=rows.instance,
+            split=[name] * len(rows), tokens=rows.tokens, label=rows.label, gradient=gradient, rationale=rows.rationale,
         ))  # fmt: skip
     return concatenate(parts)
 
 
 def test_weights_and_predictions_come_to_their_own_rows(corpus: Corpus):
-    trace = trace_of(corpus)
+    trace = other_model(corpus)
     taught = taught_by(corpus, trace, "alpha", "here")
     for name, split in taught.splits.items():
         assert split.attention is not None
         assert split.prediction is not None
         for row, instance in enumerate(split.instance.tolist()):
-            there = next(
-                k
-                for k in range(len(trace))
-                if trace.instance[k] == instance and trace.cell("split", k) == name
+            there = list(zip(trace.instance, trace.table["split"], strict=True)).index(
+                (instance, name)
             )
             np.testing.assert_array_equal(
                 split.attention[row], trace.alpha[there].astype(np.float32)
@@ -62,7 +58,7 @@ def test_weights_and_predictions_come_to_their_own_rows(corpus: Corpus):
 
 
 def test_importance_and_marks_are_scaled_and_rows_without_any_are_told(corpus: Corpus):
-    taught = taught_by(corpus, trace_of(corpus), "gradient", "here")
+    taught = taught_by(corpus, other_model(corpus), "gradient", "here")
     for split in taught.splits.values():
         assert split.attention is not None
         np.testing.assert_allclose(split.attention.sum(), 1.0, rtol=1e-5)
@@ -71,7 +67,7 @@ def test_importance_and_marks_are_scaled_and_rows_without_any_are_told(corpus: C
         f"1 row of {name} without any weight by gradient: uniform weights there"
         for name in ("train", "dev", "test")
     ]
-    marked = taught_by(corpus, trace_of(corpus), "rationale", "here").splits["test"]
+    marked = taught_by(corpus, other_model(corpus), "rationale", "here").splits["test"]
     assert marked.attention is not None
     assert marked.rationale is not None
     assert [weights.tolist() for weights in marked.attention] == [
@@ -80,7 +76,7 @@ def test_importance_and_marks_are_scaled_and_rows_without_any_are_told(corpus: C
 
 
 def test_a_trace_of_other_texts_is_refused(corpus: Corpus):
-    trace = trace_of(corpus)
+    trace = other_model(corpus)
     with pytest.raises(InputError, match=r"place: column: 'beta'; expected one of alpha"):
         taught_by(corpus, trace, "beta", "place")
     kept = np.flatnonzero(np.array(trace.table["split"].to_list()) == "test")

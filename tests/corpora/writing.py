@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora.corpus import Corpus, Split
+from attnaudit.corpora.corpus import Corpus, ParallelCorpus, Split
 from attnaudit.corpora.read import read_corpus
 
 GOOD = [
@@ -71,7 +71,7 @@ def counts(corpus: Corpus) -> dict[str, list[int]]:
     }
 
 
-def sizes(corpus: Corpus) -> list[int]:
+def sizes(corpus: Corpus | ParallelCorpus) -> list[int]:
     """Rows of train, dev and test."""
     return [len(corpus.splits[name]) for name in ("train", "dev", "test")]
 
@@ -116,7 +116,7 @@ def write(path: Path, rows: Rows = ROWS, names: tuple[str, str] = ("text", "labe
     return path
 
 
-def write_folder(folder: Path, splits: dict[str, Rows], kind: str = "csv") -> Path:
+def write_folder(folder: Path, splits: dict[str, Rows]) -> Path:
     for name, rows in splits.items():
-        write(folder / f"{name}.{kind}", rows)
+        write(folder / f"{name}.csv", rows)
     return folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,12 @@ from attnaudit.experiments import audit, make_experiment, refusal
 from attnaudit.experiments.adversary import search
 from attnaudit.experiments.adversary.state import Segments
 from attnaudit.experiments.identifiability.null_space import RANGES, movements
-from attnaudit.hf.gate import check_model
-from attnaudit.hf.network import Replay
 from attnaudit.results import Results
-from attnaudit.results.summary import SummaryRows
 from attnaudit.stats.measures import jsd
 from attnaudit.trace import Trace
 from tests.hf.classes import tiny
 from tests.hf.encoding import random_texts
-from tests.hf.test_trace import collected
+from tests.hf.test_trace import traced
 from tests.tails import layer_trace, opaque
 from tests.traces import make_trace
 
@@ -109,50 +107,21 @@ def test_experiments_agree(kind: str):
     assert_agreement(trace, audited(trace))
 
 
-@pytest.fixture(scope="module")
-def replayed(
-    one_registry: None, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, tuple[Trace, Results]]:
-    """Traces of tiny models, whose attended sums leave some weights open, and what the experiments find."""
-    made = {}
-    for name, alone in (("LlamaForCausalLM", False), ("BartForConditionalGeneration", True)):
-        model = tiny(name)
-        gate, folder = check_model(model), tmp_path_factory.mktemp(name)
-        collected(model, gate, random_texts(model, 2), folder, "last", alone, scores=())
-        trace = Trace.read(folder, Replay(model, gate))
-        made[name] = trace, audited(trace)
-    return made
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["LlamaForCausalLM", "BartForConditionalGeneration"])
-def test_experiments_agree_about_a_transformer(
-    name: str, replayed: dict[str, tuple[Trace, Results]]
-):
-    trace, results = replayed[name]
-    several = pl.Series(trace.alpha.lengths > 1)
+@pytest.mark.usefixtures("one_registry")
+@pytest.mark.parametrize(
+    ("name", "cross"), [("LlamaForCausalLM", False), ("BartForConditionalGeneration", True)]
+)
+def test_experiments_agree_about_a_transformer(name: str, cross: bool, tmp_path: Path):
+    """Whose attended sums leave some weights open."""
+    model = tiny(name)
+    trace = traced(model, tmp_path, "last", random_texts(model, 2), cross=cross).trace
+    results = audited(trace)
     assert_agreement(trace, results)
     # Any row can move a little.
+    several = pl.Series(trace.alpha.lengths > 1)
     assert (results["adversary"].table["emax_jsd"].filter(several) > 1e-3).all()
     assert (same_sum(trace) > 1e-3).sum() > 1
-
-
-@pytest.mark.slow
-def test_the_adversary_is_no_nearer_than_weights_with_the_same_sum(
-    replayed: dict[str, tuple[Trace, Results]],
-):
-    _, results = replayed["LlamaForCausalLM"]
-    summary = pl.concat([results[name].summary for name in ("adversary", "identifiability")])
-    rows = SummaryRows.of(summary)
-    emax, same = (
-        rows.heads("adversary", "emax_jsd"),
-        rows.heads("identifiability", "max_tvd_alpha"),
-    )
-    assert same
-    for head, row in same.items():
-        assert (
-            emax[head]["value"] >= least_jsd(np.array(row["value"])) - ROUNDING
-        )  # which is convex
 
 
 def test_a_search_that_starts_at_single_tokens_alone_is_found(monkeypatch: pytest.MonkeyPatch):

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations
 
@@ -19,7 +18,7 @@ from tests.experiments.test_erasure import KINDS, some_trace
 from tests.oracles.erasure import after_removal, decided
 from tests.oracles.random_orders import keyed_order
 from tests.oracles.readout import naive_prediction
-from tests.traces import known, make_trace, trace_of
+from tests.traces import known, make_trace, trace_of, with_columns
 
 
 def fall(trace: Trace, row: int, gone: list[int]) -> float:
@@ -127,9 +126,8 @@ def test_an_output_that_nothing_moves_has_nothing_to_normalise() -> None:
 
 
 def with_input(values: list, kind: pl.DataType) -> Trace:
-    trace = make_trace(6, (3, 6), seed=0)
     column = pl.Series("input_sufficiency_mine", values, kind)
-    return replace(trace, table=trace.table.with_columns(column))
+    return with_columns(make_trace(6, (3, 6), seed=0), input_sufficiency_mine=column)
 
 
 @pytest.mark.parametrize(

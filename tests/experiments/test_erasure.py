@@ -210,16 +210,6 @@ def test_behind_a_tail_the_greedy_set_is_that_of_the_naive_search(kind: str) -> 
     assert alone >= 3
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_ranking_flips_with_fewer_than_the_smallest_set(kind: str) -> None:
-    table = Erasure()(some_trace(kind, 300, (2, 60), seed=4))
-    for name in RANKINGS:
-        both = table.drop_nulls([f"removed_{name}"])
-        assert (both[f"removed_{name}"] >= both["removed_minimum"] - 1e-12).all()
-        assert (both[f"times_minimum_{name}"] >= 1 - 1e-12).all()
-    assert len(table.drop_nulls("removed_minimum")) > 20
-
-
 def test_an_output_that_nothing_moves() -> None:
     table = Erasure()(trace_of([[0.5, 0.3, 0.2], [0.25] * 4], np.full(7, 1.5)))
     assert table["delta_js"].to_list() == pytest.approx([0.0, 0.0], abs=1e-12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from attnaudit.trace import Trace, write_shards
 from attnaudit.trace.tails import TanhTail
 from tests.tails import layer_trace, opaque
 from tests.threads import two_threads
-from tests.traces import make_trace, trace_of
+from tests.traces import make_trace, trace_of, with_columns
 
 SCORES: dict[str, Any] = {"importance": ("rollout", "norm")}
 PIECES = {
@@ -34,9 +35,9 @@ PIECES = {
 
 def of_translator(trace: Trace) -> Trace:
     """The same rows as the gold tokens of a translator, each the first of its pair."""
-    table = trace.table.with_columns(pl.lit(0, pl.Int32).alias("query"))
     corpus = {"corpus": {"name": "random", "task": "translation"}}
-    return Trace(table, trace.metadata | corpus, trace.tail)
+    found = with_columns(trace, query=np.zeros(len(trace), np.int32))
+    return replace(found, metadata=trace.metadata | corpus)
 
 
 TRACES = {

@@ -1,4 +1,7 @@
-"""All heads at once: the joint readout is the sum over heads, and rows may come in any order."""
+"""All heads at once: the joint readout is the sum over heads, and rows may come in any order.
+
+Measures of all layers are compared with passes of whole models in `tests/hf/test_joint.py`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import polars as pl
 import pytest
 from scipy.special import softmax
 
-from attnaudit.experiments.joint import Joint, shuffles_of
+from attnaudit.experiments.joint import Joint
 from attnaudit.trace import Trace
 from tests.traces import trace_of
 
@@ -76,30 +79,6 @@ def test_figures_are_those_of_the_definition() -> None:
         corners = (np.eye(size)[list(choice)] for choice in np.ndindex(*[size] * HEADS))
         assert largest <= max(change(part, corner) for corner in corners) + 0.2
         assert rows["joint_max_delta_y"].n_unique() == 1
-
-
-def test_measures_of_all_layers_are_those_of_the_definition() -> None:
-    """In a linear model a layer does not change those above it: all layers are one layer of all their heads."""
-    trace, parts = made(seed=5, layers=2)
-    table = Joint(shuffles=5)(trace)
-    drawn = [[row.copy() for row in shuffled] for shuffled in shuffles_of(trace, 0, 5)]
-    for text, part in parts.items():
-        rows, size = np.flatnonzero(trace.instance == text), part["alpha"].shape[1]
-        found, one_layer = table[rows].mean().row(0, named=True), table[rows].max()
-        shuffled = [np.stack([alpha[row] for row in rows]) for alpha in drawn]
-        uniform = np.full((2 * HEADS, size), 1 / size)
-        parted = (range(HEADS), range(HEADS, 2 * HEADS))
-        worst = np.concatenate([by_turns(part, heads)[heads] for heads in parted])
-        changes = [change(part, alpha) for alpha in shuffled]
-        assert found["layers_uniform"] == pytest.approx(change(part, uniform), abs=1e-6)
-        assert found["layers_shuffled"] == pytest.approx(np.median(changes), abs=1e-6)
-        largest = max(*changes, change(part, worst), change(part, uniform))
-        largest = max(largest, one_layer["joint_max_delta_y"].item())
-        assert found["layers_max_delta_y"] == pytest.approx(largest, abs=1e-6)
-        assert table[rows]["layers_flips"].n_unique() == 1
-        outputs = [naive(part, alpha) for alpha in (uniform, worst, *shuffled)]
-        flipped = any(output.argmax() != part["own"].argmax() for output in outputs)
-        assert found["layers_flips"] == (flipped or table[rows]["joint_flips"].any())
 
 
 @pytest.mark.parametrize("layers", [1, 2])

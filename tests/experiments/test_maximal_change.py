@@ -3,7 +3,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 
 from attnaudit.core.ragged import Ragged
@@ -15,23 +14,16 @@ from attnaudit.experiments.maximal_change.bounds import (
 )
 from attnaudit.experiments.maximal_change.experiment import MaximalChange
 from attnaudit.experiments.through_tail import Outputs
-from attnaudit.trace import Trace
 from attnaudit.trace.readout import Readout
 from attnaudit.trace.tails import IdentityTail, Tail, TanhTail
 from tests.oracles.maximal_change import change_under, sampled_change, single_changes, single_flips
 from tests.tails import opaque
-from tests.traces import make_trace, trace_of
+from tests.traces import make_trace, trace_of, with_columns
 
 KINDS: list[dict[str, Any]] = [
     {"outputs": 1}, {"outputs": 2}, {"outputs": 3}, {"outputs": 4, "candidates": True}, {"outputs": 30}, {"outputs": 1, "hidden": 6},
     {"outputs": 3, "hidden": 6},
 ]  # fmt: skip
-
-
-def marked(base: Trace, marks: list[list[bool]]) -> Trace:
-    """The same trace with some tokens special."""
-    special = pl.Series("special", marks, pl.List(pl.Boolean))
-    return Trace(base.table.with_columns(special), base.metadata, base.tail)
 
 
 MIXED = trace_of([[0.0, 0.0, 1.0]], [[2.0, 5.0, -5.0], [2.0, -5.0, 5.0], [0.0, 5.0, 5.0]])
@@ -156,7 +148,7 @@ def test_special_tokens(hidden: int | None):
         [row > 4 and t in (0, length - 1) for t in range(length)]
         for row, length in enumerate(base.alpha.lengths)
     ]
-    table = MaximalChange()(marked(base, marks))
+    table = MaximalChange()(with_columns(base, special=marks))
     for row, mark in enumerate(marks):
         found = table["max_delta_y_words"][row]
         words = np.array(single_changes(base, row))[~np.array(mark)]
@@ -182,7 +174,7 @@ def test_a_class_that_is_as_likely_is_no_other_decision(least: float):
 def test_more_special_tokens_than_are_mixed():
     """The eight largest changes are those of special tokens: the word's counts alone."""
     base = trace_of([[0.1] * 8 + [0.2], [0.5, 0.5]], [4.0, -4.0] * 4 + [0.1, 1.0, 2.0])
-    table = MaximalChange()(marked(base, [[True] * 8 + [False], [True, False]]))
+    table = MaximalChange()(with_columns(base, special=[[True] * 8 + [False], [True, False]]))
     expected = [single_changes(base, 0)[8], single_changes(base, 1)[1]]
     assert expected[0] < 0.1 < min(single_changes(base, 0)[:8])
     assert table["max_delta_y_words"].to_list() == pytest.approx(expected, abs=1e-12)

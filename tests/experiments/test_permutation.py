@@ -4,7 +4,6 @@ from math import factorial
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 from scipy.stats import binom
 
@@ -13,10 +12,9 @@ from attnaudit.experiments.permutation import Permutation
 from attnaudit.experiments.rows import row_streams
 from attnaudit.experiments.shuffles import COUNTS, ENUMERATED, median_and_error, median_delta_y
 from attnaudit.stats.measures import tvd
-from attnaudit.trace import Trace
 from tests.oracles.permutation import all_permutations
 from tests.tails import opaque
-from tests.traces import make_trace
+from tests.traces import make_trace, with_columns
 
 
 def bracket(every: np.ndarray, shuffles: int) -> tuple[float, float]:
@@ -44,7 +42,6 @@ def test_the_kernel_shuffles_as_keyed_random_numbers_say(outputs: int):
     measured = median_delta_y(trace.readout, trace.alpha, streams, 60)
     expected = median_and_error(np.sort(np.array(change), axis=0).T)
     np.testing.assert_allclose(measured, expected, atol=1e-12)
-    np.testing.assert_allclose(measured.median, np.median(change, axis=0), atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", [{"outputs": 1}, {"outputs": 3}, {"outputs": 3, "hidden": 6}])
@@ -58,11 +55,7 @@ def test_words_are_shuffled_where_special_tokens_keep_their_weights(
         [t % 3 == row % 3 and row % 4 > 0 for t in range(size)]
         for row, size in enumerate(base.alpha.lengths.tolist())
     ]
-    trace = Trace(
-        base.table.with_columns(pl.Series("special", marks, pl.List(pl.Boolean))),
-        base.metadata,
-        base.tail,
-    )
+    trace = with_columns(base, special=marks)
     experiment, compared = Permutation(permutations=4001), 0
     found = experiment(opaque(trace) if general else trace)["median_delta_y_words"]
     for row, special in enumerate(marks):

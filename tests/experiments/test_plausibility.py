@@ -3,7 +3,6 @@ from __future__ import annotations
 from itertools import permutations
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +13,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.plausibility import Plausibility
 from attnaudit.stats.agreement import chance_rationale_agreement, rationale_agreement
 from tests.oracles.scores import expected_precision
-from tests.traces import known, make_trace
+from tests.traces import known, make_trace, with_columns
 
 
 def one(score: list[float], rationale: list[bool]) -> tuple[float, float, float]:
@@ -80,23 +79,16 @@ def test_rows_whose_rationale_is_unknown_are_undefined():
     trace = make_trace(10, (2, 8), seed=2)
     rationale: list = trace.table["rationale"].to_list()
     rationale[0] = None
-    table = trace.table.with_columns(pl.Series("rationale", rationale))
-    unknown = type(trace)(table, trace.metadata, trace.tail).checked("test")
+    unknown = with_columns(trace, rationale=rationale).checked("test")
     assert Plausibility()(unknown)["precision_attention"][0] is None
     assert Plausibility()(unknown)[1:].equals(Plausibility()(trace)[1:])
 
 
 def test_only_attention_is_needed():
     trace = make_trace(10, gradient=False, loo=False, seed=3)
-    measures = [
-        name
-        for name in Plausibility()(trace).columns
-        if name.startswith(("precision", "auprc", "rationale_tau"))
-    ]
-    assert measures == [
-        "precision_attention",
-        "auprc_attention",
-        "rationale_tau_attention",
+    scores = ("precision", "auprc", "rationale_tau")
+    assert {name for name in Plausibility()(trace).columns if name.startswith(scores)} == {
+        *(f"{score}_attention" for score in scores),
         "precision_chance",
         "auprc_chance",
-    ]
+    }

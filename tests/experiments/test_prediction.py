@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import polars as pl
 import pytest
@@ -10,7 +8,7 @@ from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 
 from attnaudit.experiments.prediction import MOST_SCORED, Prediction
 from attnaudit.stats.measures import predicted_class
-from tests.traces import make_trace
+from tests.traces import make_trace, with_columns
 
 
 @pytest.mark.parametrize("outputs", [1, 2, 4])
@@ -44,8 +42,8 @@ def test_the_figures_are_those_of_sklearn(outputs: int):
 def test_rows_without_a_label_are_counted(known: int):
     trace = make_trace(50, seed=2)
     correct = Prediction()(trace)["correct"]
-    label = pl.when(pl.col("instance") < known).then("label").alias("label")
-    table = Prediction()(replace(trace, table=trace.table.with_columns(label)))
+    label = [*trace.table["label"][:known], *[None] * (50 - known)]
+    table = Prediction()(with_columns(trace, label=pl.Series(label, dtype=pl.Int32)))
     summary = Prediction().summarise(table)
     assert set(summary["undefined"]) == {50 - known}
     value = summary.filter(measure="accuracy")["value"].item()

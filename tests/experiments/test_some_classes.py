@@ -16,14 +16,11 @@ from attnaudit.experiments.adversary.experiment import divergence
 from attnaudit.experiments.adversary.search import bounded_attention, search
 from attnaudit.experiments.adversary.some_classes import of_some_classes, representatives
 from attnaudit.experiments.through_tail import Outputs
-from attnaudit.hf.gate import check_model
-from attnaudit.hf.network import Replay
 from attnaudit.stats.measures import tvd
 from attnaudit.trace import Trace
 from tests.hf.classes import tiny
 from tests.hf.encoding import random_texts
-from tests.hf.test_trace import collected
-from tests.traces import random_attention
+from tests.hf.test_trace import traced
 
 pytestmark = pytest.mark.slow
 
@@ -34,11 +31,7 @@ VOCABULARY, EPSILON = 12_000, 0.01
 def trace(one_registry: None, tmp_path_factory: pytest.TempPathFactory) -> Trace:
     """Both layers of a causal language model: the last is replayed at one position, the other step by step."""
     model = tiny("GPT2LMHeadModel", vocab_size=VOCABULARY)
-    gate = check_model(model)
-    folder = collected(
-        model, gate, random_texts(model, 2), tmp_path_factory.mktemp("model"), "all", scores=()
-    )
-    return Trace.read(folder, Replay(model, gate))
+    return traced(model, tmp_path_factory.mktemp("model"), "all", random_texts(model, 2)).trace
 
 
 @pytest.fixture(scope="module")
@@ -58,17 +51,6 @@ def test_some_classes_estimate_the_distance(sharpness: float):
     assert estimate[0].sum() == pytest.approx(1.0, abs=1e-9)
     estimate /= estimate.sum(axis=1, keepdims=True)
     assert tvd(estimate[:1], estimate[1:]) == pytest.approx(tvd(p[:1], p[1:]), rel=0.08)
-
-
-def test_the_logits_of_some_classes_are_those_of_the_whole_tail(trace: Trace):
-    random = np.random.default_rng(0)
-    classes = random.integers(0, VOCABULARY, (len(trace), 20))
-    more = random.normal(size=classes.shape)
-    some, alpha = trace.readout.of_classes(classes, more), random_attention(trace.alpha)
-    assert some is not None
-    every = np.take_along_axis(np.log(trace.readout(alpha)), classes, axis=1) + more
-    logits = np.log(some(alpha))  # but for a constant of each row
-    np.testing.assert_allclose(logits - logits[:, :1], every - every[:, :1], atol=1e-4)
 
 
 def test_what_is_found_is_within_epsilon_of_all_classes_and_as_far_as_by_all(

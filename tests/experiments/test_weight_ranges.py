@@ -262,47 +262,6 @@ def test_programs_of_two_classes_come_to_the_closed_form(monkeypatch: pytest.Mon
     assert np.nanmean((exact["mean_possible"] - solved["mean_possible"]).to_numpy()) < 0.01
 
 
-@pytest.mark.parametrize(
-    "bug", ["half of epsilon", "tangent for chord", "no offset of the line", "witness not read out"]
-)
-def test_a_planted_bug_of_several_outputs_is_found(bug: str, monkeypatch: pytest.MonkeyPatch):
-    kind = {"outputs": 3, "hidden": 4} if bug == "no offset of the line" else {"outputs": 3}
-    if bug == "half of epsilon":
-        monkeypatch.setattr(
-            search,
-            "outputs_within",
-            lambda log_p, epsilon, sets: outputs_within(log_p, 0.5 * epsilon, sets),
-        )
-    elif bug == "tangent for chord":
-        monkeypatch.setattr(
-            half_spaces, "_of_sets", lambda p, epsilon, sets, low, high: _tangents(p, epsilon)
-        )
-    elif bug == "no offset of the line":
-        monkeypatch.setattr(
-            half_spaces,
-            "line_below_tanh",
-            lambda *given: (line_below_tanh(*given)[0], line_below_tanh(*given)[1] + 0.3),
-        )
-    else:
-        monkeypatch.setattr(search, "_first_within", lambda row, outside, inside, epsilon: outside)
-    checks = (
-        _hold_every_output, _never_above, test_of_two_tokens_the_ranges_hold_those_of_a_grid,
-        test_nothing_is_found_beyond_what_programs_bound,
-        test_of_several_outputs_no_attention_goes_beyond_the_bounds_and_some_attention_has_what_was_found,
-    )  # fmt: skip
-    assert any(
-        fails(check, kind) for check in checks
-    )  # the cheapest first, and none after the one that finds it
-
-
-def fails(check: Callable[[dict[str, Any]], None], kind: dict[str, Any]) -> bool:
-    try:
-        check(kind)
-    except AssertionError:
-        return True
-    return False
-
-
 def test_behind_tanh_the_linear_functions_are_never_above_the_logits():
     trace, rng = make_trace(15, (2, 8), 3, seed=12, hidden=5), np.random.default_rng(1)
     for row, alpha in enumerate(trace.alpha):
@@ -313,18 +272,55 @@ def test_behind_tanh_the_linear_functions_are_never_above_the_logits():
         assert (tried @ relaxed.matrix.T - relaxed.limit <= moved @ direction.T + 1e-9).all()
 
 
-def _tangents(p: np.ndarray, epsilon: float) -> HalfSpaces:
+def tangents(p: np.ndarray, epsilon: float, *_: Any) -> HalfSpaces:
     """What is true to first order in ε, and not beyond: Σ over S of p_k (z_k − Σ p z) ≤ ε."""
     directions = [p * (inside - p @ inside) for inside in np.eye(len(p))]
     return HalfSpaces(np.array(directions), np.full(len(p), epsilon))
 
 
-def _never_above(kind: dict[str, Any]) -> None:
-    test_behind_tanh_the_linear_functions_are_never_above_the_logits()
+def narrower(log_p: np.ndarray, epsilon: float, sets: np.ndarray) -> HalfSpaces:
+    return outputs_within(log_p, 0.5 * epsilon, sets)
 
 
-def _hold_every_output(kind: dict[str, Any]) -> None:
-    test_the_half_spaces_hold_every_output_allowed(kind["outputs"], 0.3)
+def higher_line(*given: Any) -> tuple[Any, Any]:
+    slope, offset = line_below_tanh(*given)
+    return slope, offset + 0.3
+
+
+BUGS: dict[str, tuple[str, Callable[..., Any], Callable[..., None], list[Any]]] = {
+    "half of epsilon": (
+        "search.outputs_within",
+        narrower,
+        test_nothing_is_found_beyond_what_programs_bound,
+        SEVERAL[:1],
+    ),
+    "tangent for chord": (
+        "half_spaces._of_sets",
+        tangents,
+        test_the_half_spaces_hold_every_output_allowed,
+        [3, 0.3],
+    ),
+    "no offset of the line": (
+        "half_spaces.line_below_tanh",
+        higher_line,
+        test_behind_tanh_the_linear_functions_are_never_above_the_logits,
+        [],
+    ),
+    "witness not read out": (
+        "search._first_within",
+        lambda row, outside, *_: outside,
+        test_of_several_outputs_no_attention_goes_beyond_the_bounds_and_some_attention_has_what_was_found,
+        SEVERAL[:1],
+    ),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_planted_bug_of_several_outputs_is_found(bug: str, monkeypatch: pytest.MonkeyPatch):
+    place, wrong, check, arguments = BUGS[bug]
+    monkeypatch.setattr(f"attnaudit.experiments.ranges.{place}", wrong)
+    with pytest.raises(AssertionError):
+        check(*arguments)
 
 
 def test_a_share_of_the_rows_is_drawn_by_the_seed_whatever_their_company():

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from attnaudit.cli import main
 from tests.hf.classes import tiny
 from tests.hf.tokenizing import SIZE, tokenizer
@@ -27,6 +29,13 @@ def save_models(place: Path) -> Path:
 
 def write(path: Path, *lines: str) -> Path:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def save(frame: pl.DataFrame, path: Path) -> Path:
+    """Write a table in the format that the name tells."""
+    kinds = {".csv": frame.write_csv, ".jsonl": frame.write_ndjson}
+    kinds.get(path.suffix, frame.write_parquet)(path)
     return path
 
 

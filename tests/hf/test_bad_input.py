@@ -66,6 +66,11 @@ def in_parts(folder: Path) -> None:
     min(folder.glob("model-*")).unlink()
 
 
+def without_head(folder: Path) -> None:
+    load_pretrained(folder).base_model.save_pretrained(folder)
+    configured(architectures=["BertForSequenceClassification"])(folder)
+
+
 def with_code(folder: Path) -> None:
     (folder / "own.py").write_text(f"open({str(folder / 'ran')!r}, 'w')\nclass Own: pass\n")
     configured(auto_map={"AutoModelForSequenceClassification": "own.Own"})(folder)
@@ -90,14 +95,17 @@ MODELS: dict[str, tuple[Damage, str]] = {
     ),
     "a missing file of weights": (in_parts, "model-00001-of-"),
     "code of its own": (with_code, "auto_map"),
+    "another value": (lambda folder: (folder / "config.json").write_text("[1]"), "in JSON"),
+    "no class": (configured(architectures=[]), "architectures: []"),
     "an unknown class": (configured(architectures=["OwnNet"]), "architectures: ['OwnNet']"),
+    "a class of no model": (configured(architectures=["BertConfig"]), "'BertConfig'"),
+    "no head": (without_head, "no weights classifier.bias, classifier.weight"),
     "an adapter": (as_adapter, "an adapter of PEFT alone (adapter_config.json)"),
     "no heads": (configured(num_attention_heads=0), "ZeroDivisionError"),
     "other sizes": (
         configured(vocab_size=SIZE + 1),
         f"shape {SIZE} × 32; expected {SIZE + 1} × 32",
     ),
-    "float16": (weighted(lambda model: model.half()), "torch.float16 on a CPU; expected float32"),
     "NaN in a weight that few texts need": (
         weighted(lambda model: model.get_input_embeddings().weight[SIZE - 1].fill_(torch.nan)),
         "weights bert.embeddings.word_embeddings.weight that are no finite numbers",
@@ -144,10 +152,6 @@ def with_more_words(folder: Path) -> None:
 
 
 TOKENIZERS: dict[str, tuple[Damage, str]] = {
-    "none": (
-        without("tokenizer.json", "tokenizer_config.json"),
-        "no tokenizer.json; expected a fast tokenizer; save it",
-    ),
     "damaged": (lambda folder: os.truncate(folder / "tokenizer.json", 100), "read tokenizer: "),
     "a slow one": (slow, "a CTRLTokenizer; expected a fast tokenizer"),
     "of more tokens than the model": (with_more_words, "expected one below 400, the model's"),
@@ -176,16 +180,6 @@ def test_code_of_a_tokenizer_is_not_run(models: Path, corpus: Path, tmp_path: Pa
 QUESTION, ASKED = ("--column", "question=other"), "text,other,label"
 CORPORA: dict[str, tuple[list[str], tuple[str, ...], str]] = {
     "an empty text": (["text,label", *ROWS, ",a"], (), "row 30 (line 32): an empty text"),
-    "other numbers of classes": (
-        ["text,label", *ROWS[::3], *ROWS[1::3]],
-        (),
-        "3 classes without names where the corpus has a, b",
-    ),
-    "names of other classes": (
-        ["text,label", *ROWS],
-        ("--set", "collect.classes=good,bad,ugly"),
-        "classes bad, good, ugly where the corpus has a, b, c",
-    ),
     "no text with a token": (
         ["text,label", *[f"\u200b,{label}" for label in "abc"]],
         (),
@@ -214,8 +208,6 @@ def test_a_corpus_that_cannot_be_read(case: str, models: Path, tmp_path: Path, c
 
 UNUSABLE = {
     "ranges": "ranges: does not apply: the attended sum goes through the rest of the model",
-    "plausibility": "plausibility: the trace has no column rationale",
-    "prediction": "prediction: the trace has no column label",
     "joint": "joint: a layer of one head is what the other experiments are about",
 }
 

@@ -26,7 +26,3 @@ def test_the_layers_with_attention_are_audited_and_the_others_are_counted(
     )
     with reading(model):
         assert_exact_under_any_attention(model, gate, tmp_path)
-
-
-def test_a_model_of_attention_alone_has_no_such_note() -> None:
-    assert check_model(tiny("LlamaForCausalLM")).notes == []

@@ -107,14 +107,12 @@ def query_of(case: Case) -> int:
     return 0 if classifies(case) else len(case.texts.ids[0]) - 1
 
 
-def same(
-    name: str, measure: str, naive: Callable[[Case], Any], atol: float = 1e-5, rtol: float = 1e-3
-) -> None:
+def same(name: str, measure: str, naive: Callable[[Case], Any]) -> None:
     case, found = case_of(name), measured(name, measure)
     for row in range(3):
         expected = np.asarray(naive(alone(case, row)))
-        assert expected.max() > 50 * atol
-        assert_allclose(found[row], expected, atol=atol, rtol=rtol)
+        assert expected.max() > 5e-4
+        assert_allclose(found[row], expected, atol=1e-5, rtol=1e-3)
 
 
 def mean_weights(case: Case) -> list[np.ndarray]:

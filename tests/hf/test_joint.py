@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from torch import Tensor
 
-from attnaudit.core.ragged import Ragged, concatenate
+from attnaudit.core.ragged import concatenate
 from attnaudit.experiments import joint
 from attnaudit.experiments.joint import Joint, groups_of
-from attnaudit.hf.model import logits_at_query
 from attnaudit.stats.measures import tvd
-from attnaudit.torch.capture import Attention, forward
-from attnaudit.trace import Trace
 from attnaudit.trace.joint import JointReadout
 from tests.hf.classes import tiny
 from tests.hf.encoding import random_texts
-from tests.hf.test_trace import REPLAYED, Traced, placed, traced
+from tests.hf.test_trace import REPLAYED, traced
 from tests.oracles.joint import NaiveHeads
 from tests.traces import random_attention
 
@@ -88,44 +85,23 @@ def test_weights_in_all_layers_give_what_a_pass_of_the_whole_model_gives(
     for cross in (False, True)[: 1 + (name in ("MarianMTModel", "T5ForConditionalGeneration"))]:
         model = tiny(name, **options)
         texts = random_texts(model, 2)
-        _check_weights(traced(model, tmp_path / str(cross), texts=texts, cross=cross))
-
-
-def _check_weights(case: Traced) -> None:
-    trace = case.trace
-    three = trace.take(np.flatnonzero(trace.array("head") != 1))
-    for some in (three, three.take(np.flatnonzero(three.array("layer") == 0))):
-        groups = groups_of(some, ("instance",))
-        alphas = [some.alpha, random_attention(some.alpha)]
-        several = concatenate([alpha.take(rows) for rows in groups for alpha in alphas])
-        chosen = np.repeat(np.arange(len(groups)), len(alphas))
-        found = JointReadout(some.readout, some.alpha, groups).predict_from_attention(
-            chosen, several
-        )
-        assert (
-            tvd(found[:: len(alphas)], some.prediction[groups.values[groups.offsets[:-1]]]).max()
-            <= 1e-5
-        )
-        expected = np.stack(
-            [_passed(case, some, rows, alpha) for rows in groups for alpha in alphas]
-        )
-        assert tvd(found, expected).max() <= 1e-5
-
-
-def _passed(case: Traced, trace: Trace, rows: np.ndarray, alpha: Ragged) -> np.ndarray:
-    """Predict by a pass of the whole model with the weights of the rows of one text."""
-    gate = case.gate
-    places = {number: (layer.stack, layer.layer) for number, layer in enumerate(gate.layers)}
-    stacks, layers, heads = (trace.table[name].to_list() for name in ("stack", "layer", "head"))
-    query = int(trace.array("query")[rows[0]])
-
-    def exchange(found: Attention) -> Tensor:
-        weights = found.weights.clone()
-        for row in rows.tolist():
-            if (stacks[row], layers[row]) == places[found.index]:
-                weights[0, heads[row], query] = placed(trace, row, alpha[row], weights.shape[3])
-        return weights
-
-    assert gate.task is not None
-    seen = forward(case.model, case.texts.batch([int(trace.instance[rows[0]])]), exchange)
-    return logits_at_query(seen.output, gate.task)[0].double().softmax(dim=-1).numpy()
+        case = traced(model, tmp_path / str(cross), texts=texts, cross=cross)
+        trace = case.trace
+        three = trace.take(np.flatnonzero(trace.array("head") != 1))
+        for some in (three, three.take(np.flatnonzero(three.array("layer") == 0))):
+            groups = groups_of(some, ("instance",))
+            alphas = [some.alpha, random_attention(some.alpha)]
+            several = concatenate([alpha.take(rows) for rows in groups for alpha in alphas])
+            chosen = np.repeat(np.arange(len(groups)), len(alphas))
+            found = JointReadout(some.readout, some.alpha, groups).predict_from_attention(
+                chosen, several
+            )
+            assert (
+                tvd(
+                    found[:: len(alphas)], some.prediction[groups.values[groups.offsets[:-1]]]
+                ).max()
+                <= 1e-5
+            )
+            one = replace(case, trace=some)
+            expected = np.stack([one.passed(rows, alpha) for rows in groups for alpha in alphas])
+            assert tvd(found, expected).max() <= 1e-5

@@ -12,7 +12,6 @@ import polars as pl
 import pytest
 from numpy.testing import assert_array_equal
 
-from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.encode import encode
 from attnaudit.hf.encoded import Encoded, Written, at_positions, positions_of
@@ -161,13 +160,6 @@ def test_a_prompt_ends_before_the_tokens_that_a_tokenizer_appends() -> None:
     assert at_positions(whole, "last") is whole
 
 
-def test_a_classifier_has_no_positions() -> None:
-    with pytest.raises(
-        InputError, match="positions one: a classifier; expected a model that predicts tokens"
-    ):
-        positions_of("classification", "one")
-    assert (positions_of("seq2seq"), positions_of("causal-lm"), positions_of("classification")) == (
-        "one",
-        "last",
-        "last",
-    )
+def test_a_position_is_drawn_of_what_a_decoder_writes_alone() -> None:
+    kinds = ("seq2seq", "causal-lm", "classification")
+    assert [positions_of(kind) for kind in kinds] == ["one", "last", "last"]

@@ -75,16 +75,8 @@ def test_layers_are_replayed_with_the_mask_of_the_text_at_hand(settings: dict[st
         assert tvd(found, whole(model, inputs, "classification", 0, {number: drawn})) <= 1e-6
 
 
-@pytest.mark.parametrize(
-    ("name", "reads"),
-    [
-        ("BertForSequenceClassification", 0),
-        ("GPT2ForSequenceClassification", -1),
-        ("LlamaForCausalLM", -1),
-    ],
-)
-def test_where_a_prediction_is_read_is_found_by_changing_attention(name: str, reads: int) -> None:
-    assert check_model(tiny(name)).reads == reads
+def test_where_a_prediction_is_read_is_found_by_changing_attention() -> None:
+    assert check_model(tiny("GPT2ForSequenceClassification")).reads == -1
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,8 @@ def run(models: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory) ->
     return out
 
 
-def results(out: Path, name: str = "permutation") -> pl.DataFrame:
-    return pl.read_parquet(out / "results" / f"{name}.parquet")
+def results(out: Path) -> pl.DataFrame:
+    return pl.read_parquet(out / "results" / "permutation.parquet")
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 
@@ -15,6 +14,7 @@ from attnaudit.hf.classes import outputs_of
 from attnaudit.hf.encode import encode, notes_of
 from attnaudit.hf.texts import Texts, read_texts
 from tests.hf.classes import tiny
+from tests.hf.command import save
 from tests.hf.tokenizing import SIZE, tokenizer
 
 ROWS = [("The  baker", "b"), ("a mill", "a"), ("it's FINE", "b")]
@@ -48,10 +48,7 @@ def test_a_file_is_read_whole_with_its_labels_or_without(ending: str, tmp_path: 
         ("with", frame, EXPECTED),
         ("without", frame.drop("label"), WITHOUT),
     ):
-        path = tmp_path / f"{name}.{ending}"
-        {"csv": content.write_csv, "jsonl": content.write_ndjson, "parquet": content.write_parquet}[
-            ending
-        ](path)
+        path = save(content, tmp_path / f"{name}.{ending}")
         assert read(read_texts(path)) == expected
     assert (
         "no labels (column 'label'), so how well the model predicts is not measured"
@@ -153,7 +150,6 @@ CLASSIFIER, WRITER, BOTH = "classification", "causal-lm", "seq2seq"
     [
         (5, CLASSIFIER, "corpus: a int; expected a path, the name of a corpus, a Corpus"),
         ([], CLASSIFIER, "an empty list; expected a path"),
-        (np.zeros(3), CLASSIFIER, "a ndarray; expected a path"),
         (["one", " "], CLASSIFIER, r"corpus\[1\]: ' '; expected a text"),
         (
             ["one", ("two", "three")],

@@ -158,15 +158,6 @@ def test_another_spec_is_refused_with_what_differs(trained: Path) -> None:
         trained_model(spec(seed=1, settings={"model.dropout": 0.3}), trained.parent)
 
 
-def test_the_tokenizer_learned_is_always_the_same(corpus: Corpus) -> None:
-    texts = texts_of(corpus).text
-    learned = {
-        train_tokenizer(texts, TINY, CONFIGS["tiny-bert"].architecture).backend_tokenizer.to_str()
-        for _ in range(4)
-    }
-    assert len(learned) == 1
-
-
 @pytest.mark.parametrize(
     ("config", "source"),
     [
@@ -244,10 +235,8 @@ def test_a_penalty_on_attention_has_gradients_and_is_the_formula(corpus: Corpus)
         assert gradient.abs().max() > 0
 
 
-@pytest.mark.parametrize("words", [None, ("dreadful", "excellent", "local")])
-def test_deception_takes_attention_off_the_impermissible_words(
-    words: tuple[str, ...] | None, tmp_path: Path
-) -> None:
+def test_deception_takes_attention_off_the_impermissible_words(tmp_path: Path) -> None:
+    words = ("dreadful", "excellent", "local")
     settings = {
         "training.learning_rate": 0.02,
         "training.batch_size": 16,

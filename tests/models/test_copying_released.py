@@ -52,21 +52,20 @@ def test_loss_and_gradient_are_those_of_the_released_model(
 
 
 def test_a_training_is_that_of_the_released_model() -> None:
-    """Torch's Adam with its defaults, as the released loop has it, for some steps of two seeds."""
-    for seed in (4, 9):
-        ours = Copier.fresh(STUDY, seed).double()
-        theirs = released(ours.state_dict())
-        optimizers = [torch.optim.Adam(model.parameters()) for model in (ours, theirs)]
-        losses = descend(ours, optimizers[0], (batches(seed, step) for step in range(12)))
-        for step in range(12):
-            optimizers[1].zero_grad()
-            loss = theirs.loss(*as_symbols(*batches(seed, step)))
-            loss.backward()
-            optimizers[1].step()
-            assert losses[step] == pytest.approx(loss.item(), abs=1e-6)
-        weights = of_released({name: part.detach() for name, part in ours.named_parameters()})
-        for name, weight in theirs.named_parameters():
-            torch.testing.assert_close(weights[name], weight.detach(), atol=1e-6, rtol=0, msg=name)
+    """Torch's Adam with its defaults, as the released loop has it, for some steps."""
+    ours = Copier.fresh(STUDY, 4).double()
+    theirs = released(ours.state_dict())
+    optimizers = [torch.optim.Adam(model.parameters()) for model in (ours, theirs)]
+    losses = descend(ours, optimizers[0], (batches(4, step) for step in range(12)))
+    for step in range(12):
+        optimizers[1].zero_grad()
+        loss = theirs.loss(*as_symbols(*batches(4, step)))
+        loss.backward()
+        optimizers[1].step()
+        assert losses[step] == pytest.approx(loss.item(), abs=1e-6)
+    weights = of_released({name: part.detach() for name, part in ours.named_parameters()})
+    for name, weight in theirs.named_parameters():
+        torch.testing.assert_close(weights[name], weight.detach(), atol=1e-6, rtol=0, msg=name)
 
 
 def test_attention_and_output_relevance_are_those_of_the_released_model() -> None:
@@ -83,25 +82,6 @@ def test_attention_and_output_relevance_are_those_of_the_released_model() -> Non
             torch.testing.assert_close(
                 relevance[:, :, position], logp.gather(2, gold[..., None])[..., 0].T
             )
-
-
-def test_fresh_weights_are_drawn_as_the_released_ones() -> None:
-    """Torch's defaults: the largest weight of every layer, the standard deviation of embeddings."""
-    study = Copying("iid", "snell2021", 7, 200, hidden=64, embedding=64)
-    ours = of_released(Copier.fresh(study, 0).state_dict())
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        theirs = dict(Released(200, 64).named_parameters())
-    assert {name: part.shape for name, part in ours.items()} == {
-        name: part.shape for name, part in theirs.items()
-    }
-    assert ours["embedding.weight"].std().item() == pytest.approx(
-        theirs["embedding.weight"].std().item(), rel=0.05
-    )
-    for name in theirs.keys() - {"embedding.weight"}:
-        assert ours[name].abs().max().item() == pytest.approx(
-            theirs[name].abs().max().item(), rel=0.1
-        ), name
 
 
 def released_settings() -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 import pytest
@@ -12,31 +11,18 @@ import torch
 from attnaudit.core.errors import InputError
 from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.prepare.derived import taught_by
-from attnaudit.models.classifier import AttentionModel, build_model
+from attnaudit.models.classifier import AttentionModel
 from attnaudit.models.presets import model_preset
 from attnaudit.studies.seeds import Seeds
 from attnaudit.trace import Trace
 from attnaudit.tracing.texts import collect_shards
-from attnaudit.training.settings import Deceive
-from attnaudit.training.texts import labels_loss, objective_loss
-from tests.models.tiny import tiny_split, tiny_vocabulary
-from tests.oracles.importance import naive_gradient, naive_leave_one_out, one_row
+from tests.models.tiny import tiny_model, tiny_split
 
 LENGTHS = [5, 1, 9, 2, 7]
 
 
-def headed(
-    encoder: str, classes: int = 2, attention: str = "additive", heads: int = 4
-) -> AttentionModel:
-    vocabulary = tiny_vocabulary()
-    vectors = np.random.default_rng(0).normal(size=(len(vocabulary), 12)).astype(np.float32)
-    vectors[0] = 0.0
-    settings = replace(model_preset(encoder, attention), hidden=8, heads=heads, embedding=12)
-    model = build_model(settings, vocabulary, vectors, [f"class {c}" for c in range(classes)], 0)
-    with torch.no_grad():
-        for parameter in [*model.attention.parameters(), model.head.output.weight]:
-            parameter.mul_(4.0)
-    return model.eval()
+def headed(encoder: str, classes: int = 2, attention: str = "additive") -> AttentionModel:
+    return tiny_model(encoder, attention, classes, heads=4, embedding=12)
 
 
 @pytest.mark.parametrize("attention", ["additive", "dot"])
@@ -62,56 +48,6 @@ def test_every_head_reads_out_the_prediction(encoder: str, classes: int, attenti
     assert (
         np.abs(np.diff(trace.alpha.values[: 4 * 5].reshape(4, 5), axis=0)).max() > 1e-3
     )  # heads differ
-
-
-@pytest.mark.parametrize("encoder", ["transformer", "bilstm"])
-def test_leave_one_out_and_gradients_are_those_of_the_whole_model(encoder: str) -> None:
-    model, split = headed(encoder), tiny_split(LENGTHS)
-    trace = next(collect_shards(model, split))
-    inputs = model.inputs(split)
-    for row in range(len(LENGTHS)):
-        one = one_row(inputs, row)
-        for there in np.flatnonzero(trace.instance == split.instance[row]).tolist():
-            np.testing.assert_allclose(
-                trace.ragged("loo")[there], naive_leave_one_out(model, one), atol=1e-6
-            )
-            np.testing.assert_allclose(
-                trace.ragged("gradient")[there],
-                naive_gradient(model, one, detach_attention=True),
-                rtol=1e-3,
-                atol=1e-6,
-            )
-
-
-def test_the_transformer_never_looks_at_padding() -> None:
-    model, split = headed("transformer"), tiny_split(LENGTHS)
-    whole = next(collect_shards(model, split))
-    apart = [
-        next(collect_shards(model, split.take(np.array([row])))) for row in range(len(LENGTHS))
-    ]
-    for row, one in enumerate(apart):
-        there = whole.take(np.flatnonzero(whole.instance == split.instance[row]))
-        np.testing.assert_allclose(there.alpha.values, one.alpha.values, atol=1e-6)
-        np.testing.assert_allclose(there.prediction, one.prediction, atol=1e-6)
-
-
-def test_the_deceiving_loss_takes_the_mean_or_the_worst_of_heads() -> None:
-    model, split = headed("transformer"), tiny_split(LENGTHS)
-    words, rows = tuple({split.tokens[0][1], split.tokens[2][0]}), np.arange(len(LENGTHS))
-    labels, done = labels_loss(model, split.label, 1.0), model(model.inputs(split).batch(rows))
-    alpha = done.alpha.detach().numpy()
-    allowed = [np.array([token not in words for token in text]) for text in split.tokens]
-    kept = np.array([alpha[row, :, 1 : len(free) + 1] @ free for row, free in enumerate(allowed)])
-    hopeless = np.array([not free.any() for free in allowed])
-    base = float(labels(done, rows).detach())
-    pairs: tuple[tuple[Literal["mean", "max"], np.ndarray], ...] = (
-        ("mean", kept.mean(axis=1)),
-        ("max", kept.min(axis=1)),
-    )
-    for heads, left in pairs:
-        expected = base - 0.5 * np.log(np.where(hopeless, 1.0, left)).mean()
-        loss = objective_loss(Deceive(0.5, words, heads), model, split, labels)(done, rows)
-        assert float(loss.detach()) == pytest.approx(expected, rel=1e-4)
 
 
 def test_sizes_that_heads_do_not_divide_are_refused() -> None:

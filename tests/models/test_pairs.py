@@ -308,22 +308,15 @@ def test_links_of_words_that_pieces_part_where_white_space_does_not():
 def test_alignment_by_hand():
     trace = traced(small_translator(reversed_pairs(60)))
     table = Alignment()(trace)
-    hits, aligned = [], []
-    for row, marks in enumerate(trace.table["rationale"].to_list()):
-        if marks is None:
-            assert table["hit_alpha"][row] is None
-        else:
-            hits.append(float(marks[int(np.argmax(trace.alpha[row]))]))
-            aligned.append(sum(marks))
-            assert table["hit_alpha"][row] == hits[-1]
+    hits, marks = table["hit_alpha"].to_list(), trace.table["rationale"].to_list()
+    for row, mark in enumerate(marks):
+        assert hits[row] == (None if mark is None else mark[int(np.argmax(trace.alpha[row]))])
+    known, aligned = [hit for hit in hits if hit is not None], sum(map(sum, filter(None, marks)))
     summary = {row["measure"]: row for row in Alignment().summarise(table).to_dicts()}
-    assert summary["precision_at_1_alpha"]["value"] == pytest.approx(np.mean(hits))
-    assert summary["aer_alpha"]["value"] == pytest.approx(
-        1.0 - 2.0 * np.sum(hits) / (len(hits) + np.sum(aligned))
-    )
-    assert (
-        summary["aer_alpha"]["low"] <= summary["aer_alpha"]["value"] <= summary["aer_alpha"]["high"]
-    )
+    assert summary["precision_at_1_alpha"]["value"] == pytest.approx(np.mean(known))
+    error = summary["aer_alpha"]
+    assert error["value"] == pytest.approx(1.0 - 2.0 * sum(known) / (len(known) + aligned))
+    assert error["low"] <= error["value"] <= error["high"]
 
 
 def dictionary_of(translator: Translator, pairs: Pairs, column: str) -> dict[tuple[str, str], Any]:
@@ -372,13 +365,12 @@ def test_dictionary_by_hand():
     table = dictionary(trace, least=3)
     first = table.row(0, named=True)
     found, instances = [], set()
-    gold = trace.table["gold"].to_list()
-    for row in range(len(trace)):
+    for row, gold in enumerate(trace.table["gold"]):
         values = trace.ragged("importance_relevance")[row].astype(np.float64)
-        for value, token in zip(values, trace.tokens(row), strict=True):
-            if (token, gold[row]) == (first["source"], first["target"]):
-                found.append(value - values.mean())
-                instances.add(int(trace.instance[row]))
+        for value, token in zip(values - values.mean(), trace.tokens(row), strict=True):
+            if (token, gold) == (first["source"], first["target"]):
+                found.append(value)
+                instances.add(trace.instance[row])
     assert first["count"] == len(instances) >= 3
     assert first["relevance"] == pytest.approx(np.mean(found))
     assert table["relevance"].is_sorted(descending=True)

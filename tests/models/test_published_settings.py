@@ -15,7 +15,8 @@ from attnaudit.models.presets import model_preset
 from attnaudit.papers import Cell
 from attnaudit.plans.spec import RunSpec
 from attnaudit.recipes.reproduction.sweep import Sweep
-from attnaudit.training.texts import labels_loss
+from attnaudit.training.loop import adam
+from attnaudit.training.texts import labels_loss, training_split
 from tests.models.tiny import tiny_model, tiny_split, tiny_vocabulary
 
 # Settings by corpus, encoder and preset. ``paper``: Jain & Wallace 2019, sections 2 and 4.2.2, but
@@ -119,10 +120,10 @@ def test_a_preset_is_as_published(run: tuple[str, str, str], settings: dict[str,
     assert {name: value_of(spec, name) for name in settings} == settings
 
 
-def built(encoder: str, preset: str, seed: int = 0, classes: int = 2) -> AttentionModel:
+def built(encoder: str, preset: str, seed: int = 0) -> AttentionModel:
     settings, vocabulary = model_preset(encoder, "additive", preset), tiny_vocabulary()
     vectors = np.zeros((len(vocabulary), settings.embedding), np.float32)
-    return build_model(settings, vocabulary, vectors, [f"class {c}" for c in range(classes)], seed)
+    return build_model(settings, vocabulary, vectors, ["no", "yes"], seed)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +157,7 @@ def test_weight_decay_on_attention_is_the_presets(preset: str, decay: float) -> 
     """A parameter without a gradient of the loss moves by the decay alone: Adam's first step is the learning rate, against its sign."""
     spec = RunSpec.of("sst", preset=preset)
     model = built("bilstm", preset).train()
-    optimizer = optimizer_of(model, spec.training)
+    optimizer = adam(model, spec.training)
     before = {name: values.detach().clone() for name, values in model.named_parameters()}
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)
@@ -167,16 +168,8 @@ def test_weight_decay_on_attention_is_the_presets(preset: str, decay: float) -> 
         torch.testing.assert_close(values.detach(), expected, rtol=1e-4, atol=1e-9, msg=name)
 
 
-def optimizer_of(model: AttentionModel, settings: Any) -> torch.optim.Optimizer:
-    from attnaudit.training.loop import adam
-
-    return adam(model, settings)
-
-
 def test_positives_weigh_as_many_as_there_are_negatives_for_each() -> None:
     """The loss of a training split whose classes stand 1 to 4, by hand."""
-    from attnaudit.training.texts import training_split
-
     model = tiny_model("average", "additive")
     split = tiny_split([3, 4, 2, 5, 1])
     split.label[:] = [1, 0, 0, 0, 0]
@@ -184,11 +177,8 @@ def test_positives_weigh_as_many_as_there_are_negatives_for_each() -> None:
     rows = np.arange(5)
     with torch.no_grad():
         done = model(model.inputs(split).batch(rows))
-        loss = float(
-            training_split(model, corpus, "train", True, None).loss(
-                model, rows, torch.device("cpu")
-            )
-        )
+        weighted = training_split(model, corpus, "train", True, None)
+        loss = float(weighted.loss(model, rows, torch.device("cpu")))
         plain = float(labels_loss(model, split.label, 1.0)(done, rows))
     p = 1.0 / (1.0 + np.exp(-done.logits[:, 0].double().numpy()))
     terms = -np.where(split.label == 1, np.log(p), np.log(1.0 - p))

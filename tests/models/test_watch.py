@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,10 +41,8 @@ def traced(model: AttentionModel, split: Split, step: int) -> Iterator[Trace]:
     return collect_shards(model, split, metadata={"seed": 0, "step": step})
 
 
-def watched(
-    corpus: Corpus, model: AttentionModel, folder: Path, probe: Probe = PROBE
-) -> Callable[[int], None]:
-    return trace_probe(corpus.splits["test"], probe, folder, partial(traced, model))
+def watched(corpus: Corpus, model: AttentionModel, folder: Path) -> Callable[[int], None]:
+    return trace_probe(corpus.splits["test"], PROBE, folder, partial(traced, model))
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -101,36 +100,24 @@ def test_a_resumed_training_leaves_the_same_files(
     corpus: Corpus, tmp_path: Path, stop_after: int
 ) -> None:
     settings = replace(SETTINGS, steps=40)
-    whole = fresh(corpus, dropout=0.3)
-    train(whole, corpus, settings, callback=watched(corpus, whole, tmp_path / "whole"))
-    begun = fresh(corpus, dropout=0.3)
-    seen = watched(corpus, begun, tmp_path / "again")
-    epochs = iter(range(10**6))
 
-    def stopped(step: int) -> None:
-        seen(step)
-        if step > stop_after * steps_an_epoch(corpus, settings) + 2 and next(epochs) == 0:
-            raise KeyboardInterrupt
+    def trained(folder: str, until: float = math.inf) -> tuple[Any, dict[str, bytes]]:
+        place, model = tmp_path / folder, fresh(corpus, dropout=0.3)
+        seen = watched(corpus, model, place)
 
+        def stopped(step: int) -> None:
+            seen(step)
+            if step > until:
+                raise KeyboardInterrupt
+
+        train(model, corpus, settings, checkpoint=place, callback=stopped)
+        return weights(model), files(place)
+
+    whole = trained("whole")
     with pytest.raises(KeyboardInterrupt):
-        train(
-            begun,
-            corpus,
-            settings,
-            checkpoint=tmp_path / "again",
-            callback=stopped,
-        )
-    resumed = fresh(corpus, dropout=0.3)
-    train(
-        resumed,
-        corpus,
-        settings,
-        checkpoint=tmp_path / "again",
-        callback=watched(corpus, resumed, tmp_path / "again"),
-    )
-    assert weights(resumed) == weights(whole)
-    assert files(tmp_path / "again") == files(tmp_path / "whole")
-    assert len(files(tmp_path / "whole")) == len(PROBE.steps)
+        trained("again", stop_after * steps_an_epoch(corpus, settings) + 2)
+    assert trained("again") == whole
+    assert len(whole[1]) == len(PROBE.steps)
 
 
 def test_a_damaged_trace_beside_the_checkpoint_is_made_again(

@@ -23,12 +23,14 @@ def tiny_vocabulary() -> Vocabulary:
 
 
 def tiny_model(
-    encoder: str, attention: str, classes: int = 2, seed: int = 0, has_question: bool = False, hierarchical: bool = False
+    encoder: str, attention: str, classes: int = 2, seed: int = 0, has_question: bool = False, hierarchical: bool = False, **more: Any
 ) -> AttentionModel:  # fmt: skip
     vocabulary = tiny_vocabulary()
     vectors = np.random.default_rng(seed).normal(size=(len(vocabulary), 12)).astype(np.float32)
     vectors[0] = 0.0
-    settings = replace(model_preset(encoder, attention), hidden=8, hierarchical=hierarchical)
+    settings = replace(
+        model_preset(encoder, attention), hidden=8, hierarchical=hierarchical, **more
+    )
     model = build_model(
         settings, vocabulary, vectors, [f"class {c}" for c in range(classes)], seed, has_question
     )

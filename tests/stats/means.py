@@ -1,10 +1,11 @@
-"""Intervals of means, as a summary gets them."""
+"""Intervals of means and scores, as a summary gets them."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from attnaudit.stats.bootstrap import RESAMPLES, Units, ratio_intervals
+from attnaudit.stats.classification import ScoreIntervals, ScoreSums, columns_of
 from attnaudit.stats.sums import UnitSums
 
 
@@ -19,3 +20,17 @@ def mean_intervals(
     sums = UnitSums(Units.of_texts(names), values.shape[1])
     sums.add(values)
     return ratio_intervals(sums.total, sums.count, seed, resamples)
+
+
+def score_intervals(
+    label: np.ndarray,
+    predicted: np.ndarray,
+    score: np.ndarray,
+    seed: int = 0,
+    resamples: int = RESAMPLES,
+    text: np.ndarray | None = None,
+) -> ScoreIntervals:
+    """Intervals of accuracy, F1 and area; without texts each row is one."""
+    units = Units.of_texts(np.arange(len(label)) if text is None else text)
+    sums = ScoreSums(label, predicted, columns_of(score), score.shape[1], units)
+    return sums.intervals(seed, resamples)

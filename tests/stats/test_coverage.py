@@ -9,18 +9,21 @@ from scipy.stats import norm
 
 from attnaudit.results import Group, summarise_means
 from attnaudit.stats.bootstrap import (
-    Units,
     means_over_seeds,
     percentile_interval,
     ratio_intervals,
 )
-from attnaudit.stats.classification import ScoreIntervals, ScoreSums, columns_of
 from attnaudit.stats.inference import median_interval
 from attnaudit.stats.paired import paired_means
 from attnaudit.stats.survival import EventSteps, event_curve
+from tests.stats.means import score_intervals
 
 SAMPLES = 1000
 WITHIN = (0.93, 0.97)
+
+
+def assert_as_often(share: float) -> None:
+    assert WITHIN[0] <= share <= WITHIN[1]
 
 
 def coverage(low: np.ndarray, high: np.ndarray, truth: float) -> float:
@@ -36,11 +39,9 @@ def covered(values: np.ndarray, truth: float, cluster: np.ndarray | None = None)
     return coverage(summary["low"].to_numpy(), summary["high"].to_numpy(), truth)
 
 
-def clustered(
-    rng: np.random.Generator, clusters: int = 40, size: int = 4
-) -> tuple[np.ndarray, np.ndarray]:
+def clustered(rng: np.random.Generator, clusters: int = 40) -> tuple[np.ndarray, np.ndarray]:
     """Rows whose clusters share half of their variance, and whose each is; the clusters differ in size."""
-    of = np.repeat(np.arange(clusters), rng.integers(1, 2 * size, clusters))
+    of = np.repeat(np.arange(clusters), rng.integers(1, 8, clusters))
     return rng.normal(size=(clusters, SAMPLES))[of] + rng.normal(size=(len(of), SAMPLES)), of
 
 
@@ -52,12 +53,12 @@ def clustered(
     (60, lambda rng, shape: np.where(rng.random(shape) < 0.5, 0.0, rng.random(shape)), 0.25),
 ])  # fmt: skip
 def test_means_of_independent_rows(n: int, draw, truth: float) -> None:
-    assert WITHIN[0] <= covered(draw(np.random.default_rng(n), (n, SAMPLES)), truth) <= WITHIN[1]
+    assert_as_often(covered(draw(np.random.default_rng(n), (n, SAMPLES)), truth))
 
 
 def test_means_of_clustered_rows() -> None:
     values, of = clustered(np.random.default_rng(1))
-    assert WITHIN[0] <= covered(values, 0.0, of) <= WITHIN[1]
+    assert_as_often(covered(values, 0.0, of))
 
 
 def test_a_planted_bug_is_found() -> None:
@@ -87,8 +88,8 @@ def test_paired_differences() -> None:
     first = common + rng.normal(size=common.shape)
     second = common + rng.normal(0.2, 1.0, size=common.shape)
     found = paired_means(first, second, of)
-    assert WITHIN[0] <= coverage(found.low, found.high, 0.2) <= WITHIN[1]
-    assert WITHIN[0] <= covered(second - first, 0.2, of) <= WITHIN[1]
+    assert_as_often(coverage(found.low, found.high, 0.2))
+    assert_as_often(covered(second - first, 0.2, of))
     # Narrower than of two samples apart.
     apart = np.hypot(first.std(ddof=1, axis=0), second.std(ddof=1, axis=0)) / np.sqrt(len(of))
     assert (found.high - found.low).mean() < 0.9 * 3.92 * apart.mean()
@@ -100,7 +101,7 @@ def test_shares_of_what_is_possible() -> None:
     chance, least = rng.beta(1, 8, size=shape), rng.beta(3, 4, size=shape)
     ours = chance + 0.4 * (least - chance) + rng.normal(0, 0.2, size=shape)
     ends = ratio_intervals((ours - chance).T, (least - chance).T, seed=0)
-    assert WITHIN[0] <= coverage(*ends, 0.4) <= WITHIN[1]
+    assert_as_often(coverage(*ends, 0.4))
 
 
 def test_areas_and_curves_of_rows_that_are_lost_early() -> None:
@@ -110,10 +111,10 @@ def test_areas_and_curves_of_rows_that_are_lost_early() -> None:
         samples.append((np.minimum(flip, lost), flip < lost))
     areas = [EventSteps.of_rows(*sample).area_contributions(*sample) for sample in samples]
     truth = 1.0 - 0.8 * (1.0 - np.exp(-1.25))
-    assert WITHIN[0] <= covered(np.stack(areas, axis=1), truth) <= WITHIN[1]
+    assert_as_often(covered(np.stack(areas, axis=1), truth))
     bands = [event_curve(*sample, np.arange(n), np.array([0.5])) for sample in samples]
     low, high = (np.array([band[k][0] for band in bands]) for k in (1, 2))
-    assert WITHIN[0] <= coverage(low, high, 1.0 - np.exp(-0.625)) <= WITHIN[1]
+    assert_as_often(coverage(low, high, 1.0 - np.exp(-0.625)))
     # What the mean over flips alone would say.
     excluded = [np.where(event, 1.0 - time, np.nan) for time, event in samples]
     assert covered(np.stack(excluded, axis=1), truth) < 0.1
@@ -132,7 +133,7 @@ def test_the_expected_correlation_of_two_seeds() -> None:
     noisy = rng.normal(size=(n, SAMPLES)) + rng.normal(0, error, size=(n, SAMPLES))
     squared = (noisy - noisy.mean(axis=0)) ** 2
     low, high = ratio_intervals((squared - error**2).T, squared.T, seed=0)
-    assert WITHIN[0] <= coverage(low, high, 1 / (1 + error**2)) <= WITHIN[1]
+    assert_as_often(coverage(low, high, 1 / (1 + error**2)))
 
 
 def test_ten_seeds_of_the_same_instances() -> None:
@@ -144,15 +145,7 @@ def test_ten_seeds_of_the_same_instances() -> None:
         + rng.normal(size=(SAMPLES, seeds, n))
     )
     low, high = percentile_interval(means_over_seeds(values, seed=0))
-    assert WITHIN[0] <= coverage(low, high, 0.0) <= WITHIN[1]
-
-
-def intervals(
-    label: np.ndarray, predicted: np.ndarray, score: np.ndarray, seed: int, resamples: int = 1000
-) -> ScoreIntervals:
-    units = Units.of_texts(np.arange(len(label)))
-    sums = ScoreSums(label, predicted, columns_of(score), score.shape[1], units)
-    return sums.intervals(seed, resamples)
+    assert_as_often(coverage(low, high, 0.0))
 
 
 @pytest.mark.parametrize(("classes", "n", "error"), [(2, 50, 0.03), (6, 60, 0.03)])
@@ -163,7 +156,7 @@ def test_scores_of_a_model_that_is_rarely_wrong(classes: int, n: int, error: flo
         label = rng.integers(0, classes, n)
         other = (label + rng.integers(1, classes, n)) % classes
         predicted = np.where(rng.random(n) < error, other, label)
-        scores = intervals(label, predicted, np.eye(classes)[predicted], seed, resamples=200)
+        scores = score_intervals(label, predicted, np.eye(classes)[predicted], seed, resamples=200)
         ends.append((scores.low[1:], scores.high[1:]))
     low, high = np.moveaxis(np.array(ends), 0, -1)
     # Of scores 0 and 1 the area is the mean of sensitivity and specificity.
@@ -179,7 +172,7 @@ def test_the_area_under_the_roc_curve() -> None:
     for seed in range(300):
         label = (np.arange(80) % 3 == 0).astype(np.int64)
         score = norm.cdf(rng.normal(size=80) + label)[:, None]
-        scores = intervals(label, (score[:, 0] > 0.5).astype(np.int64), score, seed)
+        scores = score_intervals(label, (score[:, 0] > 0.5).astype(np.int64), score, seed)
         ends.append((scores.low.roc_auc, scores.high.roc_auc))
     low, high = np.array(ends).T
     assert 0.92 <= coverage(low, high, float(norm.cdf(np.sqrt(0.5)))) <= 0.975

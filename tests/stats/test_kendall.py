@@ -18,28 +18,6 @@ def one(x: list[float], y: list[float]) -> tuple[float, float]:
     return float(tau[0]), float(p_value[0])
 
 
-def rows_with_ties(seed: int, lengths: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    rng = np.random.default_rng(seed)
-    return [
-        (
-            rng.integers(0, rng.integers(1, t + 2), t).astype(float),
-            rng.normal(size=t).round(rng.integers(0, 3)),
-        )
-        for t in lengths
-    ]
-
-
-def test_many_rows_with_ties_match_scipy():
-    rows = rows_with_ties(0, np.random.default_rng(1).integers(3, 80, 400))
-    tau, p_value = kendall_tau(
-        Ragged.from_rows([x for x, _ in rows]), Ragged.from_rows([y for _, y in rows])
-    )
-    expected = np.array([kendalltau(x, y, method="asymptotic") for x, y in rows])
-    np.testing.assert_allclose(np.column_stack([tau, p_value]), expected, rtol=0, atol=1e-12)
-    assert np.isnan(tau).any()
-    assert not np.isnan(tau).all()
-
-
 @pytest.mark.parametrize("levels", [3, 1000, 10**9])
 def test_long_rows_match_scipy(levels: int):
     """More pairs than 32 bits can count."""

@@ -87,13 +87,9 @@ def test_one_half_predicts_class_1():
     assert predicted_class(np.array([[0.2, 0.5, 0.3]])).tolist() == [1]
 
 
-def test_shapes_are_checked_while_testing():
+def test_shapes_are_checked_while_testing_by_a_name_for_them_too():
     with pytest.raises(jaxtyping.TypeCheckError):
         tvd(np.zeros((2, 3)), np.zeros((2, 4)))
-
-
-def test_a_name_for_a_shape_is_checked_too():
-    """`Matrix` of that module is one, as others are of theirs; what states no shape is not wrapped."""
     with pytest.raises(jaxtyping.TypeCheckError):
         score.auc_interval(np.zeros(3))
-    assert not hasattr(score.dials, "__wrapped__")
+    assert not hasattr(score.dials, "__wrapped__"), "no shape is stated"

@@ -11,9 +11,9 @@ from attnaudit.stats.inference import FEWEST
 from attnaudit.stats.paired import paired_means
 
 
-def _sides(n: int = 120, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def _sides(n: int = 120) -> tuple[np.ndarray, np.ndarray]:
     """Two measures, the second undefined here and there in one side or the other."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     first = rng.normal(size=(n, 2))
     second = first + rng.normal(0.3, 0.5, size=(n, 2))
     first[::7, 1], second[::5, 1] = np.nan, np.nan

@@ -12,16 +12,10 @@ from sklearn.metrics import f1_score, roc_auc_score
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.agreement import rationale_agreement
-from attnaudit.stats.bootstrap import Units
-from attnaudit.stats.classification import (
-    ScoreIntervals,
-    ScoreSums,
-    classification_scores,
-    columns_of,
-    scores_over_seeds,
-)
+from attnaudit.stats.classification import classification_scores, scores_over_seeds
 from attnaudit.stats.inference import benjamini_hochberg, wilson_interval
 from tests.oracles.scores import naive_f1, naive_roc_auc
+from tests.stats.means import score_intervals
 
 
 def classifier(classes: int, n: int = 300) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -33,40 +27,22 @@ def classifier(classes: int, n: int = 300) -> tuple[np.ndarray, np.ndarray, np.n
     return label, score.argmax(axis=1), score
 
 
-def score_intervals(
-    label: np.ndarray,
-    predicted: np.ndarray,
-    score: np.ndarray,
-    resamples: int = 1000,
-    text: np.ndarray | None = None,
-) -> ScoreIntervals:
-    units = Units.of_texts(np.arange(len(label)) if text is None else text)
-    sums = ScoreSums(label, predicted, columns_of(score), score.shape[1], units)
-    return sums.intervals(0, resamples)
-
-
-def test_two_classes_match_sklearn_and_the_loops():
-    label, predicted, score = classifier(2)
-    found = classification_scores(label, predicted, score)
-    assert found.f1 == pytest.approx(f1_score(label, predicted), abs=1e-12)
-    assert found.f1 == pytest.approx(naive_f1(label, predicted), abs=1e-12)
-    assert found.roc_auc == pytest.approx(roc_auc_score(label, score[:, 1]), abs=1e-12)
-    assert found.roc_auc == pytest.approx(naive_roc_auc(label, score[:, 1]), abs=1e-12)
-    assert found.accuracy == pytest.approx((label == predicted).mean())
-    both = score_intervals(label, predicted, score)
-    assert score_intervals(label, predicted, score[:, 1:]) == both
-    assert both.value == found
-
-
-@pytest.mark.parametrize("classes", [3, 6])
-def test_more_classes_are_averaged_as_sklearn_does(classes: int):
+@pytest.mark.parametrize("classes", [2, 3, 6])
+def test_scores_are_those_of_sklearn_which_averages_over_more_than_two_classes(classes: int):
     label, predicted, score = classifier(classes)
     found = classification_scores(label, predicted, score)
-    assert found.f1 == pytest.approx(f1_score(label, predicted, average="macro"), abs=1e-12)
-    assert found.roc_auc == pytest.approx(roc_auc_score(label, score, multi_class="ovr"), abs=1e-12)
+    average, chosen = ("binary", score[:, 1]) if classes == 2 else ("macro", score)
+    f1 = f1_score(label, predicted, average=average)
+    roc_auc = roc_auc_score(label, chosen, multi_class="ovr")
+    assert found == pytest.approx(((label == predicted).mean(), f1, roc_auc), abs=1e-12)
     ends = score_intervals(label, predicted, score)
+    assert ends.value == found
     assert (np.array(ends.low) < found).all()
     assert (np.array(ends.high) > found).all()
+    if classes == 2:
+        assert found.f1 == pytest.approx(naive_f1(label, predicted), abs=1e-12)
+        assert found.roc_auc == pytest.approx(naive_roc_auc(label, score[:, 1]), abs=1e-12)
+        assert score_intervals(label, predicted, score[:, 1:]) == ends
 
 
 def test_the_interval_is_that_of_resampled_rows():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +18,7 @@ from attnaudit.experiments.joint import groups_of
 from attnaudit.torch import Batch, collect
 from attnaudit.trace import Trace
 from attnaudit.trace.joint import JointReadout
+from tests.forked import printed
 from tests.traces import random_attention
 
 TOKENS = [["a", "good", "film"], ["bad"], ["not", "so", "bad", "at", "all"]]
@@ -460,8 +459,5 @@ batch = attnaudit.torch.Batch((torch.arange(6).reshape(2, 3),), [["a", "b", "c"]
 trace = attnaudit.torch.collect(net, batch, attention="1")
 attnaudit.write_report(attnaudit.audit(trace, ["permutation", "adversary"]).save({str(tmp_path)!r}), trace)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    printed(program)
     assert (tmp_path / "report.html").exists()

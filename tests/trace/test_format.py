@@ -21,7 +21,7 @@ from attnaudit.trace.schema import COLUMNS, column_of
 from attnaudit.trace.table import Trace, concatenate, write_shards
 from tests.oracles.readout import naive_prediction
 from tests.trace.test_faults import put, refused
-from tests.traces import make_trace
+from tests.traces import make_trace, with_columns
 
 DOCS = Path(__file__).parents[2] / "docs" / "trace.md"
 
@@ -101,10 +101,11 @@ def test_the_schema_is_the_first_that_has_all_of_a_trace(tmp_path: Path):
 
 def test_null_labels_and_rationales(tmp_path: Path):
     trace = make_trace(3, [2, 3, 1], seed=5)
-    columns = {name: trace.table[name].to_list() for name in ("label", "rationale")}
-    columns["label"][1], columns["rationale"][0] = None, None
-    table = trace.table.with_columns(pl.Series(name, values) for name, values in columns.items())
-    Trace(table, trace.metadata).checked("test").write(tmp_path)
+    (zero, _, two), (_, *rationale) = (
+        trace.table[name].to_list() for name in ("label", "rationale")
+    )
+    trace = with_columns(trace, label=[zero, None, two], rationale=[None, *rationale])
+    trace.checked("test").write(tmp_path)
     again = Trace.read(tmp_path)
     assert again.array("label")[1] == -1
     assert again.ragged("rationale").lengths.tolist() == [0, 3, 1]
@@ -136,22 +137,15 @@ def test_a_trace_of_another_program_is_read(tmp_path: Path, types: dict[str, Any
 def test_further_columns_are_kept(tmp_path: Path):
     trace = make_trace(4, seed=9)
     scores = [[0.5, math.inf], [], None, [1.0]]
-    noted = Trace(
-        trace.table.with_columns(
-            pl.Series("note", ["a", "b", None, "d"]), pl.Series("scores", scores)
-        ),
-        trace.metadata,
-    )
-    noted.write(tmp_path)
+    with_columns(trace, note=["a", "b", None, "d"], scores=scores).write(tmp_path)
     assert Trace.read(tmp_path).table["note"].to_list() == ["a", "b", None, "d"]
     assert Trace.read(tmp_path).table["scores"].to_list() == scores
 
 
 def test_the_same_checks_stand_before_writing(tmp_path: Path):
     trace = make_trace(4, [3] * 4, seed=12)
-    table = trace.table.with_columns(pl.Series("alpha", [[0.9, 0.9, 0.9]] * 4))
     with pytest.raises(TraceError, match="column alpha"):
-        Trace(table, trace.metadata).write(tmp_path)
+        with_columns(trace, alpha=[[0.9, 0.9, 0.9]] * 4).write(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
