@@ -69,8 +69,10 @@ def test_full_is_what_the_study_declares(name: str) -> None:
 def test_a_given_setting_goes_before_the_scale() -> None:
     seven = StudySpec.of("uniform", "planted-decisive", settings={"uniform.seeds": 7})
     assert seven.study == Uniform(seeds=7)
-    for how, epochs in (({}, 10), ({"full": True}, 30), ({"settings": {"training.epochs": 4}}, 4)):
-        assert StudySpec.of("deceive", "planted-reverse", **how).base.training.epochs == epochs
+    four = {"training.epochs": 4}
+    for full, settings, epochs in ((False, {}, 10), (True, {}, 30), (False, four, 4)):
+        spec = StudySpec.of("deceive", "planted-reverse", full=full, settings=settings)
+        assert spec.base.training.epochs == epochs
 
 
 @pytest.mark.parametrize("full", [False, True])

@@ -4,7 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from attnaudit.experiments import audit
+from attnaudit.experiments import audit, make_experiment
 from attnaudit.experiments.erasure.curves import MINIMUM, flip_curves
 from attnaudit.experiments.erasure.experiment import Erasure
 from attnaudit.experiments.erasure.removal import RANKINGS
@@ -149,7 +149,7 @@ def test_every_other_position_is_drawn_alike_and_as_the_released_code_does() -> 
     alpha = np.array([0.1, 0.4, 0.2, 0.3])
     trace = trace_of([alpha] * 6000, np.tile([0.1, 0.2, 0.3, 0.4], 6000))
     for other, shares in (("any", [2000, 0, 2000, 2000]), ("code", [0, 2000, 2000, 2000])):
-        drawn = 0.4 - Erasure(other=other)(trace)["delta_alpha"].to_numpy()
+        drawn = 0.4 - make_experiment("erasure", {"other": other})(trace)["delta_alpha"].to_numpy()
         counts = np.isclose(drawn[:, None], alpha, atol=1e-6).sum(axis=0)
         assert counts.sum() == 6000
         assert (np.abs(counts - shares) <= 5 * np.sqrt(shares)).all()

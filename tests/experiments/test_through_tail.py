@@ -152,7 +152,7 @@ def test_several_classes_need_mixtures(monkeypatch: pytest.MonkeyPatch):
         return divergence(attention, trace.alpha).mean()
 
     assert exact - 0.01 < found() <= exact + 1e-9
-    nothing = Solution(None, np.inf)
+    nothing = Solution(None, np.inf, np.zeros(0), np.zeros(0))
     monkeypatch.setattr("attnaudit.experiments.adversary.search.solve", lambda *_: nothing)
     assert found() < exact - 0.05
 

@@ -67,7 +67,8 @@ def in_parts(folder: Path) -> None:
 
 
 def without_head(folder: Path) -> None:
-    load_pretrained(folder).base_model.save_pretrained(folder)
+    model: Any = load_pretrained(folder)
+    model.base_model.save_pretrained(folder)
     configured(architectures=["BertForSequenceClassification"])(folder)
 
 

@@ -145,7 +145,7 @@ def test_names_of_outputs_can_be_stated(models: Path, tmp_path: Path) -> None:
         (("--layers", "7"), "layer 7: no such layer; expected all, last or"),
         (("--heads", "x"), "collect.heads: x; expected all or numbers, as 0,3"),
         (("--set", "collect.cross=true"), "no cross-attention"),
-        (("--set", "collect.scores=gradiant"), "gradiant: an unknown measure"),
+        (("--set", "collect.scores=gradiant"), "measure: 'gradiant'; expected one of gradient"),
         (("--set", "collect.classes=a,b"), "a, b (2); expected 3 different names"),
         (("--set", "collect.positions=one"), "positions one: a classifier; expected a model"),
     ],
