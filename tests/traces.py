@@ -46,13 +46,15 @@ def make_trace(
     importance: Sequence[str] = (),
     zeros: float = 0.0,
     hidden: int | None = None,
+    copies: int = 0,
     first_instance: int = 0,
 ) -> Trace:
     """A trace of ``n`` rows whose tokens carry cues for their class, with attention that half follows them.
 
     ``lengths`` is the range of T as a pair (both ends included), or the ``n`` lengths as a list. ``outputs`` is C: 1 for one
     sigmoid, else a softmax. ``sharpness`` scales the attention scores, ``zeros`` is the share of positions whose attention is exactly 0,
-    ``importance`` names further ``importance_<name>`` columns, ``hidden`` is P of a tanh tail instead of the identity.
+    ``importance`` names further ``importance_<name>`` columns, ``hidden`` is P of a tanh tail instead of the identity, ``copies`` the number
+    of copies with words replaced, which lose most where leave-one-out is large.
     """
     rng = np.random.default_rng([seed, n, outputs])
     classes = max(outputs, 2)
@@ -97,6 +99,8 @@ def make_trace(
         columns["loo"] = alpha.with_values(effect.astype(np.float32))
     if gradient:
         columns["gradient"] = _noisy(rng, alpha, strength)
+    if copies:
+        columns |= _replaced(rng, alpha.with_values(effect), copies, outputs)
     for name in importance:
         columns[f"importance_{name}"] = _noisy(rng, alpha, effect)
     return trace_of(alpha, contribution, offset, tail, **columns)
@@ -122,6 +126,21 @@ def _attention(rng: np.random.Generator, cue: Ragged, sharpness: float, zeros: f
     dead[cue.offsets[:-1]] = False
     weights = cue.with_values(np.where(dead, 0.0, scores))
     return weights.with_values(weights.values / weights.spread(weights.sum()))
+
+
+def _replaced(
+    rng: np.random.Generator, effect: Ragged, copies: int, outputs: int
+) -> dict[str, Any]:
+    """Copies that lose random positions, and predictions that follow what these do, with noise."""
+    lost, runs = [], []
+    for own in effect:
+        chosen = rng.random((copies, len(own))) < rng.random((copies, 1))
+        logits = rng.normal(0, 0.3, (copies, outputs))
+        logits[:, 0] -= chosen @ own
+        odds = np.exp(logits)
+        runs.append(odds / (1 + odds) if outputs == 1 else odds / odds.sum(axis=1, keepdims=True))
+        lost.append([np.flatnonzero(copy).tolist() for copy in chosen])
+    return {"replaced": lost, "replaced_prediction": runs}
 
 
 def _rounded(alpha: Ragged) -> Ragged:

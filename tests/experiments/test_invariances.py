@@ -20,7 +20,7 @@ from tests.tails import layer_trace, opaque
 from tests.threads import two_threads
 from tests.traces import make_trace, trace_of, with_columns
 
-SCORES: dict[str, Any] = {"importance": ("rollout", "norm")}
+SCORES: dict[str, Any] = {"importance": ("rollout", "norm"), "copies": 20}
 PIECES = {
     "through_tail.NUMBERS": 400,
     "through_tail.OF_FORMULA": 100,
@@ -159,7 +159,9 @@ def test_a_trace_in_pieces_and_tables_on_disk(
 def test_an_experiment_whose_columns_are_missing_is_left_out_and_named() -> None:
     trace = make_trace(10, gradient=False, rationale=False)
     left_out = audit(trace).left_out
-    assert left_out.keys() == {"correlation", "plausibility", "agreement", "alignment", "joint"}
+    assert left_out.keys() == {
+        *("replacement", "correlation", "plausibility", "agreement", "alignment", "joint")
+    }
     assert left_out["correlation"] == "the trace has no column gradient"
     with pytest.raises(TraceError, match="correlation: the trace has no column gradient"):
         audit(trace, ["correlation"])

@@ -261,7 +261,7 @@ def test_arrays_that_make_no_trace_are_refused_in_one_line(
 
 
 NAMES = {
-    pl.Int64: "int64", pl.Int32: "int32", pl.Float32: "float32", pl.String: "string",
+    pl.Int64: "int64", pl.Int32: "int32", pl.Float32: "float32", pl.Float64: "float64", pl.String: "string",
     pl.Boolean: "bool",
 }  # fmt: skip
 
@@ -278,7 +278,7 @@ def type_in_docs(kind: Any, width: str) -> str:
 def test_the_docs_have_the_columns_of_the_schema(name: str) -> None:
     column = column_of(name)
     assert column is not None
-    kind = type_in_docs(column.type, "C" if name == "prediction" else "P")
+    kind = type_in_docs(column.type, "C" if name.endswith("prediction") else "P")
     length = " [T]" if column.per_position else " [C]" if name == "candidates" else ""
     marks = [
         "required" if column.required else "null allowed" if column.nullable else "",

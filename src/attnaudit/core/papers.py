@@ -142,6 +142,21 @@ KRISHNA2024 = Paper(
     2024,
     kind="article",
 )
+ILYAS2022 = Paper(
+    "ilyas2022",
+    "Ilyas, Andrew and Park, Sung Min and Engstrom, Logan and Leclerc, Guillaume and "
+    "Madry, Aleksander",
+    "Datamodels: Predicting Predictions from Training Data",
+    "Proceedings of ICML",
+    2022,
+)
+COHENWANG2024 = Paper(
+    "cohenwang2024",
+    "Cohen-Wang, Benjamin and Shah, Harshay and Georgiev, Kristian and Madry, Aleksander",
+    "{ContextCite}: Attributing Model Generation to Context",
+    "Advances in Neural Information Processing Systems",
+    2024,
+)
 NEELY2021 = Paper(
     "neely2021",
     "Neely, Michael and Schouten, Stefan F. and Bleeker, Maurits J. R. and Lucic, Ana",

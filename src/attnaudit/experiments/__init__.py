@@ -33,6 +33,7 @@ from attnaudit.experiments.registry import (
     require_usable,
     with_settings,
 )
+from attnaudit.experiments.replacement import Replacement
 from attnaudit.experiments.rows import keys, row_streams
 from attnaudit.experiments.shards import tables_of_shards
 from attnaudit.results.groups import by_group
@@ -40,6 +41,7 @@ from attnaudit.results.groups import by_group
 # Reports and audits follow the order of registration.
 for _experiment in (
     Prediction,
+    Replacement,
     Correlation,
     Permutation,
     MaximalChange,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -17,7 +17,7 @@ from attnaudit.corpora.spec import spec_of as corpus_spec
 from attnaudit.experiments import make_experiment, settings_for_task, with_settings
 from attnaudit.models.presets import ModelSettings, PairSettings, check_attention, model_preset
 from attnaudit.trace import ASKING
-from attnaudit.tracing.settings import CollectSettings, PairCollectSettings
+from attnaudit.tracing.settings import CollectSettings, PairCollectSettings, ReplacementSettings
 from attnaudit.training.probe import Probe
 from attnaudit.training.settings import (
     DeceivePairs,
@@ -73,6 +73,7 @@ class RunSpec(Spec):
         training: Settings of the training loop.
         collect: Settings of the trace.
         experiments: Settings of every experiment by name.
+        replacement: Settings of the copies of texts with words replaced.
         vectors: ``corpus`` (word2vec trained on the train split), ``random``, or a file.
         preset: Set of published sizes.
         seed: Seed of the split, the model and the training.
@@ -88,6 +89,7 @@ class RunSpec(Spec):
     training: TrainingSettings
     collect: CollectSettings
     experiments: Mapping[str, Mapping[str, Any]]
+    replacement: ReplacementSettings = field(default_factory=ReplacementSettings)
     vectors: str = "corpus"
     preset: Preset = "paper"
     seed: int = 0
@@ -135,6 +137,7 @@ class RunSpec(Spec):
             "model": model_preset(encoder, attention, chosen),
             "training": training_preset(chosen),
             "collect": CollectSettings(),
+            "replacement": ReplacementSettings(),
         }
         resolved = resolve(sections, usual | given)
         check_attention(resolved["model"], task != "classification")

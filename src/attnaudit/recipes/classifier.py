@@ -121,7 +121,7 @@ class Classifier(Trained):
         folder: Path | None = None,
     ) -> Iterator[Trace]:
         """Trace rows with a model."""
-        settings = asdict(self.spec.collect)
+        settings = {**asdict(self.spec.collect), "replacement": self.spec.replacement}
         return collect_shards(model, rows, **settings, metadata=origin, progress=self.progress)
 
     def teach(self, model: AttentionModel, folder: Folder, made: Path) -> Notes:

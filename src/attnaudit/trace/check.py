@@ -49,6 +49,7 @@ def check_rows(
         check.entries(values)
     check.weights()
     check.classes()
+    check.replacements()
     return check.residual(tail)
 
 
@@ -92,6 +93,28 @@ class _Check:
                 wrong = (lengths != positions) & (lengths >= 0)  # a null row has length -1
                 self.refuse(wrong, values.name, lengths, "as many entries as alpha")
 
+    def replacements(self) -> None:
+        names = ("replaced", "replaced_prediction")
+        given = [name for name in names if name in self.table.columns]
+        if not given:
+            return
+        if len(given) < 2:
+            expected = f"{' and '.join(names)}, or neither"
+            raise self.error("columns", f"{given[0]} alone", expected)
+        copies, runs = (lengths_of(self.table[name]) for name in names)
+        self.refuse(copies != runs, names[1], runs, "as many predictions as replaced has copies")
+        rows = np.repeat(np.arange(len(copies)), np.maximum(copies, 0))
+        inner = flat(self.table["replaced"])
+        places, lengths = flat(inner).to_numpy(), lengths_of(inner)
+        row = np.repeat(rows, np.maximum(lengths, 0))
+        wrong = (places < 0) | (places >= lengths_of(self.table["alpha"])[row])
+        bad = np.zeros(len(copies), bool)
+        bad[row[wrong]] = True
+        self.refuse(bad, names[0], places[wrong][:1], "positions from 0, below the length of alpha")
+        if (found := self.table.schema[names[1]].inner.size) != self.prediction.shape[1]:
+            expected = f"{self.prediction.shape[1]}, as prediction has"
+            raise self.error(f"column {names[1]}", f"{found} numbers a copy", expected)
+
     def entries(self, values: pl.Series) -> None:
         """Refuse numbers that are not finite, and nulls within a row."""
         column, is_list = column_of(values.name), isinstance(values.dtype, pl.List)
@@ -102,7 +125,7 @@ class _Check:
             row, entries = np.repeat(row, np.maximum(lengths_of(values), 0)), flat(values)
         if column.holds_floats:
             # A null among floats becomes NaN.
-            numbers = entries.to_numpy().reshape(len(entries), -1)
+            numbers = entries.to_numpy().reshape(len(entries), -1 if len(entries) else 0)
             expected, finite = "finite numbers", np.isfinite(numbers)
             bad = ~finite.all(axis=1)
             got: Any = numbers[~finite][:1]

@@ -19,6 +19,8 @@ from attnaudit.core.ragged import Ragged
 _VECTOR = pl.Array(pl.Float32, 1)
 _FLOATS, _BOOLEANS, _IDS = pl.List(pl.Float32), pl.List(pl.Boolean), pl.List(pl.Int32)
 _TEXTS = pl.List(pl.String)
+# Probabilities near 1 keep more digits than in float32, as changes of log-odds are read from them.
+_RUNS = pl.List(pl.Array(pl.Float64, 1))
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,15 @@ COLUMNS = {
         "tokens known, or annotated, to matter",
         nullable=True,
         per_position=True,
+    ),
+    "replaced": Column(
+        pl.List(_IDS),
+        "for each of M copies of the text, the positions whose words were replaced by words of "
+        "other texts; read by [replacement](experiments/replacement.md)",
+        nullable=True,
+    ),
+    "replaced_prediction": Column(
+        _RUNS, "what the model predicted for each of these copies", nullable=True
     ),
     "layer": Column(
         pl.Int32(), "layer of the attention, in a model that has several", nullable=True
@@ -244,10 +255,10 @@ def _conform_column(values: pl.Series, origin: str, first_row: int) -> pl.Series
 
 def _cast(values: pl.Series, kind: pl.DataType) -> pl.Series:
     """Cast to a type of the schema. Raises ValueError or a polars error."""
-    if kind in (pl.List(_VECTOR), _VECTOR):
-        rows = flat(values) if kind == pl.List(_VECTOR) else values
-        vector = pl.Array(pl.Float32, _width(rows))
-        return values.cast(pl.List(vector) if kind == pl.List(_VECTOR) else vector)
+    if _has_vectors(kind):
+        is_list = isinstance(kind, pl.List)
+        vector = pl.Array(_leaf(kind), _width(flat(values) if is_list else values))
+        return values.cast(pl.List(vector) if is_list else vector)
     if _leaf(kind).is_integer() and not _leaf(values.dtype).is_integer():
         numbers = (flat(values) if _depth(kind) else values).cast(pl.Float64)
         # Polars would cut off fractions silently.
@@ -298,11 +309,16 @@ def array_column(column: pl.Series) -> np.ndarray:
 def list_column(name: str, rows: Ragged) -> pl.Series:
     """Make a column with a list of numbers, or of vectors, per row."""
     # Rows are slices of one flat column, so that no Python object is made per row.
-    values = pl.Series(name, np.ascontiguousarray(rows.values))
-    if len(rows) == 0:
+    return nested_column(name, pl.Series(np.ascontiguousarray(rows.values)), rows.lengths)
+
+
+def nested_column(name: str, values: pl.Series, lengths: np.ndarray) -> pl.Series:
+    """Make a column of lists from their entries, row after row, and their lengths."""
+    if len(lengths) == 0:
         return pl.Series(name, [], dtype=pl.List(values.dtype))
-    slices = pl.DataFrame({"start": rows.offsets[:-1], "length": rows.lengths})
-    return slices.select(pl.lit(values).implode().list.slice("start", "length")).to_series()
+    slices = pl.DataFrame({"start": np.cumsum(lengths) - lengths, "length": lengths})
+    lists = slices.select(pl.lit(values).implode().list.slice("start", "length"))
+    return lists.to_series().alias(name)
 
 
 def series_of(name: str, values: Any) -> pl.Series:
@@ -321,10 +337,10 @@ def series_of(name: str, values: Any) -> pl.Series:
     column = column_of(name)
     # polars would guess the type of Python lists, and it cannot if all rows are empty or null. The
     # type of vectors is inferred, because the schema does not know their width.
-    if (
-        column is None
-        or isinstance(values, np.ndarray)
-        or column.type in (_VECTOR, pl.List(_VECTOR))
-    ):
+    if column is None or isinstance(values, np.ndarray) or _has_vectors(column.type):
         return pl.Series(name, values)
     return pl.Series(name, values, dtype=column.type)
+
+
+def _has_vectors(kind: pl.DataType) -> bool:
+    return isinstance(kind.inner if isinstance(kind, pl.List) else kind, pl.Array)

@@ -29,6 +29,22 @@ class CollectSettings:
 
 
 @dataclass(frozen=True)
+class ReplacementSettings(Settings):
+    """Settings of the copies of texts in which words are replaced."""
+
+    texts: int = setting(
+        "Number of texts whose words are replaced by those of other texts, drawn with the seed; "
+        "0: none.",
+        500,
+        least=0,
+    )
+    copies: int = setting(
+        "Copies of each text, doubled up to 240 where the texts are few.", 60, least=10
+    )
+    seed: int = setting("Seed of the texts, and of the words that are replaced.", 0)
+
+
+@dataclass(frozen=True)
 class PairCollectSettings(Settings):
     """Settings of the trace of a translator.
 

@@ -25,7 +25,8 @@ from attnaudit.trace import Trace, concatenate, write_shards
 from attnaudit.trace.tails import TanhTail
 from attnaudit.tracing.importance import gradient_importance, input_falls
 from attnaudit.tracing.leave_one_out import leave_one_out
-from attnaudit.tracing.settings import Outputs, Score
+from attnaudit.tracing.replacement import Replacement
+from attnaudit.tracing.settings import Outputs, ReplacementSettings, Score
 from attnaudit.training.loop import evaluating, torch_threads, without_gradients
 from attnaudit.training.probe import Probe, step_part
 
@@ -48,6 +49,7 @@ class CollectOptions:
             of a model with a question.
         erase_input: True to delete tokens from the texts by every score, and run the model again.
         scores: Importance scores to compute.
+        replacement: Settings of the copies of texts with words replaced; None for no copies.
         metadata: Entries to add to the trace's metadata.
         shard_rows: Rows per shard.
         budget: Padded positions of a batch. It bounds memory; results do not depend on it.
@@ -57,6 +59,7 @@ class CollectOptions:
     gradient_of: Outputs | None = None
     erase_input: bool = False
     scores: tuple[Score, ...] = ("gradient", "loo")
+    replacement: ReplacementSettings | None = None
     metadata: Mapping[str, Any] | None = None
     shard_rows: int = SHARD_ROWS
     budget: int | None = None
@@ -121,10 +124,15 @@ def collect_shards(
         )
         raise InputError("collect", "scores", got, "gradient, or none")
     collector = _Collector(model, name, chosen)
+    replacement, progress = chosen.replacement, chosen.progress or silent
     with frozen(model):
+        replaced = None
+        if replacement is not None and replacement.texts:
+            replaced = Replacement.of(model, split, replacement, collector.budget, progress)
         for start in range(0, len(split), chosen.shard_rows):
             rows = np.arange(start, min(start + chosen.shard_rows, len(split)))
-            yield collector.shard(split.take(rows), start, len(split))
+            columns = {} if replaced is None else replaced.columns(rows)
+            yield collector.shard(split.take(rows), start, len(split), columns)
 
 
 @dataclass(frozen=True)
@@ -140,13 +148,14 @@ class _Collector:
         device = next(self.model.parameters()).device.type
         return self.options.budget or BUDGET.get(device, BUDGET["cpu"])
 
-    def shard(self, split: Split, first: int, total: int) -> Trace:
+    def shard(self, split: Split, first: int, total: int, replaced: Mapping[str, Any]) -> Trace:
         """Return the trace of one shard.
 
         Args:
             split: Rows of the shard.
             first: Number of rows in earlier shards, for progress.
             total: Number of rows of all shards, for progress.
+            replaced: Columns about replaced words.
 
         Returns:
             The trace: all rows of the first head, then all rows of the next.
@@ -158,7 +167,7 @@ class _Collector:
             (self.options.progress or silent)("collect", done, total)
         order = np.concatenate([rows for rows, _ in batches])
         lengths, place = inputs.positions.lengths[order], np.argsort(order)
-        columns: dict[str, np.ndarray | Ragged] = {}
+        columns: dict[str, Any] = dict(replaced)
         for name in batches[0][1]:
             values = np.concatenate([measured[name] for _, measured in batches])
             if name in PER_ROW:

@@ -1,0 +1,205 @@
+"""Run a model on copies of its texts in which random words are replaced by words of other texts.
+
+What decides a prediction is a fact about words, which weights of one forward pass cannot show. The
+words of other texts keep copies closer to what the model was trained on than deletion or a mask
+does. Source: Cohen-Wang et al. 2024, ContextCite, with words in place of sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+from jaxtyping import Bool, Float, Int64
+
+from attnaudit.core.progress import Progress, silent
+from attnaudit.core.ragged import Ragged
+from attnaudit.core.random import stream_keys
+from attnaudit.core.threads import cores
+from attnaudit.corpora.corpus import Split, keyed
+from attnaudit.models.batch import Inputs
+from attnaudit.trace.schema import list_column, nested_column
+from attnaudit.tracing.settings import ReplacementSettings
+from attnaudit.training.loop import torch_threads
+
+# Shares of words that copies lose, in turn: few words show what each does, many show what is left.
+SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
+MOST_COPIES = 240
+ERROR = 0.01  # of the mean score, by the draw of copies alone, above which copies are doubled
+WORDS = 1 << 18  # words of copies that a thread holds at once
+
+
+def chosen_texts(
+    instance: Int64[np.ndarray, " n"], settings: ReplacementSettings
+) -> Bool[np.ndarray, " n"]:
+    """Mark the texts whose words are replaced: a draw by their numbers, whatever their order."""
+    chosen = np.zeros(len(instance), bool)
+    draw = stream_keys(settings.seed, "replacement", instance)
+    chosen[np.lexsort((instance, draw))[: settings.texts]] = True
+    # A word needs another text to come from.
+    return chosen & (len(instance) > 1)
+
+
+def copies_of(texts: int, settings: ReplacementSettings) -> int:
+    """Return the number of copies of each text: the fewer texts, the more.
+
+    A rank correlation of M copies without any relation has a standard error of 1 / √(M − 3).
+    """
+    copies = settings.copies
+    while copies < MOST_COPIES and texts * (copies - 3) < ERROR**-2:
+        copies *= 2
+    return min(copies, max(MOST_COPIES, settings.copies))
+
+
+def draw_subsets(
+    positions: int, copies: int, random: np.random.Generator
+) -> Bool[np.ndarray, "M T"]:
+    """Draw the positions that each copy loses, at least one."""
+    share = np.resize(SHARES, copies)[:, None]
+    lost = random.random((copies, positions)) < share
+    lost[np.arange(copies), random.integers(positions, size=copies)] |= ~lost.any(axis=1)
+    return lost
+
+
+class Donors:
+    """Words of all texts, to be drawn by their position.
+
+    Args:
+        words: Ids of the words of each text.
+        instance: Numbers of the texts.
+    """
+
+    def __init__(self, words: Ragged, instance: Int64[np.ndarray, " n"]) -> None:
+        self.words = words
+        self._order = np.lexsort((instance, words.lengths))
+        self._lengths = words.lengths[self._order]
+        self._rank = np.argsort(self._order)
+
+    def draw(self, row: int, copies: int, random: np.random.Generator) -> Int64[np.ndarray, "M W"]:
+        """Draw a word of another text for each position of a text, at the same position.
+
+        Where no other text is so long, any other may give a word.
+        """
+        place = np.arange(self.words.lengths[row])
+        first = np.searchsorted(self._lengths, place, side="right")
+        first = np.where(first == len(self._order) - 1, 0, first)
+        others = len(self._order) - 1 - first
+        drawn = first + (random.random((copies, len(place))) * others).astype(np.int64)
+        drawn += drawn >= self._rank[row]
+        within = place % np.maximum(self._lengths[drawn], 1)
+        return self.words.values[self.words.offsets[self._order[drawn]] + within]
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """Replacement of words in the texts of a split.
+
+    Attributes:
+        model: The model, an `AttentionModel` with frozen weights.
+        inputs: The texts of the split.
+        instance: Their numbers.
+        donors: Their words.
+        settings: Numbers of texts and of copies.
+        budget: Padded positions of a batch.
+        progress: Receives the number of texts done.
+    """
+
+    model: Any
+    inputs: Inputs
+    instance: Int64[np.ndarray, " n"]
+    donors: Donors
+    settings: ReplacementSettings
+    budget: int
+    progress: Progress = silent
+
+    @classmethod
+    def of(cls, model: Any, split: Split, *options: Any) -> Replacement:
+        """Prepare the texts of a split; ``options`` are settings, budget and progress."""
+        inputs = model.inputs(split)
+        return cls(model, inputs, split.instance, Donors(inputs.ids, split.instance), *options)
+
+    def columns(self, rows: Int64[np.ndarray, " m"]) -> dict[str, pl.Series]:
+        """Return the columns ``replaced`` and ``replaced_prediction`` of rows, null if not chosen.
+
+        Args:
+            rows: Numbers of rows of the split, in ascending order.
+        """
+        chosen = chosen_texts(self.instance, self.settings)
+        texts = np.flatnonzero(chosen)
+        copies = copies_of(len(texts), self.settings)
+        asked = rows[chosen[rows]]
+        blocks = [asked[block] for block in self.inputs.ids.take(asked).blocks(WORDS // copies)]
+        lost, predictions = [], [np.zeros((0, self.model.outputs))]
+        # A thread computes a block, as many blocks at once cost memory, and their order is kept.
+        threads = 1 if next(self.model.parameters()).device.type == "cuda" else cores()
+        with torch_threads(1), ThreadPoolExecutor(threads) as pool:
+            run = pool.map(lambda own: self._run(own, copies), blocks)
+            for own, (masks, prediction) in zip(blocks, run, strict=True):
+                lost += masks
+                predictions.append(prediction)
+                done = int(np.searchsorted(texts, own[-1])) + 1
+                self.progress("replace words", done, len(texts))
+        return replaced_columns(chosen[rows], lost, np.concatenate(predictions))
+
+    def _run(
+        self, rows: Int64[np.ndarray, " b"], copies: int
+    ) -> tuple[list[np.ndarray], Float[np.ndarray, "n C"]]:
+        """Return the positions that the copies of some rows lose, and their predictions."""
+        inputs, masks, words = self.inputs, [], []
+        for row in rows.tolist():
+            random = keyed(self.settings.seed, "replacement", str(self.instance[row]))
+            mask = draw_subsets(int(inputs.positions.lengths[row]), copies, random)
+            drawn = self.donors.draw(row, copies, random)
+            is_sentence = inputs.sentences is not None
+            lost = np.repeat(mask, inputs.sentences[row], axis=1) if is_sentence else mask
+            masks.append(mask)
+            words.append(np.where(lost, drawn, inputs.ids[row]).ravel())
+        many = np.repeat(rows, copies)
+        parts = {
+            name: part.take(many) if isinstance(part, Ragged) else part[many]
+            for name, part in vars(inputs).items()
+            if part is not None and name != "ids"
+        }
+        ids = Ragged.from_lengths(np.concatenate(words), inputs.ids.lengths[many])
+        return masks, self._predict(Inputs(ids, **parts))
+
+    def _predict(self, inputs: Inputs) -> Float[np.ndarray, "n C"]:
+        """Predict in float64, as probabilities near 1 have few digits in float32."""
+        model, found = self.model, np.zeros((len(inputs), self.model.outputs))
+        device = next(model.parameters()).device
+        with torch.inference_mode():
+            for rows in inputs.batches_by_length(self.budget):
+                logits = model(inputs.batch(rows, device)).logits.double()
+                found[rows] = model.probabilities(logits).cpu().numpy()
+        return found
+
+
+def replaced_columns(
+    chosen: Bool[np.ndarray, " n"],
+    lost: Sequence[np.ndarray],
+    prediction: Float[np.ndarray, "m C"],
+) -> dict[str, pl.Series]:
+    """Make the columns of n rows.
+
+    Args:
+        chosen: Rows whose words were replaced, k of them.
+        lost: For each chosen row, the positions that each of its M copies lost, ``(M, T)``.
+        prediction: Predictions of all copies, row after row.
+    """
+    counts = np.array([len(mask) for mask in lost], np.int64)
+    copies = [np.flatnonzero(copy).astype(np.int32) for mask in lost for copy in mask]
+    # A row that was not chosen points nowhere, and becomes null.
+    place = pl.Series(np.where(chosen, np.cumsum(chosen) - 1, -1)).replace(-1, None)
+    vectors = pl.Series(prediction, dtype=pl.Array(pl.Float64, prediction.shape[1]))
+    columns = {
+        "replaced": list_column("", Ragged.from_rows(copies, np.int32)),
+        "replaced_prediction": vectors,
+    }
+    return {
+        name: nested_column(name, values, counts).gather(place) for name, values in columns.items()
+    }

@@ -1,0 +1,150 @@
+"""The replacement score: against the textbook's formula, and what it must not depend on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.special import expit
+
+import attnaudit as aa
+from attnaudit.core.errors import TraceError
+from attnaudit.experiments.replacement import Replacement, partial_spearman
+from attnaudit.trace import Trace
+from tests.oracles import replacement as oracle
+from tests.traces import make_trace, trace_of
+
+COPIES = 60
+
+
+def draw(lengths: np.ndarray, seed: int = 0) -> list[list[list[int]]]:
+    rng = np.random.default_rng(seed)
+    return [
+        [np.flatnonzero(rng.random(length) < share).tolist() or [0] for share in rng.random(COPIES)]
+        for length in lengths
+    ]
+
+
+def linear_trace(weight: list[np.ndarray], alpha: list[np.ndarray], scale: float = 1.0) -> Trace:
+    """A model whose log-odds fall by the weights of the words that are replaced."""
+    lost = draw(np.array([len(row) for row in weight]))
+    logit = [scale * (2.0 - np.array([w[copy].sum() for copy in own])) for w, own in zip(weight, lost, strict=True)]  # fmt: skip
+    contribution = np.full(sum(map(len, weight)), 2.0 * scale)
+    return trace_of(alpha, contribution, replaced=lost, replaced_prediction=[expit(row)[:, None] for row in logit])  # fmt: skip
+
+
+@pytest.mark.parametrize("outputs", [1, 4])
+def test_it_is_the_partial_rank_correlation_of_the_textbook(outputs: int) -> None:
+    trace = make_trace(12, (2, 15), outputs, seed=3, copies=40, importance=("rollout",))
+    table = Replacement()(trace)
+    for row in range(len(trace)):
+        lost = trace.cell("replaced", row)
+        runs = np.array(trace.cell("replaced_prediction", row))
+        change = -oracle.log_odds(runs, int(trace.predicted[row]))
+        for name, column in (
+            ("attention", "alpha"),
+            ("loo", "loo"),
+            ("rollout", "importance_rollout"),
+        ):
+            score = trace.alpha[row] if column == "alpha" else trace.ragged(column)[row]
+            expected = oracle.partial_spearman(lost, score.astype(float), np.round(change, 5))
+            assert table[f"replacement_{name}"][row] == pytest.approx(expected, abs=1e-9)
+
+
+def test_attention_on_the_words_that_decide_gets_1_and_on_others_about_0() -> None:
+    rng = np.random.default_rng(0)
+    weight = [rng.dirichlet(np.full(9, 0.3)) for _ in range(40)]
+    faithful = Replacement()(linear_trace(weight, weight))["replacement_attention"]
+    assert faithful.to_numpy() == pytest.approx(1.0, abs=0.02)
+    elsewhere = Replacement()(linear_trace(weight, [np.roll(row, 1) for row in weight]))
+    assert abs(elsewhere["replacement_attention"].to_numpy().mean()) < 0.3
+    uniform = Replacement()(linear_trace(weight, [np.full(9, 1 / 9)] * 40))
+    assert (uniform["replacement_attention"] == 0.0).all()
+
+
+@pytest.mark.parametrize("scale", [0.3, 3.0])
+def test_the_scale_of_the_logits_does_not_matter(scale: float) -> None:
+    rng = np.random.default_rng(1)
+    weight = [rng.dirichlet(np.full(7, 2.0)) for _ in range(20)]
+    alpha = [rng.dirichlet(np.full(7, 2.0)) for _ in range(20)]
+    one, other = (
+        Replacement()(linear_trace(weight, alpha, factor))["replacement_attention"].to_numpy()
+        for factor in (1.0, scale)
+    )
+    assert other == pytest.approx(one, abs=0.02)
+
+
+def test_texts_that_say_nothing_have_no_score() -> None:
+    """One word, no copies, or an output that no copy changes."""
+    trace = make_trace(6, [1, 5, 5, 5, 5, 5], seed=0, copies=30)
+    runs = trace.table["replaced_prediction"].to_list()
+    runs[1] = [runs[1][0]] * 30
+    columns = {
+        "replaced": trace.table["replaced"].set(
+            pl.Series([False, False, True, False, False, False]), None
+        ),
+        "replaced_prediction": pl.Series(runs, dtype=trace.table.schema["replaced_prediction"]).set(
+            pl.Series([False, False, True, False, False, False]), None
+        ),
+    }
+    trace = replace(trace, table=trace.table.with_columns(**columns)).checked("here")
+    table = Replacement()(trace)
+    assert table["replacement_attention"].is_null().to_list() == [
+        True,
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
+    row = aa.audit(trace, "replacement").summary.filter(
+        measure="replacement_attention", group="all"
+    )
+    # The text without copies was not asked; the other two are undefined.
+    assert row.select("n", "undefined").row(0) == (3, 2)
+
+
+def test_special_tokens_are_no_words() -> None:
+    trace = make_trace(5, [6] * 5, seed=2, copies=30)
+    special = pl.Series("special", [[True, *[False] * 5]] * 5)
+    lost = [
+        [[t for t in copy if t] or [1] for copy in row] for row in trace.table["replaced"].to_list()
+    ]
+    table = trace.table.with_columns(special, pl.Series("replaced", lost))
+    trace = Trace(table, trace.metadata | {"schema": 2}, trace.tail).checked("here")
+    score = Replacement()(trace)["replacement_attention"][0]
+    runs = np.array(trace.cell("replaced_prediction", 0))
+    change = np.round(-oracle.log_odds(runs, int(trace.predicted[0])), 5)
+    weights = np.where(np.arange(6) == 0, 0.0, trace.alpha[0])
+    assert score == pytest.approx(oracle.partial_spearman(lost[0], weights, change), abs=1e-9)
+
+
+def test_sums_in_another_order_are_the_same_sum() -> None:
+    lost = np.array([[1, 1, 1, 0], [0, 1, 1, 1], [1, 0, 0, 0], [0, 0, 0, 1]] * 3, bool)
+    score = np.array([0.1, 0.2, 0.3, 0.1])
+    change = np.tile([[2.0, 2.0, 1.0, 1.5]], 3)
+    backwards = partial_spearman(lost[:, ::-1], score[::-1], change)
+    assert partial_spearman(lost, score, change) == pytest.approx(backwards, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "parts"),
+    [
+        ("replaced", [[[0, 7]]] * 3, ("column replaced", "instance 0", "7", "below the length")),
+        ("replaced", [[[-1]]] * 3, ("column replaced", "-1")),
+        ("replaced", [[[0]], [[0], [1]], [[0]]], ("column replaced_prediction", "instance 1")),
+        ("replaced_prediction", [[[0.5, 0.5]]] * 3, ("2 numbers a copy", "1, as prediction has")),
+        ("replaced_prediction", [[[np.nan]]] * 3, ("replaced_prediction", "finite")),
+        ("replaced_prediction", None, ("replaced alone", "or neither")),
+    ],
+)  # fmt: skip
+def test_columns_that_break_the_schema_are_refused(
+    column: str, value: object, parts: tuple
+) -> None:
+    good = {"replaced": [[[0]]] * 3, "replaced_prediction": [[[0.5]]] * 3}
+    columns = {name: one for name, one in (good | {column: value}).items() if one is not None}
+    with pytest.raises(TraceError) as error:
+        trace_of([np.full(3, 1 / 3)] * 3, np.ones(9), **columns)
+    assert all(part in str(error.value) for part in parts), str(error.value)

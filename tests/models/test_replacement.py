@@ -1,0 +1,144 @@
+"""Copies of texts with words replaced: which words come from where, and what they do not depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from attnaudit.core.ragged import Ragged
+from attnaudit.models.batch import Inputs
+from attnaudit.trace import Trace
+from attnaudit.tracing.replacement import Donors, Replacement, chosen_texts, copies_of, draw_subsets
+from attnaudit.tracing.settings import ReplacementSettings
+from attnaudit.tracing.texts import collect_shards
+from tests.models.tiny import of_sentences, tiny_model, tiny_split, trace_of
+
+LENGTHS = [5, 1, 17, 3, 9, 30, 2, 8]
+SETTINGS = ReplacementSettings(copies=20)
+
+
+class Places:
+    """A model of the texts 100 · row + position: its logit adds 2^position for a word of another text.
+
+    It refuses words that come from another position.
+    """
+
+    outputs = 1
+
+    def __init__(self, row: int) -> None:
+        self.row = row
+
+    def parameters(self) -> Iterator[torch.Tensor]:
+        yield torch.zeros(1)
+
+    def __call__(self, batch: Any) -> Any:
+        words = batch.ids[:, 1:-1]
+        places = torch.arange(words.shape[1])
+        assert (words % 100 == places).all()
+        moved = words // 100 != self.row
+        return SimpleNamespace(logits=(moved * 2.0**places).sum(dim=1, keepdim=True))
+
+    def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
+        return logits
+
+
+def test_replaced_words_come_from_the_same_position_of_other_texts() -> None:
+    ids = Ragged.from_rows([100 * row + np.arange(12 + row) for row in range(5)])
+    for row in range(4):  # no other text is as long as the last
+        replacement = Replacement(
+            Places(row), Inputs(ids), np.arange(5), Donors(ids, np.arange(5)),
+            ReplacementSettings(texts=5, copies=200), 4096,
+        )  # type: ignore[arg-type]  # fmt: skip
+        columns = replacement.columns(np.array([row]))
+        lost, runs = columns["replaced"][0].to_list(), columns["replaced_prediction"][0].to_list()
+        assert len(lost) == 240
+        assert [sum(2.0**t for t in copy) for copy in lost] == [run[0] for run in runs]
+        # Few words, many, and each of them about half of the time.
+        share = np.array([len(copy) for copy in lost]) / (12 + row)
+        assert share.min() < 0.2 < 0.8 < share.max()
+        counts = np.bincount(np.concatenate(lost), minlength=12 + row)
+        assert (np.abs(counts / 240 - 0.5) < 0.15).all()
+
+
+def test_every_other_text_that_is_long_enough_gives_words() -> None:
+    words = Ragged.from_rows(
+        [np.arange(length) + 100 * row for row, length in enumerate([3, 6, 6, 9])]
+    )
+    donors = Donors(words, np.arange(4))
+    drawn = donors.draw(1, 4000, np.random.default_rng(0))
+    assert {*(drawn[:, 0] // 100).tolist()} == {0, 2, 3}
+    assert {*(drawn[:, 5] // 100).tolist()} == {2, 3}
+    assert (drawn % 100 == np.arange(6)).all()
+    last = donors.draw(3, 4000, np.random.default_rng(0))
+    # No other text has nine words: any word of any other text may come.
+    assert {*(last[:, 8] // 100).tolist()} == {0, 1, 2}
+
+
+@pytest.mark.parametrize("kind", ["text", "pair", "sentences", "heads"])
+def test_nothing_but_the_texts_matters(kind: str) -> None:
+    encoder = "han" if kind == "sentences" else "transformer" if kind == "heads" else "bilstm"
+    if kind == "sentences":
+        split = of_sentences([[4], [3, 1], [2, 9, 5], [1] * 7, [6, 2, 9]], 3)
+        model = tiny_model("bigru", "additive", 3, hierarchical=True)
+    else:
+        split = tiny_split(LENGTHS, 3, has_question=kind == "pair")
+        model = tiny_model(encoder, "additive", 3, has_question=kind == "pair")
+    whole = trace_of(model, split, replacement=SETTINGS)
+    order = np.random.default_rng(0).permutation(len(split))
+    for other in (
+        trace_of(model, split, replacement=SETTINGS, budget=1),
+        trace_of(model, split, replacement=SETTINGS, shard_rows=3),
+        trace_of(model, split.take(order), replacement=SETTINGS),
+    ):
+        head = other.array("head") if other.has("head") else np.zeros(len(other))
+        same = other.take(np.lexsort((other.instance, head)))
+        assert same.table["replaced"].equals(whole.table["replaced"])
+        for one, expected in zip(
+            same.table["replaced_prediction"], whole.table["replaced_prediction"], strict=True
+        ):
+            np.testing.assert_allclose(one.to_numpy(), expected.to_numpy(), atol=1e-6)
+
+
+def test_a_copy_that_loses_all_words_is_another_text_to_the_model() -> None:
+    model, split = tiny_model("average", "additive"), tiny_split([6] * 20)
+    trace = trace_of(model, split, replacement=ReplacementSettings(copies=60))
+    runs = np.concatenate([row.to_numpy() for row in trace.table["replaced_prediction"]])
+    lost = [len(copy) for row in trace.table["replaced"].to_list() for copy in row]
+    own = np.repeat(trace.prediction, 240, axis=0)
+    change = np.abs(runs - own)[:, 0]
+    assert np.corrcoef(lost, change)[0, 1] > 0.2
+    assert change[np.array(lost) == 6].mean() > 2 * change[np.array(lost) == 1].mean()
+
+
+def test_texts_are_drawn_by_their_numbers() -> None:
+    settings = ReplacementSettings(texts=30)
+    instance = np.arange(100)
+    chosen = chosen_texts(instance, settings)
+    assert chosen.sum() == 30
+    order = np.random.default_rng(0).permutation(100)
+    assert (chosen_texts(instance[order], settings) == chosen[order]).all()
+    assert not chosen_texts(np.array([7]), settings).any()
+    assert [copies_of(n, settings) for n in (20, 50, 100, 200, 500)] == [240, 240, 120, 60, 60]
+
+
+def test_every_copy_loses_a_word() -> None:
+    lost = draw_subsets(3, 300, np.random.default_rng(0))
+    assert lost.any(axis=1).all()
+    assert lost.mean() == pytest.approx(0.55, abs=0.07)
+
+
+def test_a_text_that_is_not_drawn_has_no_copies(tmp_path: Any) -> None:
+    model, split = tiny_model("none", "additive"), tiny_split(LENGTHS)
+    shards = list(
+        collect_shards(model, split, replacement=ReplacementSettings(texts=2), shard_rows=2)
+    )
+    assert sum(len(shard) - shard.table["replaced"].null_count() for shard in shards) == 2
+    aa_trace = Trace.read(shards[0].write(tmp_path).parent)
+    assert aa_trace.table.equals(shards[0].table)
+    none = trace_of(model, split, replacement=ReplacementSettings(texts=0))
+    assert not none.has("replaced")
