@@ -22,11 +22,13 @@ from attnaudit.report.cards import (
     plausibility,
     prediction,
     ranges,
+    replacement,
 )
 from attnaudit.report.cards.card import Card, card_row
 
 _MODULES = (
     prediction,
+    replacement,
     correlation,
     permutation,
     maximal_change,

@@ -1,0 +1,58 @@
+"""Does the output follow the attended words when words are replaced?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attnaudit.report.cards.card import Axis, Card, CardRow, card_row
+from attnaudit.report.cards.wording import of_head
+from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
+from attnaudit.report.words import figure, with_interval
+from attnaudit.results.about import About
+from attnaudit.results.measures import SCORES
+from attnaudit.results.summary import SummaryRows
+
+QUESTION = "Does the output follow the attended words?"
+_NAME = "replacement"
+_LEAD = f"{_NAME}_attention_minus_{_NAME}_"
+_CAPTION = (
+    "Correlation, for each text, of the attention that copies of the text lose with the fall of "
+    "the predicted class's log-odds, given the number of words replaced: 1 if the output falls "
+    "exactly by the words that attention marks, 0 if attention says no more than a count of words."
+)
+
+
+def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+    """Word attention's correlation with the output, beside the best other score's."""
+    row = rows.get(_NAME, f"{_NAME}_attention")
+    if row is None:
+        return
+    others = {
+        measure.removeprefix(_LEAD): (rows.get(_NAME, measure.replace(_LEAD, f"{_NAME}_")), lead)
+        for (experiment, measure), lead in rows.rows.items()
+        if experiment == _NAME and measure.startswith(_LEAD)
+    }
+    known = {name: pair for name, pair in others.items() if pair[0] is not None}
+    sentence = (
+        f"When words are replaced by those of other texts, the weights{of_head(rows)} of the "
+        f"replaced words correlate {figure(row['value'])} with the fall of the output"
+    )
+    yardstick = "0: no better than a count of words, 1: the output follows attention exactly"
+    if known:
+        name, (best, lead) = max(known.items(), key=lambda one: one[1][0]["value"])
+        title = SCORES.get(name, name.replace("_", " "))
+        yardstick = f"{title} {with_interval(best)}"
+        better = lead["high"] is not None and lead["high"] < 0
+        sentence += f"; {title} marks the words that matter better" if better else ""
+    yield card_row(
+        QUESTION,
+        "rank correlation of weights replaced with the fall of the log-odds",
+        row,
+        yardstick,
+        f"{sentence}.",
+        axis=Axis(ends=(-1.0, 1.0)),
+    )
+
+
+_CHART = Histogram(f"{_NAME}_attention", Scale("correlation of a text", None))
+CARD = Card(QUESTION, card_rows, (FigureSpec(_NAME, QUESTION, (_CHART,), _CAPTION),))
