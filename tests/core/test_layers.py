@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import json
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-from tests.forked import printed
 from tests.tails import graph_trace
 from tests.traces import make_trace
 
@@ -43,7 +44,9 @@ def modules_of(source: Path) -> dict[str, ast.Module]:
     trees = {}
     for path in sorted(source.rglob("*.py")):
         parts = [source.name, *path.relative_to(source).with_suffix("").parts]
-        trees[".".join(parts).removesuffix(".__init__")] = ast.parse(path.read_text("utf-8"))
+        name = ".".join(parts).removesuffix(".__init__")
+        trees[name] = ast.parse(path.read_text(encoding="utf-8"))
+        trees[name].is_package = path.name == "__init__.py"  # type: ignore[attr-defined]
     return trees
 
 
@@ -71,9 +74,9 @@ def imports(
 
     Relative imports count, and names of modules in strings, which `import_module` may be given.
     """
-    is_package = any(other.startswith(f"{name}.") for other in trees)
-    found, package = set(), name if is_package else name.rpartition(".")[0]
-    for node in nodes_of(trees[name], late, types):
+    found, tree = set(), trees[name]
+    package = name if getattr(tree, "is_package", False) else name.rpartition(".")[0]
+    for node in nodes_of(tree, late, types):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -128,8 +131,10 @@ def test_no_module_imports_itself_over_others():
 @pytest.mark.parametrize(
     "back",
     [
+        "from made.b import x",
         "from . import b",
         "from .b import x",
+        "def late():\n    from made.b import x",
         "def late():\n    import made.b",
         "import_module('made.b')",
         "MODULE = 'made.b'",
@@ -156,7 +161,7 @@ def test_imports_for_type_checkers_make_no_circle(tmp_path: Path):
 
 
 def test_every_experiment_works_without_torch(tmp_path: Path):
-    make_trace(8, (1, 9), seed=1, importance=("ig", "rollout")).write(tmp_path)
+    make_trace(8, (1, 9), seed=1, importance=("ig", "rollout"), copies=20).write(tmp_path)
     make_trace(8, (1, 9), 3, seed=1, hidden=4).write(tmp_path / "tail")
     program = f"""
 import sys
@@ -169,7 +174,10 @@ attnaudit.audit(attnaudit.Trace.read({str(tmp_path / "tail")!r}))
 loaded = {{name.split(".")[0] for name in sys.modules}}
 assert not loaded & {{"torch", "spacy", "gensim", "transformers", "pyarrow"}}
 """
-    printed(program)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
     assert (tmp_path / "out" / "results" / "adversary.parquet").is_file()
 
 
@@ -189,7 +197,10 @@ sys.meta_path.insert(0, Missing())
 from attnaudit.cli import main
 sys.exit(main({command!r}))
 """
-    printed(program)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text(encoding="utf-8"))
     assert "adversary" not in manifest["steps"]["audit"]["notes"]["left_out"]
     assert (tmp_path / "out" / "results" / "adversary.parquet").is_file()
@@ -198,4 +209,7 @@ sys.exit(main({command!r}))
 def test_importing_the_package_imports_nothing_heavy():
     heavy = ("torch", "numba", "polars", "pyarrow", "numpy")
     program = f"import sys, attnaudit; print([n for n in {heavy} if n in sys.modules])"
-    assert printed(program) == "[]\n"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 from jaxtyping import Bool, Shaped, UInt64
 
-from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import stream_keys
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN
@@ -112,24 +111,6 @@ def taken_names(trace: Trace, names: Iterable[str], by: str) -> str | None:
     """
     columns = [f"importance_{name}" for name in names if trace.has(f"importance_{name}")]
     return f"the name of column {', '.join(columns)} is taken by {by}" if columns else None
-
-
-def require(
-    experiment: Any, name: str, valid: bool, expected: str, choices: Iterable[str] = ()
-) -> None:
-    """Raise InputError if a setting of an experiment is invalid.
-
-    Args:
-        experiment: Experiment that has the setting.
-        name: Name of the setting.
-        valid: Result of the check.
-        expected: Description of valid values.
-        choices: Valid names, to suggest one for a misspelling.
-    """
-    if not valid:
-        value = getattr(experiment, name)
-        hint = did_you_mean(value, choices) if choices else ""
-        raise InputError("audit", f"setting {experiment.name}.{name}", repr(value), expected, hint)
 
 
 def no_single_decision(trace: Trace) -> str | None:

@@ -32,6 +32,7 @@ class CollectSettings:
 class ReplacementSettings(Settings):
     """Settings of the copies of texts in which words are replaced."""
 
+    name: ClassVar = "replacement"
     texts: int = setting(
         "Number of texts whose words are replaced by those of other texts, drawn with the seed; "
         "0: none.",

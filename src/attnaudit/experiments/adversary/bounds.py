@@ -26,7 +26,7 @@ from attnaudit.experiments.through_tail import attended_sums, two_classes
 from attnaudit.stats.measures import LN2
 from attnaudit.trace.tails import TanhTail
 
-BOXES, TANH_BOXES = 20, 3  # programs of a row: further ones certify few rows more
+BOXES = 20  # programs of a row: further ones certify few rows more
 HALVINGS = 30  # of the interval that holds a limit
 TARGET = 0.95 * GAP  # above what was found: less than the gap that is to be proven
 
@@ -44,7 +44,7 @@ def bound_by_programs(state: State) -> None:
     targets = (state.value + TARGET).tolist()
     tasks = {row: task_of(state, row, targets[row]) for row in state.open_rows().tolist()}
     parts: dict[int, list[Part]] = {}
-    for _ in range(TANH_BOXES if tanh else BOXES):
+    for _ in range(BOXES):
         proposals: list[Proposal] = []
         for row in state.open_rows().tolist():
             task = tasks[row]
@@ -62,6 +62,8 @@ def bound_by_programs(state: State) -> None:
                     continue
                 parts[row].pop()
             for box in boxes:
+                if tanh and len(boxes) > 1:
+                    task = task_of(state, row, targets[row], box)
                 solution = solve(task, box)
                 parts[row].append(Part(box, solution._replace(bound=min(solution.bound, most))))
                 weights = solution.weights
@@ -70,7 +72,8 @@ def bound_by_programs(state: State) -> None:
             bound = max(part.solution.bound for part in parts[row])
             # Limits of the task hold only for attentions worth more than its target.
             state.upper[row] = min(state.upper[row], max(bound, targets[row]))
-        state.propose(proposals + _aimed(state, proposals))
+        # Behind tanh the scores are not exact, and a smaller ε brings little.
+        state.propose(proposals if tanh else proposals + _aimed(state, proposals))
         state.upper = np.maximum(state.upper, state.value)
 
 
@@ -92,8 +95,15 @@ def _aimed(state: State, proposals: list[Proposal]) -> list[Proposal]:
     return aimed
 
 
-def task_of(state: State, row: int, target: float) -> Task | None:
-    """Return the program's task of a row, of its allowed classes; None behind tanh if too many."""
+def task_of(state: State, row: int, target: float, box: Box | None = None) -> Task | None:
+    """Return the program's task of a row, of its allowed classes; None behind tanh if too many.
+
+    Args:
+        state: The rows.
+        row: Number of the row.
+        target: JSD that attentions are to reach.
+        box: Limits of the weights, between which tanh lies closer to its planes.
+    """
     readout, alpha = state.outputs.readout, state.alpha[row]
     own = two_classes(state.outputs.own[row : row + 1])[0]
     allowed = np.ones(len(own), bool) if readout.candidates is None else readout.candidates[row]
@@ -108,6 +118,13 @@ def task_of(state: State, row: int, target: float) -> Task | None:
     order = np.argsort(alpha, kind="stable")
     moved = most[order] - np.append(most[order][1:], 0.0)
     start, end = (moved @ of.accumulate(single[order], axis=0) for of in (np.minimum, np.maximum))
+    if box is not None:
+        # What is above the lower limits goes to tokens that may have more.
+        low, high = box.low[: len(alpha)], box.high[: len(alpha)]
+        fixed, rest = low @ single, max(1.0 - low.sum(), 0.0)
+        movable = single[high > low] if (high > low).any() else single
+        start = np.maximum(start, fixed + rest * movable.min(axis=0))
+        end = np.minimum(end, fixed + rest * movable.max(axis=0))
     slack = TOLERANCE.rounding * (1.0 + np.abs(start) + np.abs(end))
     slope, below, above = planes(start - slack, np.maximum(start, end) + slack)
     logits = (single * slope + 0.5 * (below + above)) @ weight.T + bias

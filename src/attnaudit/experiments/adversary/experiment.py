@@ -6,7 +6,7 @@ Source: Jain & Wallace 2019, §4.2.2, Algorithm 3.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -14,7 +14,7 @@ from jaxtyping import Float
 
 from attnaudit.core.papers import JAIN2019, WIEGREFFE2019
 from attnaudit.core.ragged import Ragged
-from attnaudit.core.settings import setting
+from attnaudit.core.settings import Settings, setting
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.adversary.exact import (
     divergence,
@@ -28,7 +28,6 @@ from attnaudit.experiments.adversary.search import bounded_attention
 from attnaudit.experiments.rows import (
     make_table,
     no_single_decision,
-    require,
     row_streams,
     summarise_measures,
 )
@@ -37,7 +36,6 @@ from attnaudit.results.measures import Measure
 from attnaudit.stats.measures import tvd
 from attnaudit.trace import Trace
 
-METHODS = ("exact", "relaxed")
 CERTIFIED_GAP = 1e-3
 
 
@@ -58,7 +56,7 @@ class Furthest(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Adversary:
+class Adversary(Settings):
     """The largest JSD to the model's attention of any whose output is within ``epsilon``.
 
     ``method`` "exact" finds it for two classes by the vertices of the attentions allowed. For more
@@ -104,14 +102,21 @@ class Adversary:
     )
     summarise = summarise_measures
     seed: int = 0
-    method: str = setting("exact, or relaxed: the paper's gradient search.", "exact")
-    epsilon: float = setting(
-        "Largest change of the output that an adversary may cause, in TVD.", 0.01
+    method: Literal["exact", "relaxed"] = setting(
+        "exact, or relaxed: the paper's gradient search.", "exact"
     )
-    k: int = setting("relaxed: number of diverse attentions that are searched for together.", 5)
-    steps: int = setting("relaxed: steps of Adam.", 500)
+    epsilon: float = setting(
+        "Largest change of the output that an adversary may cause, in TVD.", 0.01, least=0, most=1
+    )
+    k: int = setting(
+        "relaxed: number of diverse attentions that are searched for together.", 5, least=1
+    )
+    steps: int = setting("relaxed: steps of Adam.", 500, least=0)
     accept: float | None = setting(
-        "relaxed: largest change of the output at which an attention counts; none: epsilon.", None
+        "relaxed: largest change of the output at which an attention counts; none: epsilon.",
+        None,
+        least=0,
+        most=1,
     )
 
     def refuses(self, trace: Trace) -> str | None:
@@ -120,18 +125,6 @@ class Adversary:
         if network is not None:
             return f"method relaxed {network}; use method exact"
         return no_single_decision(trace)
-
-    def __post_init__(self) -> None:
-        require(self, "method", self.method in METHODS, f"one of {', '.join(METHODS)}", METHODS)
-        require(self, "epsilon", 0 <= self.epsilon <= 1, "a distance from 0 to 1")
-        require(
-            self,
-            "accept",
-            self.accept is None or 0 <= self.accept <= 1,
-            "a distance from 0 to 1, or none for epsilon",
-        )
-        require(self, "k", self.k >= 1, "a whole number from 1")
-        require(self, "steps", self.steps >= 0, "a whole number from 0")
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the table of a trace."""
