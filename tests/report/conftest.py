@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
+
+Opened = Callable[..., Page]
 
 ARGUMENTS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -46,3 +49,28 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
     made = browser.new_context(viewport={"width": 1280, "height": 900}, offline=True)
     yield made
     made.close()
+
+
+@pytest.fixture
+def opened(context: BrowserContext) -> Iterator[Opened]:
+    """Open pages that may complain of nothing and ask for nothing but their own data."""
+    complaints: list[str] = []
+
+    def open_page(path: Path, place: str = "") -> Page:
+        page, address = context.new_page(), path.as_uri()
+        own = ("data:", f"{address.rpartition('/')[0]}/data/")
+
+        def check(request: Request) -> None:
+            schemes = ("file:", "about:") if request.is_navigation_request() else own
+            if not request.url.startswith(schemes):
+                complaints.append(request.url)
+
+        page.on("request", check)
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: complaints.append(dialog.message))
+        page.goto(address + place)
+        return page
+
+    yield open_page
+    assert complaints == []

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from attnaudit.report.run_page import write_report
 from attnaudit.report.sections.numbers import MOST_OPEN
@@ -21,7 +21,8 @@ from attnaudit.studies.deceive import Deceive
 from attnaudit.studies.guide import Guide
 from attnaudit.studies.seeds import Seeds
 from attnaudit.studies.uniform import Uniform
-from tests.report.conftest import OWN_SCALE
+from attnaudit.trace import Trace
+from tests.report.conftest import OWN_SCALE, Opened
 from tests.report.runs import write_run
 from tests.report.test_dynamics_page import write_page as write_dynamics
 from tests.report.test_page import EVIL, evil_trace
@@ -56,31 +57,17 @@ def dynamics(steps: pl.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> P
     )
 
 
-def open_page(context: BrowserContext, path: Path) -> tuple[Page, list[str], list[str]]:
-    """The page, everything it asked for, and everything it complained of."""
-    page = context.new_page()
-    asked: list[str] = []
-    complaints: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on("dialog", lambda dialog: complaints.append(f"dialog {dialog.message}"))
-    page.goto(path.as_uri())
-    return page, asked, complaints
+@pytest.fixture
+def page(opened: Opened, report: Path) -> Page:
+    return opened(report)
 
 
-def test_the_page_opens_offline_without_a_request_or_an_error(
-    context: BrowserContext, report: Path
-):
-    page, asked, complaints = open_page(context, report)
+def test_the_page_opens_offline_without_a_request_or_an_error(page: Page):
     page.locator(".open").first.click()
-    assert [url for url in asked if url not in (report.as_uri(), "data:,")] == []
-    assert complaints == []
     assert page.title().startswith("bilstm + additive on SST")
 
 
-def test_closed_parts_open_by_keyboard(context: BrowserContext, report: Path):
-    page, _, complaints = open_page(context, report)
+def test_closed_parts_open_by_keyboard(page: Page):
     verdict, parts = page.locator("#verdict"), page.locator("#numbers details")
     lines = verdict.get_by_role("list").first.get_by_role("listitem")
     assert lines.count() == 7
@@ -97,13 +84,11 @@ def test_closed_parts_open_by_keyboard(context: BrowserContext, report: Path):
         page.keyboard.press("Enter")
         expect(part).to_be_visible()
     expect(page.locator("#numbers table:visible")).to_have_count(1)
-    assert not complaints
 
 
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
-def test_every_chart_shows_something(browser: Browser, report: Path, scheme: Any):
-    context = browser.new_context(color_scheme=scheme, offline=True)
-    page, _, _ = open_page(context, report)
+def test_every_chart_shows_something(page: Page, scheme: Any):
+    page.emulate_media(color_scheme=scheme)
     charts = page.locator(".chart")
     assert charts.count() == 13
     for k in range(12):
@@ -114,7 +99,6 @@ def test_every_chart_shows_something(browser: Browser, report: Path, scheme: Any
         assert inked > 0.01, f"chart {k} is nearly empty"
         colours = picture.max(axis=2) - picture.min(axis=2)
         assert (colours > 40).mean() > 0.004, f"chart {k} has axes and no data"
-    context.close()
 
 
 @pytest.mark.parametrize("kind", ["report", pytest.param("dynamics", marks=pytest.mark.slow)])
@@ -128,10 +112,7 @@ def test_a_page_fits_a_phone(browser: Browser, kind: str, request: pytest.Fixtur
 
 
 @pytest.mark.slow
-def test_the_list_is_filtered_by_text_class_correctness_and_weight(
-    context: BrowserContext, report: Path
-):
-    page, _, complaints = open_page(context, report)
+def test_the_list_is_filtered_by_text_class_correctness_and_weight(page: Page):
     rows, shown = page.locator("#instance-table tbody tr:visible"), page.locator("#shown")
     filters, clear = page.locator("#filters"), page.get_by_role("button", name="Clear")
     assert rows.count() == 25
@@ -154,12 +135,10 @@ def test_the_list_is_filtered_by_text_class_correctness_and_weight(
     every = page.locator("#instance-table tbody tr").evaluate_all(WEIGHTS)
     inside = sum(0.5 - 1e-6 <= weight <= 0.6 + 1e-6 for weight in every)
     assert shown.inner_text() == f"{inside} instances, of 150 listed"
-    assert complaints == []
 
 
 @pytest.mark.slow
-def test_the_list_is_turned_page_by_page_by_keyboard(context: BrowserContext, report: Path):
-    page, _, complaints = open_page(context, report)
+def test_the_list_is_turned_page_by_page_by_keyboard(page: Page):
     rows, following = (
         page.locator("#instance-table tbody tr:visible"),
         page.get_by_role("button", name="next"),
@@ -177,12 +156,10 @@ def test_the_list_is_turned_page_by_page_by_keyboard(context: BrowserContext, re
     assert page.locator("#instances .pages span").inner_text() == "page 6 of 6"
     page.get_by_role("button", name="ε-max JSD").click()
     assert page.locator("#instances .pages span").inner_text() == "page 1 of 6"
-    assert complaints == []
 
 
 @pytest.mark.slow
-def test_the_instance_that_the_address_names_is_shown(context: BrowserContext, report: Path):
-    page, _, complaints = open_page(context, report)
+def test_the_instance_that_the_address_names_is_shown(page: Page, report: Path):
     page.locator("#filters").get_by_label("Text").fill("no such word")
     link = page.locator('.heatmap h4 a[href^="#instance-"]').last
     row = page.locator(f"#instances {link.get_attribute('href')}")
@@ -195,7 +172,6 @@ def test_the_instance_that_the_address_names_is_shown(context: BrowserContext, r
     assert page.locator("#instance-149").is_visible()
     assert page.locator("#instances .pages span").inner_text() == "page 6 of 6"
     assert page.locator("tr.detail").count() == 1
-    assert complaints == []
 
 
 def test_all_instances_are_listed_without_scripts(browser: Browser, report: Path):
@@ -232,9 +208,8 @@ UNEVEN = """() => Array.from(document.querySelectorAll('.panels')).filter((panel
 SCALES = "() => Array.from(document.querySelectorAll('.chart svg')).map((svg) => svg.clientWidth / svg.viewBox.baseVal.width)"
 
 
-def assert_well_drawn(context: BrowserContext, path: Path) -> None:
+def assert_well_drawn(page: Page) -> None:
     """Words of charts are apart, inside their panel and of one size; nothing is wider than its box, on a screen and on A4."""
-    page, _, complaints = open_page(context, path)
     assert page.evaluate(OVERLAPS) == []
     assert page.evaluate(CLIPPED) == []
     assert page.evaluate(COVERED) == []
@@ -247,54 +222,40 @@ def assert_well_drawn(context: BrowserContext, path: Path) -> None:
     page.set_viewport_size({"width": 688, "height": 900})  # what is left of A4 between the margins
     page.emulate_media(media="print")
     assert page.evaluate("document.documentElement.scrollWidth") <= 688
-    assert complaints == []
 
 
 @pytest.mark.slow
 def test_the_charts_of_a_run_are_well_drawn(
-    context: BrowserContext, report: Path, dynamics: Path, tmp_path: Path
+    opened: Opened, report: Path, dynamics: Path, tmp_path: Path
 ):
-    trace = make_trace(
-        150,
-        (6, 16),
-        outputs=6,
-        class_names=("abbreviation", "description", "entity", "human", "location", "number"),
-    )
+    names = ("abbreviation", "description", "entity", "human", "location", "number")
+    trace = make_trace(150, (6, 16), outputs=6, class_names=names)
     for path in (report, dynamics, write_report(write_run(tmp_path / "run", trace))):
-        assert_well_drawn(context, path)
+        assert_well_drawn(opened(path))
 
 
+UNIFORM = "base-s0", "uniform-s0", "base-s1", "uniform-s1"
+DECEIVE = "deceive-bilstm-0-s0", "deceive-bilstm-1-s0", "removed-bilstm-s0"
 STUDIES_WITH_CHARTS = [
-    (Uniform(seeds=2), ("base-s0", "uniform-s0", "base-s1", "uniform-s1")),
-    (Seeds(seeds=2), ("base-s0", "base-s1", "base-s2", "uniform-s0")),
-    (Guide(seeds=1), ("guide-uniform-s0", "guide-base-s0", "guide-learned-s0")),
-    (
-        Deceive(models=("bilstm",), strengths=(0.0, 1.0), seeds=1),
-        ("deceive-bilstm-0-s0", "deceive-bilstm-1-s0", "removed-bilstm-s0"),
-    ),
+    (Uniform(seeds=2), named(*UNIFORM)),
+    (Seeds(seeds=2), named("base-s0", "base-s1", "base-s2", "uniform-s0")),
+    (Guide(seeds=1), named("guide-uniform-s0", "guide-base-s0", "guide-learned-s0")),
+    (Deceive(models=("bilstm",), strengths=(0.0, 1.0), seeds=1), named(*DECEIVE)),
+    (ModelAdversary(strengths=(0.001, 0.1), controls=1), adversary_traces()),
 ]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("study", "names"), STUDIES_WITH_CHARTS, ids=lambda value: getattr(value, "name", "")
+    ("study", "traces"), STUDIES_WITH_CHARTS, ids=lambda value: getattr(value, "name", "")
 )
 def test_the_charts_of_a_study_are_well_drawn(
-    context: BrowserContext, study: Study, names: tuple[str, ...], tmp_path: Path
+    opened: Opened, study: Study, traces: dict[str, Trace], tmp_path: Path
 ):
-    assert_well_drawn(context, write_study(write_results(tmp_path, study, named(*names)), {}))
+    assert_well_drawn(opened(write_study(write_results(tmp_path, study, traces), {})))
 
 
-@pytest.mark.slow
-def test_the_charts_of_adversaries_are_well_drawn(context: BrowserContext, tmp_path: Path):
-    study = ModelAdversary(strengths=(0.001, 0.1), controls=1)
-    assert_well_drawn(context, write_study(write_results(tmp_path, study, adversary_traces()), {}))
-
-
-def test_the_list_is_sorted_both_ways_with_undefined_values_last(
-    context: BrowserContext, report: Path
-):
-    page, _, _ = open_page(context, report)
+def test_the_list_is_sorted_both_ways_with_undefined_values_last(page: Page):
     head = page.locator("th", has=page.get_by_role("button", name="ε-max JSD"))
     values = "rows => rows.map(row => row.cells[9].dataset.value).filter(text => text !== '').map(Number)"
     rows = page.locator("#instance-table tbody tr")
@@ -305,8 +266,7 @@ def test_the_list_is_sorted_both_ways_with_undefined_values_last(
         assert numbers == sorted(numbers, reverse=reverse)
 
 
-def test_a_row_opens_its_heatmap_by_keyboard(context: BrowserContext, report: Path):
-    page, _, complaints = open_page(context, report)
+def test_a_row_opens_its_heatmap_by_keyboard(page: Page):
     first = page.locator(".open").first
     first.focus()
     page.keyboard.press("Enter")
@@ -326,14 +286,10 @@ def test_a_row_opens_its_heatmap_by_keyboard(context: BrowserContext, report: Pa
     assert bars == [[*span, own] for span, own in zip(strips[4][6], strips[4][5], strict=True)]
     page.keyboard.press("Space")
     assert page.locator("tr.detail").count() == 0
-    assert complaints == []
 
 
 @pytest.mark.slow
-def test_the_whole_page_is_reached_by_keyboard_from_the_skip_link(
-    context: BrowserContext, report: Path
-):
-    page, _, _ = open_page(context, report)
+def test_the_whole_page_is_reached_by_keyboard_from_the_skip_link(page: Page):
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
     page.keyboard.press("Enter")
@@ -349,21 +305,17 @@ def test_the_whole_page_is_reached_by_keyboard_from_the_skip_link(
 
 
 @pytest.mark.slow
-def test_hostile_tokens_stay_text_when_a_row_is_opened(context: BrowserContext, tmp_path: Path):
-    page, asked, complaints = open_page(
-        context, write_report(write_run(tmp_path, evil_trace(), corpus=EVIL))
-    )
+def test_hostile_tokens_stay_text(opened: Opened, tmp_path: Path):
+    page = opened(write_report(write_run(tmp_path, evil_trace(), corpus=EVIL)))
     page.locator(".open").first.click()
     assert page.locator("tr.detail .token").first.inner_text() == EVIL
     page.locator("#filters").get_by_label("Text").fill("<script>")
-    assert complaints == []
-    assert len([url for url in asked if url != "data:,"]) == 1
+    page.locator(".play-bar").first.press("PageUp")
+    assert page.locator(".play-bar span").first.inner_text() == EVIL
+    assert page.locator("#playground img, #playground script").count() == 0
 
 
-def test_print_leaves_out_the_controls_and_keeps_the_heatmaps(
-    context: BrowserContext, report: Path
-):
-    page, _, _ = open_page(context, report)
+def test_print_leaves_out_the_controls_and_keeps_the_heatmaps(page: Page):
     page.emulate_media(media="print")
     assert page.locator("#instances").is_hidden()
     assert page.locator("nav").is_hidden()

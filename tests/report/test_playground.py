@@ -9,16 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, Page
 
 from attnaudit.core.errors import InputError
 from attnaudit.experiments import audit
 from attnaudit.report.fragment import playground
 from attnaudit.report.run_page import write_report
 from attnaudit.trace import Trace
+from tests.report.conftest import Opened
 from tests.report.runs import write_run
-from tests.report.test_browser import open_page
-from tests.report.test_page import EVIL, evil_trace
 from tests.tails import opaque
 from tests.traces import make_trace
 
@@ -29,6 +28,11 @@ EXPERIMENTS = ["adversary", "erasure"]
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_report(write_run(tmp_path_factory.mktemp("run"), TRACE, experiments=EXPERIMENTS))
+
+
+@pytest.fixture
+def page(opened: Opened, report: Path) -> Page:
+    return opened(report)
 
 
 def shown(page: Page) -> dict[str, str]:
@@ -52,10 +56,7 @@ def press(page: Page, name: str) -> None:
 
 
 @pytest.mark.slow
-def test_bars_are_dragged_and_keyed_and_the_output_is_the_readout(
-    context: BrowserContext, report: Path
-):
-    page, asked, complaints = open_page(context, report)
+def test_bars_are_dragged_and_keyed_and_the_output_is_the_readout(page: Page):
     assert shown(page) == {"tvd": "0.000", "jsd": "0.000", "decision": "the same"}
     bars = page.locator(".play-bar")
     bars.nth(2).scroll_into_view_if_needed()
@@ -86,13 +87,10 @@ def test_bars_are_dragged_and_keyed_and_the_output_is_the_readout(
         bars.nth(1).press("Delete")
         assert bars.nth(1).get_attribute("aria-valuenow") == expected
     assert own != expected
-    assert [url for url in asked if url not in (report.as_uri(), "data:,")] == []
-    assert complaints == []
 
 
 @pytest.mark.slow
-def test_buttons_set_the_attention(context: BrowserContext, report: Path):
-    page, _, complaints = open_page(context, report)
+def test_buttons_set_the_attention(page: Page):
     flip, flipped = page.locator("button[name=flip]"), 0
     for index in range(6):
         page.locator("#play-form select").select_option(index=index)
@@ -116,14 +114,10 @@ def test_buttons_set_the_attention(context: BrowserContext, report: Path):
         assert np.diff(removed).tolist() == [0, 0, 1, 1]
     assert flipped > 0
     assert page.locator("#play-plane circle").count() > 6
-    assert complaints == []
 
 
 @pytest.mark.slow
-def test_a_link_names_the_instance_and_a_damaged_one_does_nothing(
-    context: BrowserContext, report: Path
-):
-    page, _, complaints = open_page(context, report)
+def test_a_link_names_the_instance_and_a_damaged_one_does_nothing(page: Page, report: Path):
     page.locator("#heatmaps .play-link").nth(2).click()
     page.wait_for_function("location.hash === `#play-${playground.state.entry.id}`")
     chosen = page.evaluate("playground.state.entry.id")
@@ -135,14 +129,10 @@ def test_a_link_names_the_instance_and_a_damaged_one_does_nothing(
         page.goto("about:blank")
         page.goto(f"{report.as_uri()}#{address}")
         assert (page.evaluate("playground.state.entry.id") == chosen) == shown_first
-    assert complaints == []
 
 
 @pytest.mark.slow
-def test_figures_and_heatmaps_are_saved_in_the_colours_of_the_page(
-    context: BrowserContext, report: Path, tmp_path: Path
-):
-    page, _, complaints = open_page(context, report)
+def test_figures_and_heatmaps_are_saved_in_the_colours_of_the_page(page: Page, tmp_path: Path):
     figure, heatmap = page.locator("#figure-emax"), page.locator("#heatmaps .heatmap").first
     for place, kind, start in (
         (figure, "CSV", '"'),
@@ -159,18 +149,6 @@ def test_figures_and_heatmaps_are_saved_in_the_colours_of_the_page(
         assert "light-dark" not in drawn
         assert "var(" not in drawn
     assert drawn.count("<text") > heatmap.locator(".token").count()
-    assert complaints == []
-
-
-@pytest.mark.slow
-def test_hostile_tokens_stay_text(context: BrowserContext, tmp_path: Path):
-    page, _, complaints = open_page(
-        context, write_report(write_run(tmp_path, evil_trace(), corpus=EVIL))
-    )
-    page.locator(".play-bar").first.press("PageUp")
-    assert page.locator(".play-bar span").first.inner_text() == EVIL
-    assert page.locator("#playground img, #playground script").count() == 0
-    assert complaints == []
 
 
 @pytest.mark.slow
@@ -189,16 +167,15 @@ def test_the_script_of_the_stills_takes_them(browser: Browser, report: Path, tmp
         assert f"docs/images/{name}.png" in readme
 
 
-def test_the_fragment_stands_alone(context: BrowserContext, tmp_path: Path):
+def test_the_fragment_stands_alone(opened: Opened, tmp_path: Path):
     place = tmp_path / "notebook.html"
     audited = playground(TRACE, 4, audit(TRACE, ["adversary"]))
     place.write_text(f"<!doctype html><h1>Notebook</h1>{playground(TRACE, 3)}{audited}")
-    page, _, complaints = open_page(context, place)
+    page = opened(place)
     for number in (0, 1):
         frame = page.frame_locator("iframe").nth(number)
         frame.get_by_role("button", name="Most different").click()
         assert float(frame.locator("#play-jsd").inner_text()) > 0
-    assert complaints == []
 
 
 def test_the_fragment_refuses_what_is_not_there_and_says_what_cannot_be_computed():

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 import torch
-from playwright.sync_api import Browser, BrowserContext
+from playwright.sync_api import Browser
 from typer.testing import CliRunner
 
 from attnaudit.cli.app import app
@@ -22,7 +22,7 @@ from attnaudit.report.study_page import copying_card
 from tests import killed
 from tests.forked import apart
 from tests.report.access import barriers
-from tests.report.conftest import browser, context  # noqa: F401
+from tests.report.conftest import Opened, browser, context, opened  # noqa: F401
 from tests.report.test_browser import assert_well_drawn
 from tests.steps.calls import made as digests
 
@@ -332,12 +332,12 @@ def test_products_of_sixteen_bits_learn_alike_and_are_put_back(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_the_charts_of_its_page_are_well_drawn(done: Path, context: BrowserContext) -> None:  # noqa: F811
-    assert_well_drawn(context, done / "report.html")
-
-
-@pytest.mark.slow
-def test_its_page_has_no_serious_barrier(done: Path, browser: Browser) -> None:  # noqa: F811
+def test_its_page_is_well_drawn_and_has_no_serious_barrier(
+    done: Path,
+    opened: Opened,  # noqa: F811
+    browser: Browser,  # noqa: F811
+) -> None:
+    assert_well_drawn(opened(done / "report.html"))
     assert barriers(browser, (done / "report.html").as_uri()) == []
 
 
