@@ -8,7 +8,6 @@ from typing import Any
 
 import polars as pl
 import pytest
-from playwright.sync_api import Browser
 
 from attnaudit.calibration import CONSTRUCTIONS, construction
 from attnaudit.cli import main
@@ -18,8 +17,6 @@ from attnaudit.recipes import calibration
 from attnaudit.recipes.calibration import Calibration, calibrate
 from attnaudit.trace import Trace
 from docs import calibration_record, calibration_tables
-from tests.report.access import barriers
-from tests.report.conftest import browser  # noqa: F401
 
 TWO = (
     "taught",
@@ -153,8 +150,3 @@ def test_all_constructions_are_planned_and_the_page_of_the_docs_is_current() -> 
     assert {cell.construction.name for cell in cells} == set(CONSTRUCTIONS)
     page = calibration_tables.PAGE.read_text(encoding="utf-8")
     assert page == calibration_tables.with_table(page)
-
-
-@pytest.mark.slow
-def test_its_page_has_no_serious_barrier(done: Path, browser: Browser) -> None:  # noqa: F811
-    assert barriers(browser, (done / "calibration" / "report.html").as_uri()) == []

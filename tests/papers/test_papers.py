@@ -331,6 +331,8 @@ def test_word_vectors_of_a_file_are_those_of_the_paper(tmp_path: Path) -> None:
         ),
         (["snell2021", "--only", "cnn"], "--only cnn: no such cell; expected a pattern"),
         (["wiegreffe2019", "--only", "sst-uniforn"], "did you mean sst-uniform?"),
+        (["jain2019", "--quick", "--only", "imdb-*"], "--dry-run lists them"),
+        (["jain2019", "--quick", "--seeds", "5"], "--seeds: 5 together with --quick"),
         (["--quick"], "PAPER: none, with options that choose cells"),
     ],
 )
