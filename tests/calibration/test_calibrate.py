@@ -129,6 +129,18 @@ def test_the_command_shows_scores_and_a_dry_run_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_constructions_without_a_dial_leave_a_page_and_a_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = ["study", "calibration", "planted-prior", "--set=calibration.seeds=1"]
+    given += ["--set=calibration.constructions=guided_single,leak_last", "--out", str(tmp_path)]
+    assert main([*given, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["dials"] == []
+    assert found["scores"]
+    assert (tmp_path / "calibration" / "report.html").exists()
+
+
 def test_a_sweep_without_a_degree_is_not_shipped(done: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="a calibration without a degree"):
         calibration_record.ship(done, tmp_path)

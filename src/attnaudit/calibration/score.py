@@ -196,9 +196,12 @@ def dials(values: pl.DataFrame) -> pl.DataFrame:
         for measured, part in by_measure(values.filter(construction=name)):
             series = _tau_of_series(part, list(CONSTRUCTIONS[name].strengths))
             tau, low, high = tau_interval(series)
-            numbers = {"tau": tau, "low": low, "high": high, "series": len(series)}
-            rows.append({"dial": name, **measured._asdict(), **numbers})
-    return pl.DataFrame(rows, schema_overrides=dict.fromkeys(("tau", "low", "high"), pl.Float64))
+            found = {"tau": tau, "low": low, "high": high, "series": len(series)}
+            rows.append({"dial": name, **measured._asdict(), **found})
+    # Without a schema a table of no dials would have no columns.
+    texts = dict.fromkeys(("dial", *Measured._fields), pl.String)
+    numbers = dict.fromkeys(("tau", "low", "high"), pl.Float64)
+    return pl.DataFrame(rows, schema={**texts, **numbers, "series": pl.Int64})
 
 
 def _tau_of_series(part: pl.DataFrame, order: Sequence[float | None]) -> list[tuple[int, float]]:
