@@ -104,7 +104,7 @@ WORDS = [
     "early",
     "distant",
 ]
-RECORDED = ("*.parquet", "summary.json", "degree.json", "*.jsonl", "*.safetensors")
+RECORDED = ("*.parquet", "summary.json", "*.jsonl", "*.safetensors")
 SKIPPED = {".unfinished", "models"}
 ENDS = ("low", "high")
 KEY = ("experiment", "measure", "group", "reference")  # of a row of a summary

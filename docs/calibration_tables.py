@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from attnaudit.calibration import CONSTRUCTIONS
-from attnaudit.calibration.degree import DATA, Degree, evaluated, shipped
+from attnaudit.calibration.separation import SCORES
 from attnaudit.report.words import figure, interval
 
 PAGE = Path(__file__).with_name("calibration.md")
-SCORES = Path(__file__).parents[1] / "src" / "attnaudit" / DATA
+PACKAGE = Path(__file__).parents[1] / "src" / "attnaudit"
 PARTS = ("constructions", "scores")
 
 
@@ -35,11 +33,8 @@ def table() -> str:
 
 
 def scores() -> str:
-    """The degree on the half held out, and a row for each directed measure, the best first; of the sweep that is shipped."""
-    degree = shipped()
-    if degree is None:
-        return "No sweep is shipped yet: `python docs/calibration_record.py DIR` ships one."
-    known = pl.read_csv(SCORES.with_name("scores.csv")).filter(
+    """A row for each directed measure, the best first; of the sweep that is shipped."""
+    known = pl.read_csv(PACKAGE / SCORES).filter(
         pl.col("auc").is_not_null(), pl.col("direction") != "neither"
     )
     rows = [f"| {' | '.join(cells_of(row))} |" for row in known.iter_rows(named=True)]
@@ -47,7 +42,7 @@ def scores() -> str:
         "| experiment | measure | better | AUC | constructions | on one corpus | over random weights | over random labels |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    return "\n".join([*summary(degree), "", *head, *rows])
+    return "\n".join([*head, *rows])
 
 
 def cells_of(row: dict[str, Any]) -> list[str]:
@@ -58,37 +53,6 @@ def cells_of(row: dict[str, Any]) -> list[str]:
         f"{row['faithful']} × {row['unfaithful']}",
     )
     return [row["experiment"], f"`{row['measure']}`", row["direction"], auc, of, *others]
-
-
-def summary(degree: Degree) -> list[str]:
-    """The command, the measures of the degree, and what it does on the half held out."""
-    held, apart = degree.held or {}, evaluated(without(degree, shared()), "held")
-    names = ", ".join(f"`{experiment}/{measure}`" for experiment, measure, _ in degree.measures)
-    return [
-        f"By `{degree.made_by}`. The degree is of {names}. On the half held out: AUC {figure(held['auc'])} {interval(held)}, "
-        f"{figure(held['least'])} to {figure(held['most'])} without one construction, {figure(apart['auc'])} {interval(apart)} without "
-        f"{' and '.join(f'`{name}`' for name in shared())}; Brier score "
-        f"{figure(held['brier'])} (0.25: 0.5 for every model); {figure(held['judged'])} of the models are judged, "
-        f"{figure(held['right'])} {interval({'low': held['right_low'], 'high': held['right_high']})} of these right, as a mean over "
-        "constructions."
-    ]
-
-
-def shared() -> list[str]:
-    """Constructions of the half held whose models the half fit learns from."""
-    teachers = {one.teacher for one in CONSTRUCTIONS.values() if one.half == "fit" and one.teacher}
-    return [
-        name
-        for name, one in CONSTRUCTIONS.items()
-        if one.half == "held" and {name, one.base} & teachers
-    ]
-
-
-def without(degree: Degree, names: Collection[str]) -> Degree:
-    """The degree, without the models of these constructions."""
-    return replace(
-        degree, models=tuple(model for model in degree.models if model["construction"] not in names)
-    )
 
 
 def with_table(page: str) -> str:

@@ -16,7 +16,7 @@ from attnaudit.corpora.prepare import planting
 from attnaudit.recipes import calibration
 from attnaudit.recipes.calibration import Calibration, calibrate
 from attnaudit.trace import Trace
-from docs import calibration_record, calibration_tables
+from docs import calibration_tables
 
 TWO = (
     "taught",
@@ -119,8 +119,7 @@ def test_the_command_shows_scores_and_a_dry_run_writes_nothing(
     given += ["--set=calibration.encoders=1", f"--set=calibration.constructions={','.join(TWO)}"]
     assert main([*given, "--out", str(done), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert set(found) == {"scores", "dials", "degree"}
-    assert found["degree"] is None  # two constructions are not enough for halves
+    assert set(found) == {"scores", "dials"}
     monkeypatch.chdir(tmp_path)
     assert main([*given, "--out", str(done), "--dry-run"]) == 0
     assert "0 of 6 missing" in capsys.readouterr().out
@@ -139,12 +138,6 @@ def test_constructions_without_a_dial_leave_a_page_and_a_table(
     assert found["dials"] == []
     assert found["scores"]
     assert (tmp_path / "calibration" / "report.html").exists()
-
-
-def test_a_sweep_without_a_degree_is_not_shipped(done: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="a calibration without a degree"):
-        calibration_record.ship(done, tmp_path)
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_bad_options_are_refused() -> None:

@@ -1,8 +1,7 @@
-"""AUC over constructions, dials and the degree, on made-up values."""
+"""AUC over constructions and dials, on made-up values."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -16,15 +15,6 @@ from hypothesis import strategies as st
 
 from attnaudit.calibration import CONSTRUCTIONS
 from attnaudit.calibration.check import checked
-from attnaudit.calibration.degree import (
-    Degree,
-    Standing,
-    evaluated,
-    fitted,
-    judgements,
-    shipped,
-    standing,
-)
 from attnaudit.calibration.score import (
     auc_interval,
     dials,
@@ -34,12 +24,9 @@ from attnaudit.calibration.score import (
 )
 from attnaudit.experiments import audit
 from attnaudit.report.calibration_page import write_calibration
-from attnaudit.report.cards.calibration import is_of_a_calibrated_kind, standing_row
-from attnaudit.report.cards.card import CardRow
-from attnaudit.results import SUMMARY_SCHEMA, summary_row
+from attnaudit.report.cards.calibration import is_of_a_calibrated_kind
 from attnaudit.results.about import About
 from attnaudit.results.summary import SummaryRows
-from attnaudit.stats.inference import wilson_interval
 from attnaudit.trace import Trace, trace_metadata
 from tests.oracles.auc import every_pair, over_constructions
 from tests.traces import make_trace
@@ -171,102 +158,6 @@ def test_the_matrix_ranks_the_better_constructions_higher() -> None:
     assert of["faithful"].min() > of["unfaithful"].max()
 
 
-@pytest.fixture(scope="module")
-def values() -> pl.DataFrame:
-    """Three measures, one of which says nothing."""
-    return pl.DataFrame(
-        [*made(noisy(2, 3), "a"), *made(noisy(-2, 4), "b", "lower"), *made(noisy(0, 5), "c")]
-    )
-
-
-def test_a_degree_is_monotone_and_its_file_says_all(values: pl.DataFrame) -> None:
-    degree = fitted(values)
-    assert min(degree.coefficients) > 0
-    again = Degree.from_json(json.loads(json.dumps(degree.to_json())))
-    own = {("x", name): 0.3 for name in "abc"}
-    assert standing(again, own) == standing(degree, own)
-    for experiment, measure, direction in degree.measures:
-        better = {**own, (experiment, measure): 0.3 + (1 if direction == "higher" else -1)}
-        more, less = standing(degree, better), standing(degree, own)
-        assert more is not None
-        assert less is not None
-        assert more.degree > less.degree
-    assert standing(degree, {}) is None
-
-
-def test_the_held_half_has_no_part_in_the_fit(values: pl.DataFrame) -> None:
-    held = pl.col("half") == "held"
-    other = fitted(
-        values.with_columns(pl.when(held).then(-pl.col("value")).otherwise("value").alias("value"))
-    )
-    degree = fitted(values)
-    assert (other.measures, other.coefficients, other.draws) == (
-        degree.measures,
-        degree.coefficients,
-        degree.draws,
-    )
-    assert (degree.held or {})["auc"] > 0.8 > (other.held or {})["auc"]
-
-
-def test_models_of_one_construction_do_not_agree_among_themselves(values: pl.DataFrame) -> None:
-    """Seven models of one construction have one truth by definition: of the nearest, four constructions have to be of one truth."""
-    degree = fitted(values)
-    own: dict[tuple[str, str], float | None] = {
-        (one[0], one[1]): c * (-1 if one[2] == "lower" else 1)
-        for one, c in zip(degree.measures, degree.centre, strict=True)
-    }
-
-    def judged(*places: tuple[str, str, float]) -> Standing | None:
-        models = [
-            {"construction": name, "truth": truth, "scores": [at] * len(own), "degree": 0.5}
-            for name, truth, at in places
-        ]
-        return standing(Degree(**{**degree.__dict__, "models": tuple(models)}), own)
-
-    same = [("guided_single", "faithful", 0.1)] * 9
-    further = [
-        (name, "unfaithful", 0.2)
-        for name in ("leak_last", "leak_decoy", "adversary", "deceived", "permuted")
-    ]
-    alike = [
-        (name, "faithful", 0.2)
-        for name in ("taught", "few_words", "last_word", "softened", "both_copies")
-    ]
-    for others, found in (([], (None, "too few constructions are near")), (further, (None, "the nearest constructions disagree")),
-                          (alike, ("faithful", ""))):  # fmt: skip
-        one = judged(*same, *others)
-        assert one is not None
-        assert (one.truth, one.reason) == found
-
-
-def test_judgements_are_scored_construction_by_construction(
-    values: pl.DataFrame,
-) -> None:
-    degree = fitted(values)
-
-    def cells(half: str, truth: str, number: int, at: float, *names: str) -> list[dict[str, Any]]:
-        one = {"half": half, "truth": truth, "degree": 0.5, "scores": [at] * len(degree.measures)}
-        return [{**one, "construction": name} for name in names for _ in range(number)]
-
-    alike = ("guided_single", "taught", "few_words", "last_word")
-    near = cells("fit", "faithful", 2, 0.0, *alike) + cells(
-        "fit", "unfaithful", 2, 3.0, "leak_last", "adversary", "strong_readout", "other_task"
-    )
-    wrong = cells("held", "unfaithful", 1, 0.0, "leak_decoy", "permuted")
-    models = near + cells("held", "faithful", 9, 0.0, "guided_mixing") + wrong
-    found = judgements(Degree(**{**degree.__dict__, "models": tuple(models)}), "held")
-    assert (found["judged"], found["right"]) == (1.0, pytest.approx(1 / 3)), "not 9 of 11"
-    assert (found["right_low"], found["right_high"]) == pytest.approx(wilson_interval(1, 3))
-    few = judgements(Degree(**{**degree.__dict__, "models": tuple(near + wrong)}), "held")
-    assert (few["right"], few["right_low"], few["right_high"]) == (0.0, None, None)
-
-
-def test_what_the_shipped_degree_says_of_the_half_held_follows_from_its_models() -> None:
-    degree = shipped()
-    assert degree is not None
-    assert evaluated(degree, "held") == degree.held
-
-
 def test_a_model_that_is_not_what_its_construction_says_is_not_confirmed() -> None:
     trace = make_trace(20, (5, 9), seed=1)
     done = {
@@ -290,43 +181,6 @@ def test_the_halves_have_both_truths_and_every_construction_a_reason() -> None:
         assert min(sizes) >= 4, truth
     assert all(one.reason.endswith(".") and one.title for one in CONSTRUCTIONS.values())
     assert all(not one.half for one in CONSTRUCTIONS.values() if one.truth not in TRUE)
-
-
-def test_the_card_says_where_a_model_is_or_that_there_is_no_judgement(values: pl.DataFrame) -> None:
-    degree = fitted(values)
-
-    def row(
-        of_all: dict[str, float],
-        few: str = "",
-        spread: float = 0.0,
-        class_names: tuple[str, ...] = ("x", "y"),
-    ) -> CardRow | None:
-        rows = [
-            summary_row(
-                "x", name, value, value - spread, value + spread, n=19 if name == few else 20
-            )
-            for name, value in of_all.items()
-        ]
-        return standing_row(
-            SummaryRows.of(pl.DataFrame(rows, schema=SUMMARY_SCHEMA)),
-            About(class_names=class_names),
-            degree,
-        )
-
-    near, far = row({"a": 2.2, "b": -2.2, "c": 0.0}), row(dict.fromkeys("abc", 99.0))
-    unsure = row({"a": 2.2, "b": -2.2, "c": 0.0}, spread=1.0)
-    assert near is not None
-    assert far is not None
-    assert unsure is not None
-    assert "nearest models are faithful" in near.sentence
-    assert far.sentence.startswith("No judgement: ")
-    assert (unsure.low or 0) < (near.low or 0)
-    assert row({"a": 1.0}) is None
-    assert all(row({"a": 2.2, "b": -2.2, "c": 0.0}, few=name) is None for name in "abc"), (
-        "one measure of 19 instances"
-    )
-    assert row({"a": 1.0, "b": 1.0, "c": 0.0}, class_names=("x", "y", "z")) is None
-    assert standing_row(SummaryRows({}), About(), None) is None
 
 
 @pytest.mark.parametrize(
@@ -353,7 +207,7 @@ def test_only_classifiers_of_two_classes_with_one_attention_a_text_are_like_the_
         assert is_of_a_calibrated_kind(SummaryRows.of(summary), About.of({}, known)) is alike
 
 
-def write_calibrated(folder: Path, names: Any = None, degree: Any = fitted) -> Path:
+def write_calibrated(folder: Path, names: Any = None) -> Path:
     """The page of values that are not of any model."""
     folder.mkdir(exist_ok=True)
     values = pl.DataFrame(
@@ -386,18 +240,16 @@ def write_calibrated(folder: Path, names: Any = None, degree: Any = fitted) -> P
     }
     for name, table in tables.items():
         table.write_parquet(folder / f"{name}.parquet")
-    (folder / "degree.json").write_text(json.dumps(degree(values).to_json() if degree else None))
     return write_calibration(folder)
 
 
 @pytest.mark.slow
-def test_the_page_shows_the_matrix_the_degree_and_every_number(tmp_path: Path) -> None:
+def test_the_page_shows_the_matrix_and_every_number(tmp_path: Path) -> None:
     page = write_calibrated(tmp_path).read_text(encoding="utf-8")
     assert page.count("<svg") == 1
     for words in (
         "the last word decides",
         "over random weights",
-        "Brier score",
         "λ of the penalty on the decisive word",
     ):
         assert words in page, words

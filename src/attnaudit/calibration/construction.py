@@ -45,7 +45,7 @@ class Construction:
         truth: ``none`` if there is nothing to be faithful to (sanity checks), ``between`` if the
             definition in docs/calibration.md gives no truth.
         reason: A sentence that says why the truth is known.
-        half: Use in the calibrated degree, which is fitted on ``fit`` and reported on ``held``.
+        half: Use in scores: ``fit`` to choose them, ``held`` to report on them.
         encoders: Encoders of the models.
         attention: Attention of the models.
         rule: Rule that plants deciding words in the texts (`corpus.planted`).

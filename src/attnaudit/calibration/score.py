@@ -16,7 +16,7 @@ import scipy
 from jaxtyping import Float
 
 from attnaudit.calibration.construction import CONSTRUCTIONS
-from attnaudit.stats.inference import newcombe_interval, share_interval
+from attnaudit.stats.inference import newcombe_interval
 
 LEVEL = 95
 # Smallest number of constructions on each side, or of seeds, for an interval. The coverage of
@@ -166,18 +166,6 @@ def auc_interval(pairs: Matrix) -> AucInterval:
     mean, known = float(pairs.mean()), min(rows, columns) >= LEAST
     low, high = newcombe_interval(mean, rows, columns) if known else (None, None)
     return AucInterval(mean, low, high, float(min(without)), float(max(without)))
-
-
-def mean_share(values: Float[np.ndarray, " n"]) -> MeanInterval:
-    """Average one share per construction.
-
-    The interval (`share_interval`) needs `LEAST` constructions.
-    """
-    if not len(values):
-        return MeanInterval()
-    known = len(values) >= LEAST
-    low, high = share_interval(values, np.arange(len(values))) if known else (None, None)
-    return MeanInterval(float(values.mean()), low, high)
 
 
 def dials(values: pl.DataFrame) -> pl.DataFrame:

@@ -127,12 +127,11 @@ def show_study(folder: Path, as_json: bool) -> None:
 
 
 def show_calibration(folder: Path, as_json: bool) -> None:
-    """Print the scores of all measures, the best first, and what the degree reaches."""
+    """Print the scores of all measures, the best first."""
     scores = read_table(folder / "scores.parquet").collect()
-    degree = read_json(folder / "degree.json")
     if as_json:
         dials = read_table(folder / "dials.parquet").collect()
-        show_json({"scores": scores.to_dicts(), "dials": dials.to_dicts(), "degree": degree})
+        show_json({"scores": scores.to_dicts(), "dials": dials.to_dicts()})
         return
     rows = [
         (
@@ -144,9 +143,6 @@ def show_calibration(folder: Path, as_json: bool) -> None:
         for row in scores.filter(pl.col("auc").is_not_null()).iter_rows(named=True)
     ]
     print_rows("", ("measure", "better", "AUC", "over constructions"), rows)
-    if held := (degree or {}).get("held"):
-        found = f"AUC {figure(held['auc'])} {interval(held)}".rstrip()
-        say(f"degree on the constructions held out: {found}")
     say(f"page: {folder / 'report.html'}")
 
 

@@ -1,7 +1,7 @@
 """Planted truth: constructions are trained, audited as users' traces would be, and measures scored.
 
 ``OUT/trainings`` holds the trainings, ``OUT/audits/<cell>`` the trace that is audited and its
-results, ``OUT/calibration`` the tables, the degree and the page. A killed calibration resumes.
+results, ``OUT/calibration`` the tables and the page. A killed calibration resumes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import polars as pl
 
 from attnaudit.calibration import CONSTRUCTIONS, Cell, cells_of
 from attnaudit.calibration.check import checked
-from attnaudit.calibration.degree import fitted
 from attnaudit.calibration.score import dials, matrix, scores
 from attnaudit.core.errors import InputError
 from attnaudit.core.extras import require
@@ -46,7 +45,7 @@ from attnaudit.trace import Trace
 
 AUDITS, PLACE = "audits", "calibration"
 TABLES = ("values.parquet", "checks.parquet", "scores.parquet", "dials.parquet", "matrix.parquet")
-DEGREE, CHECK = "degree.json", "check.json"
+CHECK = "check.json"
 SOURCES: dict[str, dict[str, Any]] = {
     "planted-prior": {"corpus.size": 3000, "corpus.length": (12, 24)},
     "sst": {},
@@ -177,15 +176,6 @@ class Calibration(Settings):
         }
         return {"schema": SCHEMA, "kind": "calibration", **chosen}
 
-    @property
-    def command(self) -> str:
-        """The command that does this."""
-        parts = [f"attnaudit study calibration {','.join(self.corpora)}"]
-        parts += [f"--set calibration.seeds={self.seeds}"]
-        parts += [f"--set calibration.encoders={self.encoders}"] if self.encoders else []
-        names = ",".join(self.constructions or ())
-        return " ".join([*parts, *([f"--set calibration.constructions={names}"] if names else [])])
-
 
 def calibrate(
     calibration: Calibration, progress: Progress = silent, say: Say = lambda line: None
@@ -264,7 +254,7 @@ def _audit_recipe(out: Path, cell: Cell, training: Path, progress: Progress) -> 
 
 
 def _score_step(calibration: Calibration, progress: Progress) -> Step:
-    """Make the tables over all models, and the degree."""
+    """Make the tables over all models."""
     folders = {cell: calibration.audit_of(cell) for cell in calibration.cells}
 
     def inputs(folder: Folder) -> Sequence[Any]:
@@ -281,24 +271,9 @@ def _score_step(calibration: Calibration, progress: Progress) -> Step:
         found = (values, checks, scores(values), dials(values), matrix(values))
         for name, table in zip(TABLES, found, strict=True):
             table.write_parquet(made / name)
-        degree, reason = _degree(values, calibration.command)
-        write_json(made / DEGREE, degree)
-        return {"no_degree": reason} if reason else {}
+        return {}
 
-    return Step("score", inputs, (*TABLES, DEGREE), work)
-
-
-def _degree(values: pl.DataFrame, command: str) -> tuple[dict[str, Any] | None, str]:
-    """Return the degree as JSON, or why there is none."""
-    known = values.filter(pl.col("confirmed"))
-    for half in ("fit", "held"):
-        for truth in ("faithful", "unfaithful"):
-            if known.filter(half=half, truth=truth)["construction"].n_unique() < 2:
-                return None, f"fewer than two {truth} constructions of the half {half}"
-    try:
-        return {**fitted(values).to_json(), "made_by": command}, ""
-    except ValueError as error:
-        return None, str(error)
+    return Step("score", inputs, TABLES, work)
 
 
 def _facts(cell: Cell) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The page of a calibration: measures by constructions, their scores, the dials, the degree."""
+"""The page of a calibration: measures by constructions, their scores, and the dials."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Any
 import polars as pl
 
 from attnaudit.calibration import CONSTRUCTIONS
-from attnaudit.core.files import read_json
 from attnaudit.experiments import measure_label
 from attnaudit.report.charts.marks import cell_chart
 from attnaudit.report.charts.svg import Drawing, Figure, drawn
@@ -33,14 +32,6 @@ _SCORES = {
     "over_untrained": "over random weights",
     "over_random_labels": "over random labels",
 }
-_HELD = {
-    "auc": "AUC",
-    "least": "least without one construction",
-    "most": "most",
-    "brier": "Brier score",
-    "judged": "share that is judged",
-    "right": "share of the judged that is right",
-}
 _CHECKS = {
     "accuracy": "accuracy",
     "accuracy_masked": "deciding words masked",
@@ -49,11 +40,10 @@ _CHECKS = {
     "mass": "attention on deciding words",
     "confirmed": "confirmed",
 }
-_COEFFICIENT = "coefficient a standard deviation"
 _DIALS = "dials: Kendall's τ, positive where a measure falls as attention gets less faithful"
 _DIRECTIONS = {"higher": "higher is better", "lower": "lower is better"}
 # Columns with an interval, and the ends of it.
-_ENDS = {"auc": ("low", "high"), "tau": ("low", "high"), "right": ("right_low", "right_high")}
+_ENDS = {"auc": ("low", "high"), "tau": ("low", "high")}
 
 
 def write_calibration(folder: Path, page: Path | None = None) -> Path:
@@ -70,8 +60,6 @@ def write_calibration(folder: Path, page: Path | None = None) -> Path:
         read_table(folder / f"{name}.parquet").collect()
         for name in ("scores", "dials", "matrix", "checks")
     )
-    degree: Mapping[str, Any] = read_json(folder / "degree.json") or {}
-    held: Mapping[str, Any] = degree.get("held") or {}
     confirmed = checks.filter(pl.col("truth").is_in(["faithful", "unfaithful"]))
     subtitle = (
         f"{checks.height} models of {checks['construction'].n_unique()} constructions; the check "
@@ -84,15 +72,6 @@ def write_calibration(folder: Path, page: Path | None = None) -> Path:
         title += " (no change of truth)" if CONSTRUCTIONS[dial].nuisance else ""
         scored = map(_scored, dials.filter(dial=dial).to_dicts())
         numbers += _numbers(_DIALS, {"tau": title}, scored)
-    if held:
-        known = zip(degree["measures"], degree["coefficients"], strict=True)
-        weights = (
-            (f"{experiment}/{measure}", measure_label(measure, experiment), {"": weight})
-            for (experiment, measure, _), weight in known
-        )
-        half = [("held", "other half", held)]
-        numbers += _numbers("the degree on held-out constructions", _HELD, half)
-        numbers += _numbers("the degree's measures", {"": _COEFFICIENT}, weights)
     means = checks.group_by("construction", maintain_order=True).agg(
         pl.col(list(_CHECKS)).cast(pl.Float64).mean()
     )

@@ -10,19 +10,13 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from attnaudit.calibration.degree import shipped
 from attnaudit.calibration.separation import Separation, separations
 from attnaudit.core.numbers import count
 from attnaudit.core.printable import as_markup
 from attnaudit.experiments import EXPERIMENTS
 from attnaudit.experiments.verdict import class_differs
 from attnaudit.report.cards import card
-from attnaudit.report.cards.calibration import (
-    NOTE,
-    is_of_a_calibrated_kind,
-    separates,
-    standing_row,
-)
+from attnaudit.report.cards.calibration import NOTE, is_of_a_calibrated_kind, separates
 from attnaudit.report.cards.card import CardRow, of_enough, without_conclusions
 from attnaudit.report.cards.lead import ClassRows, claimed
 from attnaudit.report.cards.skill import no_skill_of_run, skill_unknown
@@ -139,15 +133,12 @@ def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) 
     found = SummaryRows.of(summary)
     notice = no_skill_of_run(found)
     all_rows = _rows(found, about, withheld=bool(notice))
-    among = None if notice else standing_row(found, about, shipped())
-    shown = LINES - (among is not None)
-    rows, further = all_rows[:shown], all_rows[shown:]
+    rows, further = all_rows[:LINES], all_rows[LINES:]
     drawn = about.drawn if found.audited is None else "texts"
     one_layer = found.audited is not None and len(found.audited.layers) == 1
     model = VerdictCard.model
     if found.audited is not None and one_layer:
         model = f"layer {min(found.audited.layers)} of this model"
-    rows = (*rows, among) if among else rows
     return VerdictCard(
         _title(about),
         _subtitle(summary, found, about, drawn),

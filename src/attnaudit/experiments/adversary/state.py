@@ -136,6 +136,8 @@ class State:
             below[outside] *= 0.5
         chosen = np.flatnonzero(known)
         attention = segments.take(chosen).at(high[chosen])
+        # Next to an end of a segment, of the other end only rounding is left.
+        attention.values[attention.values < TOLERANCE.rounding] = 0.0
         self.keep(rows[chosen], attention, divergence(attention, old.take(chosen)))
 
     def propose(self, proposals: list[Proposal]) -> None:
