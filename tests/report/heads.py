@@ -12,7 +12,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.trace import Trace
 from tests.report.runs import write_run
 
-PIECES = (
+PIECES = [
     "a",
     "film",
     "that",
@@ -23,29 +23,14 @@ PIECES = (
     "super",
     "##b",
     ".",
-)  # as a tokenizer names them
+]  # as a tokenizer names them
 CHECKS = [
-    {
-        "name": "watched",
-        "meaning": "change of the logits when read",
-        "figure": 4.3e-8,
-        "limit": "at most 0.0001",
-        "reason": "",
-    },
-    {
-        "name": "reported weights",
-        "meaning": "difference from its own",
-        "figure": None,
-        "limit": "",
-        "reason": "it reports no attention",
-    },
-    {
-        "name": "batched",
-        "meaning": "difference alone and in a batch",
-        "figure": 0.0,
-        "limit": "",
-        "reason": "",
-    },
+    dict(zip(("name", "meaning", "figure", "limit", "reason"), row, strict=True))
+    for row in (
+        ("watched", "change of the logits when read", 4.3e-8, "at most 0.0001", ""),
+        ("reported weights", "difference from its own", None, "", "it reports no attention"),
+        ("batched", "difference alone and in a batch", 0.0, "", ""),
+    )
 ]
 
 
