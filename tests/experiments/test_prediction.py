@@ -21,6 +21,7 @@ def test_the_figures_are_those_of_sklearn(outputs: int):
     expected = {
         "accuracy": accuracy_score(label, predicted),
         "f1": f1_score(label, predicted, average="binary" if two else "macro"),
+        "f1_macro": f1_score(label, predicted, average="macro"),
         "roc_auc": roc_auc_score(
             label,
             score[:, -1] if two else score / score.sum(axis=1, keepdims=True),
@@ -48,7 +49,7 @@ def test_rows_without_a_label_are_counted(known: int):
     assert set(summary["undefined"]) == {50 - known}
     value = summary.filter(measure="accuracy")["value"].item()
     assert value == (pytest.approx(correct[:known].mean()) if known else None)
-    assert summary["value"].null_count() == (0 if known else 5)
+    assert summary["value"].null_count() == (0 if known else 6)
 
 
 def test_random_scores_have_no_reference_value_where_a_row_allows_only_some_classes():
@@ -67,7 +68,7 @@ def test_heads_of_a_text_count_once_and_positions_of_a_text_are_drawn_together()
     positions = Prediction().summarise(
         pl.concat([table.with_columns(query=pl.lit(query)) for query in range(4)])
     )
-    assert positions["n"].to_list() == [240] * 5
+    assert positions["n"].to_list() == [240] * 6
     np.testing.assert_allclose(
         positions["value"].to_numpy(), once["value"].to_numpy(), equal_nan=True
     )
@@ -89,3 +90,19 @@ def test_of_a_vocabulary_accuracy_alone_is_measured():
     found = dict(zip(summary["measure"], summary["value"], strict=True))
     assert found["accuracy"] == table["correct"].mean()
     assert (found["f1"], found["roc_auc"], found["roc_auc_chance"]) == (None, None, None)
+
+
+def test_which_class_comes_last_changes_f1_but_not_its_mean_over_classes():
+    trace = make_trace(80, outputs=2, seed=3)
+    label = pl.Series("label", 1 - trace.array("label"), dtype=pl.Int32)
+    swapped = with_columns(
+        trace,
+        label=label,
+        prediction=pl.Series(trace.prediction[:, ::-1].tolist(), dtype=pl.Array(pl.Float32, 2)),
+    )
+    one, other = (
+        dict(Prediction().summarise(Prediction()(case)).select("measure", "value").iter_rows())
+        for case in (trace, swapped)
+    )
+    assert one["f1_macro"] == pytest.approx(other["f1_macro"], abs=1e-12)
+    assert one["f1"] != pytest.approx(other["f1"], abs=1e-3)

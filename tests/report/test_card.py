@@ -346,7 +346,7 @@ def test_rows_are_in_the_order_in_which_measures_separate(monkeypatch: pytest.Mo
     known = {key: Separation(auc, auc - 0.1, auc + 0.1, 9, 11) for key, auc in DECIDES.items()}
     monkeypatch.setattr("attnaudit.report.card.separations", lambda: known)
     measures = (
-        *("prediction__f1", "permutation__median_delta_y", "adversary__emax_jsd"),
+        *("prediction__f1_macro", "permutation__median_delta_y", "adversary__emax_jsd"),
         *("ranges__mean_possible", "ranges__mean_possible_upper"),
         *("identifiability__max_tvd_alpha", "identifiability__identifiable"),
     )

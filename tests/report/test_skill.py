@@ -160,9 +160,9 @@ class ParallelPairs:
 
 
 UNIFORM = {
-    "uniform__difference_f1_uniform": (0.0, -0.01, 0.01),
-    "uniform__f1_base": (0.5, 0.4, 0.6),
-    "uniform__f1_uniform": (0.5, 0.4, 0.6),
+    "uniform__difference_f1_macro_uniform": (0.0, -0.01, 0.01),
+    "uniform__f1_macro_base": (0.5, 0.4, 0.6),
+    "uniform__f1_macro_uniform": (0.5, 0.4, 0.6),
 }
 
 

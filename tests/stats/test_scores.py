@@ -34,7 +34,8 @@ def test_scores_are_those_of_sklearn_which_averages_over_more_than_two_classes(c
     average, chosen = ("binary", score[:, 1]) if classes == 2 else ("macro", score)
     f1 = f1_score(label, predicted, average=average)
     roc_auc = roc_auc_score(label, chosen, multi_class="ovr")
-    assert found == pytest.approx(((label == predicted).mean(), f1, roc_auc), abs=1e-12)
+    macro = f1_score(label, predicted, average="macro")
+    assert found == pytest.approx(((label == predicted).mean(), f1, roc_auc, macro), abs=1e-12)
     ends = score_intervals(label, predicted, score)
     assert ends.value == found
     assert (np.array(ends.low) < found).all()
@@ -81,12 +82,12 @@ def test_the_lower_ends_of_perfect_scores():
     share = wilson_interval(6, 6)[0]
     assert found.low.f1 == pytest.approx(2 * share / (1 + share))
     assert 0.5 < found.low.roc_auc < 1.0
-    assert found.high == (1.0, 1.0, 1.0)
+    assert found.high == (1.0, 1.0, 1.0, 1.0)
     pairs = score_intervals(label, label, score, text=np.arange(1006) // 2)
     assert pairs.low.f1 < found.low.f1
     assert pairs.low.roc_auc < found.low.roc_auc
     one_text = score_intervals(label, label, score, text=np.zeros(1006, int))
-    assert one_text.low[1:] == (0.0, 0.0)
+    assert one_text.low[1:] == (0.0, 0.0, 0.0)
     several = np.repeat([0, 1, 2], [50, 50, 4])
     mean = score_intervals(several, several, np.eye(3)[several]).low.f1
     assert wilson_interval(4, 4)[0] < mean < wilson_interval(104, 104)[0]

@@ -147,8 +147,8 @@ def test_a_model_against_itself_differs_by_no_more_than_what_as_many_instances_c
     rows = pl.DataFrame(list(scores(Uniform(seed=3), table, against="a")))
     same = rows.filter(pl.col("measure").str.starts_with("difference_"))
     rarer = np.bincount(base.array("label")).min()
-    unseen = [wilson_interval(0, n)[1] for n in (len(base), rarer, rarer)]
-    assert same["value"].to_list() == [0.0] * 3
+    unseen = [wilson_interval(0, n)[1] for n in (len(base), rarer, rarer, rarer)]
+    assert same["value"].to_list() == [0.0] * 4
     assert same["high"].to_list() == pytest.approx(unseen)
     assert same["low"].to_list() == pytest.approx([-one for one in unseen])
 

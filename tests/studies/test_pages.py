@@ -109,14 +109,14 @@ def card_of(rows: list[dict[str, object]], about: About | None = None) -> CardRo
 def test_a_loss_of_one_seed_is_not_said_to_be_beyond_that_of_seeds(
     std: float | None, told: str
 ) -> None:
-    figures = {"difference_f1_uniform": -0.2, "f1_base": 0.9, "f1_uniform": 0.7}
+    figures = {"difference_f1_macro_uniform": -0.2, "f1_macro_base": 0.9, "f1_macro_uniform": 0.7}
     rows = [summary("uniform", name, value, std) for name, value in figures.items()]
     assert told in card_of(rows).sentence
 
 
 @pytest.mark.parametrize("n", [12, 20])
 def test_a_study_of_few_instances_carries_no_conclusion(n: int) -> None:
-    figures = {"difference_f1_uniform": 0.0, "f1_base": 0.9, "f1_uniform": 0.9}
+    figures = {"difference_f1_macro_uniform": 0.0, "f1_macro_base": 0.9, "f1_macro_uniform": 0.9}
     rows = [
         summary("uniform", name, value) | {"low": value - 0.01, "n": n}
         for name, value in figures.items()
@@ -137,9 +137,11 @@ def test_a_study_of_few_instances_carries_no_conclusion(n: int) -> None:
 def test_the_guide_s_row_is_of_the_base_s_attention_or_tells_what_is_there(
     f1: dict[str, float], value: float
 ) -> None:
-    rows = [summary("guide", f"f1_{name}", score) for name, score in f1.items()]
-    rows += [summary("guide", f"difference_f1_{name}", score - 0.7) for name, score in f1.items()]
-    row = card_of([summary("guide", "f1_uniform", 0.7), *rows])
+    rows = [summary("guide", f"f1_macro_{name}", score) for name, score in f1.items()]
+    rows += [
+        summary("guide", f"difference_f1_macro_{name}", score - 0.7) for name, score in f1.items()
+    ]
+    row = card_of([summary("guide", "f1_macro_uniform", 0.7), *rows])
     assert row.value == pytest.approx(value)
     missing = row.sentence.endswith("was not among the weights (guide.weights).")
     assert missing == ("base" not in f1)

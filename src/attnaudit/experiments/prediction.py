@@ -26,7 +26,8 @@ MOST_SCORED = 1000
 class Prediction:
     """Accuracy, F1 and ROC-AUC of the model, with intervals.
 
-    With two classes F1 is that of class 1, otherwise the mean over classes. ROC-AUC is the mean
+    With two classes F1 is that of class 1, as in the papers, otherwise the mean over classes, which
+    ``f1_macro`` always is. ROC-AUC is the mean
     over classes, each against the rest. ``majority`` is the share of the most frequent label: the
     accuracy of always predicting it. ``roc_auc_chance`` is the ROC-AUC of scores independent of the
     label, 0.5. It is undefined if a row allows only some of the classes, because the probability 0
@@ -51,6 +52,11 @@ class Prediction:
             "f1",
             "F1 (class 1 of two, else mean over classes)",
             "Harmonic mean of precision and recall.",
+        ),
+        Measure(
+            "f1_macro",
+            "F1, mean over classes",
+            "Harmonic mean of precision and recall of each class, mean over the classes.",
         ),
         Measure(
             "roc_auc",
@@ -115,7 +121,7 @@ class Prediction:
             "undefined": rows.select(pl.len()).collect().item() - n,
             "texts": units.texts if "query" in columns else None,
         }
-        names = ("accuracy", "f1", "roc_auc", "roc_auc_chance", "majority")
+        names = ("accuracy", "f1", "f1_macro", "roc_auc", "roc_auc_chance", "majority")
         summary = [
             summary_row(self.name, name, *figures.get(name, (None,)), **counts) for name in names
         ]
@@ -142,7 +148,8 @@ class Prediction:
         )
         found = sums.intervals(self.seed)
         figures: dict[str, tuple[float, ...]] = {
-            name: tuple(getattr(part, name) for part in found) for name in ("f1", "roc_auc")
+            name: tuple(getattr(part, name) for part in found)
+            for name in ("f1", "f1_macro", "roc_auc")
         }
         # A probability of exactly 0 belongs to a class that the row does not allow.
         if outputs == 1 or read((listed.list.min() != 0.0).all())[0]:

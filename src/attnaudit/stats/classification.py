@@ -29,6 +29,7 @@ class Scores(NamedTuple):
     accuracy: float
     f1: float
     roc_auc: float
+    f1_macro: float
 
 
 class ScoreIntervals(NamedTuple):
@@ -53,8 +54,8 @@ def classification_scores(
 
     Returns:
         The scores. With two classes, F1 and ROC-AUC are for class 1. With more, F1 is the mean over
-        the classes that occur or are predicted, and ROC-AUC the mean over the classes that some
-        rows have and some lack, each against the rest.
+        the classes that occur or are predicted, as macro F1 always is, and ROC-AUC the mean over
+        the classes that some rows have and some lack, each against the rest.
 
     Raises:
         InputError: If a score is not finite.
@@ -109,11 +110,14 @@ class ScoreSums:
         self._right, self._rows = summed(hit), summed(np.ones(len(label), bool))
         hits, occurs, side, won, texts = [], [], [], [], []
         # Of two classes only class 1 is scored, which is the convention for F1 and ROC-AUC.
-        for k in [1] if outputs <= 2 else range(outputs):
+        self._scored = slice(1, None) if outputs <= 2 else slice(None)
+        for k in range(max(outputs, 2)):
             positive = label == k
             sides = positive, ~positive
             hits.append(summed(positive & hit))
             occurs.append(summed(positive) + summed(predicted == k))
+            if k < (self._scored.start or 0):
+                continue
             beaten = _beaten(_finite(score(k)), positive)
             won.append([summed(rows, beaten[rows]) for rows in sides])
             side.append([summed(rows) for rows in sides])
@@ -125,11 +129,12 @@ class ScoreSums:
         # Ties count half, and sums of half integers are exact in float64.
         self._areas = ratio(self._won[:, 0].sum(axis=1), self._side.sum(axis=2).prod(axis=1))
         accuracy = ratio(self._right.sum(), self._rows.sum())
-        means = (_mean_over_classes(each[None], each)[0] for each in (self._f1, self._areas))
+        each = (self._f1[self._scored], self._areas, self._f1)
+        means = (_mean_over_classes(one[None], one)[0] for one in each)
         self.value = Scores(*(float(score) for score in (accuracy, *means)))
 
-    def scores(self, weights: Float[np.ndarray, "b u"]) -> Float[np.ndarray, "b 3"]:
-        """Return accuracy, F1 and ROC-AUC of resamples.
+    def scores(self, weights: Float[np.ndarray, "b u"]) -> Float[np.ndarray, "b 4"]:
+        """Return accuracy, F1, ROC-AUC and macro F1 of resamples.
 
         A class that is undefined in a resample takes its value from the whole sample. A mean over
         the other classes only would be a different score.
@@ -142,8 +147,12 @@ class ScoreSums:
         placements = ratio(beaten, np.broadcast_to(others, beaten.shape))
         # In the whole sample both mean placements are the AUC, so their sum counts it twice.
         areas = np.clip(placements.sum(axis=2) - self._areas, 0.0, 1.0)
-        f1 = _mean_over_classes(ratio(2.0 * hits, occurs), self._f1)
-        return np.stack([ratio(right, rows), f1, _mean_over_classes(areas, self._areas)], axis=1)
+        f1, scored = ratio(2.0 * hits, occurs), self._scored
+        of_f1 = _mean_over_classes(f1[:, scored], self._f1[scored])
+        of_areas, macro = (
+            _mean_over_classes(*pair) for pair in ((areas, self._areas), (f1, self._f1))
+        )
+        return np.stack([ratio(right, rows), of_f1, of_areas, macro], axis=1)
 
     def intervals(self, seed: int, resamples: int = RESAMPLES) -> ScoreIntervals:
         """Return the scores with their 95 % percentile intervals.
@@ -161,7 +170,7 @@ class ScoreSums:
         # rows that have the class or are predicted to. Wilson's lower end of J = 1 is n/(n + z²).
         if self.value.f1 == 1.0:
             some = positives[positives > 0]
-            low[1] = _mean_below_1(2.0 * some / (2.0 * some + z * z))
+            low[[1, 3]] = _mean_below_1(2.0 * some / (2.0 * some + z * z))
         if self.value.roc_auc == 1.0:
             both = self._texts[(self._texts > 0).all(axis=1)].tolist()
             ends = [newcombe_interval(1.0, positive, others, z)[0] for positive, others in both]
@@ -173,12 +182,12 @@ class ScoresOverSeeds(NamedTuple):
     """Scores of M models trained with S seeds each, in the order of `Scores`.
 
     Attributes:
-        values: Scores of each training, ``(M, S, 3)``.
-        resampled: Means over seeds in every resample, ``(resamples, M, 3)``.
+        values: Scores of each training, ``(M, S, 4)``.
+        resampled: Means over seeds in every resample, ``(resamples, M, 4)``.
     """
 
-    values: Float[np.ndarray, "M S 3"]
-    resampled: Float[np.ndarray, "resamples M 3"]
+    values: Float[np.ndarray, "M S 4"]
+    resampled: Float[np.ndarray, "resamples M 4"]
 
 
 def scores_over_seeds(
@@ -213,7 +222,7 @@ def scores_over_seeds(
         for s in range(seeds)
     ]
 
-    def scores(weights: Float[np.ndarray, "b u"]) -> Float[np.ndarray, "b S M 3"]:
+    def scores(weights: Float[np.ndarray, "b u"]) -> Float[np.ndarray, "b S M 4"]:
         return np.stack(
             [np.stack([one.scores(weights) for one in row], axis=1) for row in sums], axis=1
         )

@@ -62,6 +62,11 @@ def score_measures(reference: str) -> tuple[Measure, ...]:
             "Harmonic mean of precision and recall, of class 1 of two, else the mean over classes.",
         ),
         Measure(
+            "f1_macro",
+            "macro F1",
+            "Harmonic mean of precision and recall of each class, mean over the classes.",
+        ),
+        Measure(
             "roc_auc",
             "ROC-AUC",
             "Area under the ROC curve, one class against the rest, mean over classes.",

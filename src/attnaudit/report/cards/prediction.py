@@ -20,21 +20,23 @@ OF_TOKENS = ("language_modelling", "causal-lm", "seq2seq", "translation")
 
 def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     """Word the quality of the model; the other rows matter only if it is good."""
-    f1, accuracy, auc = (rows.get("prediction", name) for name in ("f1", "accuracy", "roc_auc"))
-    # As Jain & Wallace: accuracy for question answering and inference, else F1.
-    main = accuracy if about.has_question else f1 or accuracy
+    f1, macro, accuracy, auc = (
+        rows.get("prediction", name) for name in ("f1", "f1_macro", "accuracy", "roc_auc")
+    )
+    # F1 of one class depends on which class is called class 1, macro F1 does not.
+    main = accuracy if about.has_question else macro or accuracy
     if main is None:
         return
     classes = about.class_names
-    of = f" of class {classes[1]}" if len(classes) == 2 else ", mean over classes"
-    f1_name = f"F1{of if classes else ''}"
-    named = {f1_name: f1, "accuracy": accuracy, "ROC-AUC": auc}
+    named = {"F1, mean over classes": macro, "accuracy": accuracy, "ROC-AUC": auc}
+    if len(classes) == 2:
+        named[f"F1 of class {classes[1]}"] = f1
     others = [
         f"{name} {figure(row['value'])}" for name, row in named.items() if row not in (None, main)
     ]
     yield card_row(
         QUESTION,
-        "accuracy" if main is accuracy else f1_name,
+        "accuracy" if main is accuracy else "F1, mean over classes",
         main,
         ", ".join(others) or "–",
         _sentence(rows, about),

@@ -17,11 +17,11 @@ from attnaudit.studies.guide import Guide
 
 
 def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-    """Word F1 under the base's attention, or under others if that is not among the weights."""
+    """Word macro F1 under the base's attention, or under others if that is not given."""
     scores = {
-        measure.removeprefix("f1_"): figure(row["value"])
+        measure.removeprefix("f1_macro_"): figure(row["value"])
         for (study, measure), row in rows.rows.items()
-        if study == "guide" and measure.startswith("f1_")
+        if study == "guide" and measure.startswith("f1_macro_")
     }
     if "uniform" not in scores:
         return
@@ -29,8 +29,8 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     name = min(scores, key=lambda one: (one == "uniform", one != "base", one == "learned"))
     words = {"base": "this attention", "learned": "its own learned weights"}
     led = "" if name == "uniform" else f"{scores[name]} with {words.get(name, model_label(name))}, "
-    said = f"A token-wise model reaches F1 {led}{scores['uniform']} with uniform weights."
-    row = rows.get("guide", f"difference_f1_{name}") or rows.rows["guide", "f1_uniform"]
+    said = f"A token-wise model reaches macro F1 {led}{scores['uniform']} with uniform weights."
+    row = rows.get("guide", f"difference_f1_macro_{name}") or rows.rows["guide", "f1_macro_uniform"]
     found = decide(row, 0.0, FOR, AGAINST)
     clause = "its weights tell another model which tokens matter"
     if found.side == AGAINST:
@@ -44,10 +44,10 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     yardstick = (
         f"{label} {scores[one]}" for one, label in compared.items() if one in scores and one != name
     )
-    measure = f"F1 with {words.get(name, model_label(name))} minus F1 with uniform weights"
+    measure = f"macro F1 with {words.get(name, model_label(name))} minus that with uniform weights"
     yield card_row(
         Guide.question,
-        "F1 with uniform weights" if name == "uniform" else measure,
+        "macro F1 with uniform weights" if name == "uniform" else measure,
         row,
         "; ".join(yardstick) or "–",
         said,
@@ -58,7 +58,10 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
 
 def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:
     """Draw F1 by weights, and its difference to uniform weights."""
-    titles = {"f1": "F1 by weights", "difference_f1": "Minus F1 with uniform weights"}
+    titles = {
+        "f1_macro": "Macro F1 by weights",
+        "difference_f1_macro": "Minus macro F1 with uniform weights",
+    }
     caption = (
         f"A token-wise model with given attention weights, {seeds_and_spread(table)}; right, the "
         "paired difference to uniform weights."

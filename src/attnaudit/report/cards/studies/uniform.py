@@ -16,7 +16,7 @@ from attnaudit.results.about import About
 from attnaudit.results.summary import SummaryRows
 from attnaudit.studies.uniform import Uniform
 
-_DIFFERENCE = "difference_f1_"
+_DIFFERENCE = "difference_f1_macro_"
 
 
 def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
@@ -25,12 +25,12 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         if study != "uniform" or not measure.startswith(_DIFFERENCE) or row["value"] is None:
             continue
         model = measure.removeprefix(_DIFFERENCE)
-        base, even = rows.rows["uniform", "f1_base"], rows.rows["uniform", f"f1_{model}"]
+        base, even = (rows.rows["uniform", f"f1_macro_{name}"] for name in ("base", model))
         how, everywhere = model_label(model), model == "uniform"
         needed = "attention" if everywhere else how.replace("uniform", "learned")
         finding = decide(row, 0.0, below=FOR)
         sentence = (
-            f"Retrained with {how}, the model reaches F1 {figure(even['value'])} instead of "
+            f"Retrained with {how}, the model reaches macro F1 {figure(even['value'])} instead of "
             f"{figure(base['value'])}. "
         )
         if row["low"] > -POLICY.hardly:
@@ -51,9 +51,9 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
             )
         yield card_row(
             Uniform.question,
-            f"F1 with {how} minus F1 of the base model",
+            f"macro F1 with {how} minus that of the base model",
             row,
-            f"base model F1 {with_interval(base)}",
+            f"base model macro F1 {with_interval(base)}",
             sentence,
             axis=Axis(ends=(-1.0, 1.0)),
             claim=Claim(finding, f"retrained with {how}, it predicts worse"),
@@ -62,7 +62,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
 
 def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:
     """Draw the scores of both models."""
-    titles = {"f1": "F1", "accuracy": "accuracy", "roc_auc": "ROC-AUC"}
+    titles = {"f1": "F1", "f1_macro": "macro F1", "accuracy": "accuracy", "roc_auc": "ROC-AUC"}
     caption = (
         "The base model and the same model with uniform attention, trained alike with "
         f"{seeds_and_spread(table)}. The numbers below have the paired differences."
