@@ -116,3 +116,22 @@ def test_the_header_tells_the_delimiter(tmp_path: Path, kind: str, delimiter: st
 def test_only_texts_have_an_encoding(tmp_path: Path):
     (whole := tmp_path / "a.parquet").write_bytes(b"PAR1")
     assert refused(whole, encoding="latin-1").where == "setting corpus.encoding"
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("这部电影的情节非常精彩演员也很好{}", "zh"),
+        ("この映画はとても面白かったです俳優も素晴らしい{}", "ja"),
+        ("ภาพยนตร์เรื่องนี้สนุกมากนักแสดงเก่ง{}", "th"),
+        ("Der Donaudampfschifffahrtsgesellschaftskapitän 你好 {}", ""),
+    ],
+)
+def test_sentences_of_a_script_without_blanks_are_noticed(tmp_path: Path, text: str, language: str):
+    notes = read_corpus(table(tmp_path / "a.csv", text=text)).notes
+    advice = [note for note in notes if "no blanks" in note]
+    assert [f"corpus.tokenizer={language} " in note for note in advice] == [True] * bool(language)
+    if language == "zh":
+        assert not any(
+            "no blanks" in note for note in read_corpus(tmp_path / "a.csv", tokenizer="zh").notes
+        )

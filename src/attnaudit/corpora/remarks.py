@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,6 +15,14 @@ from attnaudit.corpora.formats.lines import bad_file
 from attnaudit.corpora.formats.rows import Task
 from attnaudit.corpora.prepare.gathering import Gathered
 
+# Scripts that put no blanks between words, by the language whose tokenizer finds words in them.
+_SCRIPTS = {
+    "ja": re.compile("[\u3040-\u30ff]"),
+    "zh": re.compile("[\u3400-\u9fff]{8}"),
+    "th": re.compile("[\u0e00-\u0e7f]{12}"),
+    "km": re.compile("[\u1780-\u17ff]{12}"),
+    "my": re.compile("[\u1000-\u109f]{12}"),
+}
 _LONG = 10_000  # tokens; far above the longest review or article of the literature
 
 
@@ -110,6 +119,21 @@ def repeated_rows(splits: Mapping[str, Split]) -> list[dict[str, Any]]:
         rows.append({**row, "conflicts": sum(len(labels[digest]) > 1 for digest in own)})
         known[name] = set(own)
     return rows
+
+
+def script_remarks(splits: Mapping[str, Split]) -> Iterator[str]:
+    """Say that words of scripts without blanks were not cut, and which tokenizer cuts them."""
+    texts = splits["train"].tokens
+    for language, pattern in _SCRIPTS.items():
+        # Kana are in any Japanese text, beside long runs of Chinese characters.
+        runs = [any(len(word) >= 8 and pattern.search(word) for word in tokens) for tokens in texts]
+        if 2 * sum(runs) >= len(texts):
+            yield (
+                f"{sum(runs)} of {count(len(texts), 'text')} of train have whole sentences as one "
+                f"word, as their script has no blanks: --set corpus.tokenizer={language} finds "
+                "their words"
+            )
+            return
 
 
 def repetition_remarks(splits: Mapping[str, Split]) -> Iterator[str]:
