@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,13 +12,14 @@ from attnaudit.corpora.planted import BAD, GOOD
 from attnaudit.corpora.prepare.planting import (
     DECOYS,
     RULES,
+    TRIGGERS,
     masked,
     reworded,
     swapped,
     with_planted,
 )
 from attnaudit.corpora.read import read_corpus
-from attnaudit.corpora.spec import PlantedRule
+from attnaudit.corpora.spec import CorpusSpec, PlantedRule
 
 DECIDES = {**dict.fromkeys(BAD, -1), **dict.fromkeys(GOOD, 1)}
 OF_DECOY = {word: (-1, 1)[k] for k in (0, 1) for word in DECOYS[k]}
@@ -27,6 +30,11 @@ def corpus() -> Corpus:
     return read_corpus("planted-prior", size=200, length=(12, 24))
 
 
+def planted(corpus: Corpus, rule: PlantedRule, seed: int = 0, **settings: Any) -> Corpus:
+    settings = {f"planted_{name}": value for name, value in settings.items()}
+    return with_planted(corpus, CorpusSpec("planted-prior", planted=rule, **settings), seed)
+
+
 def vote(tokens: list[list[str]], classes: dict[str, int]) -> list[int]:
     """The class that most of the words of each text name."""
     return [int(sum(classes.get(word, 0) for word in text) > 0) for text in tokens]
@@ -34,7 +42,7 @@ def vote(tokens: list[list[str]], classes: dict[str, int]) -> list[int]:
 
 @pytest.mark.parametrize("rule", [rule for rule in RULES if rule not in ("random", "decoy")])
 def test_the_marked_words_decide_and_no_other_does(corpus: Corpus, rule: PlantedRule) -> None:
-    split = with_planted(corpus, rule, 0).splits["test"]
+    split = planted(corpus, rule, 0).splits["test"]
     assert vote(split.tokens, DECIDES) == split.label.tolist()
     assert vote(swapped(split), DECIDES) == (1 - split.label).tolist()
     assert vote(reworded(split), DECIDES) == split.label.tolist()
@@ -44,7 +52,7 @@ def test_the_marked_words_decide_and_no_other_does(corpus: Corpus, rule: Planted
 
 def test_every_rule_marks_as_many_words_as_it_says(corpus: Corpus) -> None:
     def marked(rule: PlantedRule) -> set[int]:
-        return {sum(row) for row in with_planted(corpus, rule, 0).splits["test"].rationale or []}
+        return {sum(row) for row in planted(corpus, rule, 0).splits["test"].rationale or []}
 
     assert (marked("decisive"), marked("twice"), marked("majority"), marked("decoy")) == (
         {1},
@@ -54,13 +62,13 @@ def test_every_rule_marks_as_many_words_as_it_says(corpus: Corpus) -> None:
     )
     assert all(
         row[-1] and sum(row) == 1
-        for row in with_planted(corpus, "last", 0).splits["test"].rationale or []
+        for row in planted(corpus, "last", 0).splits["test"].rationale or []
     )
     assert min(marked("many")) >= 4
 
 
 def test_rewording_replaces_every_filler_and_turns_the_decoy(corpus: Corpus) -> None:
-    split = with_planted(corpus, "decisive", 0).splits["test"]
+    split = planted(corpus, "decisive", 0).splits["test"]
     changed = reworded(split)
     assert vote(changed, OF_DECOY) == [1 - one for one in vote(split.tokens, OF_DECOY)]
     same = np.mean(
@@ -76,7 +84,7 @@ def test_rewording_replaces_every_filler_and_turns_the_decoy(corpus: Corpus) -> 
 
 def test_rewording_turns_the_word_of_the_task_that_does_not_decide(corpus: Corpus) -> None:
     """A model that reads both words would otherwise seem to read one."""
-    split = with_planted(corpus, "decoy", 0).splits["test"]
+    split = planted(corpus, "decoy", 0).splits["test"]
     changed = reworded(split)
     assert vote(changed, OF_DECOY) == split.label.tolist()
     assert vote(changed, DECIDES) == [1 - one for one in vote(split.tokens, DECIDES)]
@@ -84,7 +92,7 @@ def test_rewording_turns_the_word_of_the_task_that_does_not_decide(corpus: Corpu
 
 def test_two_tasks_have_the_same_texts_and_random_labels_too(corpus: Corpus) -> None:
     decisive, decoy, random = (
-        with_planted(corpus, rule, 3).splits["train"] for rule in ("decisive", "decoy", "random")
+        planted(corpus, rule, 3).splits["train"] for rule in ("decisive", "decoy", "random")
     )
     assert decisive.tokens == decoy.tokens == random.tokens
     assert decoy.label.tolist() == vote(decoy.tokens, OF_DECOY)
@@ -102,7 +110,7 @@ def test_what_is_planted_into_a_text_does_not_depend_on_the_other_texts(corpus: 
             },
         }
     )
-    whole, part = (with_planted(one, "decoy", 0).splits["test"] for one in (corpus, fewer))
+    whole, part = (planted(one, "decoy", 0).splits["test"] for one in (corpus, fewer))
     places = {
         instance: [word for word in text if word in OF_DECOY]
         for instance, text in zip(whole.instance, whole.tokens, strict=True)
@@ -119,13 +127,66 @@ def test_words_that_are_planted_are_first_removed_and_the_marked_place_is_taken(
     words[5], words[45] = "excellent", "proof"
     marks = [word == "proof" for word in words]
     split = Split(np.arange(1), [words], np.zeros(1, np.int32), [marks])
-    planted = with_planted(
+    made = planted(
         Corpus(**{**corpus.__dict__, "splits": dict.fromkeys(("train", "dev", "test"), split)}),
         "decisive",
         0,
     )
-    text, row = planted.splits["test"].tokens[0], (planted.splits["test"].rationale or [])[0]
+    text, row = made.splits["test"].tokens[0], (made.splits["test"].rationale or [])[0]
     assert len(text) == 24
     assert "proof" not in text
     assert text[row.index(True) - 1] == "w44"
     assert sum(word in DECIDES for word in text) == 1
+
+
+@pytest.mark.parametrize("rule", ["decisive", "decoy", "last", "majority"])
+@pytest.mark.parametrize("classes", [2, 4])
+def test_neutral_texts_have_every_label_and_no_word_that_decides(
+    corpus: Corpus, rule: PlantedRule, classes: int
+) -> None:
+    """A model that reads a class from the absence of a word would be wrong on them."""
+    if classes == 4 and rule != "decisive":
+        pytest.skip("four classes are for one rule")
+    plain, made = (
+        planted(corpus, rule, classes=classes, neutral=share).splits for share in (0.0, 0.5)
+    )
+    assert made["test"].tokens == plain["test"].tokens
+    for name in ("train", "dev"):
+        size, split = len(plain[name]), made[name]
+        assert split.tokens[:size] == plain[name].tokens, "the other texts stay as they are"
+        added = split.take(np.arange(size, len(split)))
+        without = [not any(row) for row in added.rationale or []]
+        assert len(added) == 2 * sum(without) == 2 * classes * round(size / 2)
+        added, others = (added.take(np.flatnonzero(np.equal(without, k))) for k in (True, False))
+        assert len(set(split.instance.tolist())) == len(split)
+        decides = OF_DECOY if rule == "decoy" else DECIDES
+        assert not any(word in decides for text in added.tokens for word in text)
+        if rule != "majority" and classes == 2:
+            assert vote(others.tokens, decides) == others.label.tolist()
+        labels: dict[str, set[int]] = {}
+        for text, label in zip(added.tokens, added.label.tolist(), strict=True):
+            labels.setdefault(" ".join(text), set()).add(label)
+        assert set(map(frozenset, labels.values())) == {frozenset(range(classes))}
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize(("words", "counter"), [(1, 0), (2, 0), (4, 0), (1, 1), (2, 2)])
+@pytest.mark.parametrize("length", [20, 100])
+def test_the_class_with_most_words_decides_and_as_many_decoys_do_not(
+    corpus: Corpus, classes: int, words: int, counter: int, length: int
+) -> None:
+    shape = {"classes": classes, "words": words, "counter": counter, "length": length}
+    made = planted(corpus, "decisive", **shape)
+    split = made.splits["test"]
+    assert len(made.class_names) == classes
+    assert set(split.label.tolist()) == set(range(classes))
+    turned = swapped(split)
+    for row, (text, label) in enumerate(zip(split.tokens, split.label.tolist(), strict=True)):
+        number = [sum(word in names for word in text) for names in TRIGGERS[:classes]]
+        assert (number[label], sum(number)) == (words + counter, words + 2 * counter)
+        assert int(np.argmax(number)) == label
+        assert sum(word in OF_DECOY for word in text) == words + 2 * counter
+        assert sum((split.rationale or [])[row]) == words + 2 * counter
+        assert len(text) == length
+        other = [sum(word in names for word in turned[row]) for names in TRIGGERS[:classes]]
+        assert int(np.argmax(other)) == label ^ 1

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import polars as pl
@@ -158,20 +159,63 @@ def test_the_matrix_ranks_the_better_constructions_higher() -> None:
     assert of["faithful"].min() > of["unfaithful"].max()
 
 
+def interventions(trace: Trace, **figures: float) -> dict[str, list[float]]:
+    """Of a model that decides by the deciding words only, but for ``figures``."""
+    right = {"accuracy": 1.0, "masked": 0.5, "inserted": 1.0}
+    right |= {"changed_by_decisive": 1.0, "changed_by_others": 0.0, **figures}
+    plain: dict[str, Any] = {name: [value] * len(trace) for name, value in right.items()}
+    rows = range(len(trace))
+    return {**plain, "instance": trace.instance.tolist(), "label": [row % 2 for row in rows]}
+
+
 def test_a_model_that_is_not_what_its_construction_says_is_not_confirmed() -> None:
     trace = make_trace(20, (5, 9), seed=1)
-    done = {
-        "accuracy": 1.0,
-        "accuracy_masked": 0.5,
-        "changed_by_decisive": 1.0,
-        "changed_by_others": 0.0,
-    }
-    right = {truth: checked(TRUE[truth][0], done, trace, trace) for truth in TRUE}
-    assert not right["faithful"][
-        "confirmed"
-    ]  # its attention only half follows the words that decide
-    for wrong in ({"changed_by_decisive": 0.5}, {"changed_by_others": 0.3}):
-        assert not checked(TRUE["unfaithful"][0], {**done, **wrong}, trace, trace)["confirmed"]
+    on, off = attending(trace, 1.0, 0.0), attending(trace, 0.0, 1.0)
+    for truth, shown, wrong in (("faithful", on, off), ("unfaithful", off, on)):
+        own = TRUE[truth][0]
+        done = checked(own, interventions(trace), trace, shown)
+        assert done["confirmed"]
+        assert all(one["confirmed"] for one in (*done["classes"], *done["texts"]))
+        assert not checked(own, interventions(trace), trace, wrong)["confirmed"]
+        assert not checked(own, interventions(trace), trace, attending(trace, 0.5, 0.5))[
+            "confirmed"
+        ]
+        for name, value in {
+            "changed_by_decisive": 0.5,
+            "changed_by_others": 0.3,
+            "inserted": 0.8,
+        }.items():
+            assert not checked(own, interventions(trace, **{name: value}), trace, shown)[
+                "confirmed"
+            ]
+
+
+def test_a_class_that_is_read_from_absence_is_named_and_its_model_is_not_confirmed() -> None:
+    """The mean over both classes is ½, and every decision changes with the words."""
+    trace = make_trace(20, (5, 9), seed=1)
+    shown = attending(trace, 0.0, 1.0)
+    done = interventions(trace)
+    done["masked"] = [1.0 if label else 0.0 for label in done["label"]]
+    found = checked(TRUE["unfaithful"][0], done, trace, shown)
+    assert not found["confirmed"]
+    assert (found["masked_least"], found["masked_most"]) == (0.0, 1.0)
+    one_sided = interventions(trace)
+    one_sided["masked"] = [0.9 if label else 0.5 for label in one_sided["label"]]
+    found = checked(TRUE["unfaithful"][0], one_sided, trace, shown)
+    assert [one["confirmed"] for one in found["classes"]] == [True, False]
+    assert [one["confirmed"] for one in found["texts"]] == [k % 2 == 0 for k in range(20)]
+
+
+def attending(trace: Trace, on: float, off: float) -> Trace:
+    """A trace with these shares of attention on the words that decide and on others; only it is read."""
+    marked = trace.ragged("rationale")
+    number = marked.with_values(marked.values.astype(float)).sum()
+    others = np.maximum(marked.lengths - number, 1.0)
+    weights = np.where(
+        marked.values, on / marked.spread(np.maximum(number, 1.0)), off / marked.spread(others)
+    )
+    shown = SimpleNamespace(alpha=marked.with_values(weights), instance=trace.instance)
+    return cast("Trace", shown)
 
 
 def test_the_halves_have_both_truths_and_every_construction_a_reason() -> None:
@@ -225,7 +269,8 @@ def write_calibrated(folder: Path, names: Any = None) -> Path:
             name: pl.lit(0.5)
             for name in (
                 "accuracy",
-                "accuracy_masked",
+                "masked_least",
+                "masked_most",
                 "changed_by_decisive",
                 "changed_by_others",
                 "mass",

@@ -1,4 +1,4 @@
-"""Check that a model is what its construction says.
+"""Check that a model is what its construction says, text by text and class by class.
 
 No audited measure is used, since measures are what the calibration judges. The dependence on words
 comes from predictions on changed texts (`attnaudit.recipes.classifier`), the rest from the weights
@@ -7,16 +7,17 @@ on the deciding words.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
+import polars as pl
 
 from attnaudit.calibration.construction import Construction
 from attnaudit.trace import Trace
 
-# These four were fixed before any measure was looked at (docs/calibration.md).
-# Smallest share of decisions that change when the deciding words are replaced.
+# These were fixed before any measure was looked at (docs/calibration.md).
+# Smallest share of decisions that change when the deciding words are replaced, and that follow them
+# into another text.
 DEPENDS = 0.9
 # Largest share of decisions that change when all other words are replaced.
 IGNORES = 0.1
@@ -24,34 +25,60 @@ IGNORES = 0.1
 MARKED = 0.75
 # Largest mean weight that unfaithful attention has on the deciding words.
 UNMARKED = 0.25
+# Bounds of a class's mean probability without its deciding words, in parts of an even chance: 0.25
+# and 0.75 with two classes. A class that is read from the absence of words is near 1 there.
+NEUTRAL = (0.5, 1.5)
 
 
 def checked(
-    construction: Construction, interventions: Mapping[str, float], trace: Trace, shown: Trace
+    construction: Construction,
+    interventions: Mapping[str, Sequence[Any]],
+    trace: Trace,
+    shown: Trace,
 ) -> dict[str, Any]:
     """Check one model.
 
     Args:
         construction: Construction of the model.
-        interventions: Shares of decisions that change when words are replaced.
+        interventions: What replacing words of each text changes.
         trace: Trace of the model, whose rationale marks the deciding words.
         shown: The trace with the attention that a user sees.
 
     Returns:
-        The ``interventions``; ``mass``, the mean weight on the deciding words; ``top``, the share
-        of texts whose largest weight is on one of them; and ``confirmed``, which is True if all of
-        these fit the truth of the construction.
+        Means over texts: the ``interventions``; ``mass``, the weight on the deciding words; and
+        ``top``, the share of texts whose largest weight is on one of them. ``classes`` has the same
+        for each class and ``texts`` whether each text is ``confirmed``: all of these fit the truth
+        of the construction. A model is if all its classes are.
     """
     rows = list(zip(shown.alpha, trace.ragged("rationale"), strict=True))
-    mass = float(np.mean([alpha[marked].sum() for alpha, marked in rows]))
-    top = float(np.mean([marked[alpha.argmax()] for alpha, marked in rows]))
-    depends = interventions["changed_by_decisive"] >= DEPENDS
-    ignores = interventions["changed_by_others"] <= IGNORES
-    marks = {
-        "faithful": min(mass, top) >= MARKED,
-        "unfaithful": max(mass, top) <= UNMARKED,
+    weights = pl.DataFrame(
+        {
+            "instance": trace.instance,
+            "mass": [float(alpha[marked].sum()) for alpha, marked in rows],
+            "top": [bool(marked[alpha.argmax()]) for alpha, marked in rows],
+        }
+    )
+    even = 1.0 / max(trace.prediction.shape[1], 2)
+    attention = {
+        "faithful": pl.min_horizontal("mass", "top") >= MARKED,
+        "unfaithful": pl.max_horizontal("mass", "top") <= UNMARKED,
     }
     # A construction without a known truth has nothing to fail.
-    known = construction.truth in marks
-    confirmed = not known or (depends and ignores and marks[construction.truth])
-    return {**interventions, "mass": mass, "top": top, "confirmed": bool(confirmed)}
+    known = construction.truth in attention
+    confirmed = pl.lit(not known) | (
+        (pl.min_horizontal("changed_by_decisive", "inserted") >= DEPENDS)
+        & (pl.col("changed_by_others") <= IGNORES)
+        & pl.col("masked").is_between(*(even * part for part in NEUTRAL))
+        & attention.get(construction.truth, True)
+    )
+    found = pl.DataFrame(interventions).join(weights, on="instance").cast({pl.Boolean: pl.Float64})
+    means = found.group_by("label").mean().sort("label").drop("instance")
+    classes = means.with_columns(confirmed=confirmed)
+    return {
+        **found.drop("instance", "label", "masked").mean().row(0, named=True),
+        "masked_least": classes["masked"].min(),
+        "masked_most": classes["masked"].max(),
+        "confirmed": bool(classes["confirmed"].all()),
+        "classes": classes.to_dicts(),
+        "texts": found.select("instance", confirmed=confirmed).to_dicts(),
+    }

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from attnaudit.core.registry import Registry
+from attnaudit.corpora.spec import PlantedRule
 from attnaudit.plans.spec import RunSpec
 from attnaudit.plans.training import Training, TrainingId
 from attnaudit.trace import Trace
@@ -29,6 +30,9 @@ SMALL: dict[str, Any] = {
     "training.class_weight": False,
     "training.batch_size": 32,
 }
+# Share of the texts that are there without deciding words too. In half of the first models, trained
+# without such texts, the words decided one class only.
+NEUTRAL = 0.2
 OF_ENCODER: dict[str, dict[str, Any]] = {
     "cnn": {"model.kernels": (3, 5), "model.hidden": 16},
     "transformer": {"model.heads": 1},
@@ -49,6 +53,7 @@ class Construction:
         encoders: Encoders of the models.
         attention: Attention of the models.
         rule: Rule that plants deciding words in the texts (`corpus.planted`).
+        planted: Further settings of the corpus (`corpus.planted_words` and others).
         settings: Settings of the training that differ from `SMALL`.
         objective: Maps a strength to the objective of the training.
         teacher: Construction whose models provide the attention for the training.
@@ -67,7 +72,8 @@ class Construction:
     half: Literal["fit", "held", ""] = ""
     encoders: tuple[str, ...] = ("bilstm",)
     attention: str = "additive"
-    rule: str = "decisive"
+    rule: PlantedRule = "decisive"
+    planted: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     objective: Callable[[float | None], Objective] | None = None
     teacher: str = ""
@@ -178,6 +184,7 @@ def training_of(
     if construction.teacher:
         teacher = training_of(CONSTRUCTIONS[construction.teacher], base, corpus, encoder, seed)
     dial = {construction.dial: strength} if construction.dial else {}
+    planted = {"planted": construction.rule, "planted_neutral": NEUTRAL, **construction.planted}
     spec = RunSpec.of(
         base.corpus.source,
         encoder=encoder,
@@ -188,7 +195,7 @@ def training_of(
     )
     spec = replace(
         spec,
-        corpus=replace(base.corpus, planted=construction.rule, seed=seed),
+        corpus=replace(base.corpus, **planted, seed=seed),
         objective=construction.objective(strength) if construction.objective else None,
     )
     name = TrainingId(construction.name, seed, f"{corpus}-{encoder}", strength)

@@ -220,6 +220,8 @@ def coerce(value: Any, hint: Any, key: str) -> Any:
             return None
         if any(get_origin(kind) is tuple for kind in kinds):
             readings.append([] if value == "none" else value.split(","))
+        if value.isdecimal():
+            readings.append(int(value))  # one of a choice of numbers
     for reading in readings:
         with suppress(ValidationError):
             return _adapter(hint).validate_python(reading)

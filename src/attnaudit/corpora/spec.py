@@ -114,6 +114,36 @@ class CorpusSpec(_Spec):
         None,
         only="words",
     )
+    planted_words: int = setting(
+        "Words that the rule decisive plants into a text: those of the class, less those against "
+        "it. More than one are redundant.",
+        1,
+        least=1,
+        most=4,
+        only="words",
+    )
+    planted_counter: int = setting(
+        "Words against the class that are planted as well, each with one more of the class.",
+        0,
+        least=0,
+        most=3,
+        only="words",
+    )
+    planted_length: int | None = setting(
+        "Words of a planted text, filled up from other texts; default: at most 24.",
+        None,
+        least=20,
+        only="words",
+    )
+    planted_classes: Literal[2, 4] = setting("Classes of planted texts.", 2, only="words")
+    planted_neutral: float = setting(
+        "Share of the planted texts of train and dev that are added without the words that decide, "
+        "once with each label, and as often without the decoys.",
+        0.0,
+        least=0,
+        most=1,
+        only="words",
+    )
 
 
 @dataclass(frozen=True)

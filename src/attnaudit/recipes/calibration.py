@@ -124,15 +124,21 @@ class Calibration(Settings):
         return override({PLACE: made if full else replace(made, **cls.quick)}, given)[PLACE]
 
     @cached_property
-    def cells(self) -> list[Cell]:
-        """All models, those of one corpus and seed together."""
-        base = {
+    def base(self) -> dict[str, RunSpec]:
+        """An ordinary spec for each corpus, without planted words."""
+        return {
             name: RunSpec.of(name, settings=SOURCES.get(name, {}), data_dir=self.data_dir)
             for name in self.corpora
         }
+
+    @cached_property
+    def cells(self) -> list[Cell]:
+        """All models, those of one corpus and seed together."""
         names = self.constructions or tuple(CONSTRUCTIONS)
         chosen = [one for name, one in CONSTRUCTIONS.items() if name in names]
-        cells = [cell for one in chosen for cell in cells_of(one, base, self.seeds, self.encoders)]
+        cells = [
+            cell for one in chosen for cell in cells_of(one, self.base, self.seeds, self.encoders)
+        ]
         # The same training may be asked for by several constructions: it is done once.
         first: dict[str, Training] = {}
         once = [
@@ -197,8 +203,8 @@ def calibrate(
     )
     check_place(place, recipe.spec or {}, recipe.do)
     read = LastCorpus()
-    missing = calibration.missing
-    calls = training_calls(missing, store, lambda spec: read(_unplanted(spec), progress))
+    missing, base = calibration.missing, calibration.base
+    calls = training_calls(missing, store, lambda spec: read(_unplanted(spec, base), progress))
     do_trainings(calls, len(missing), progress, say)
     for number, cell in enumerate(calibration.cells, 1):
         label = f"{cell.name} ({number} of {len(calibration.cells)})"
@@ -223,14 +229,14 @@ def _write_page(folder: Path, page: Path) -> None:
     write_calibration(folder, page)
 
 
-def _unplanted(spec: RunSpec) -> RunSpec:
+def _unplanted(spec: RunSpec, base: Mapping[str, RunSpec]) -> RunSpec:
     """Return the spec of a corpus before words are planted into it.
 
     A file is read once, whatever the seed of what is planted.
     """
     is_generated = CORPORA[spec.corpus.source].generate is not None
     seed = spec.corpus.seed if is_generated else 0
-    return replace(spec, corpus=replace(spec.corpus, planted=None, seed=seed))
+    return replace(spec, corpus=replace(base[spec.corpus.source].corpus, seed=seed))
 
 
 def _audit_recipe(out: Path, cell: Cell, training: Path, progress: Progress) -> Recipe:
@@ -246,7 +252,7 @@ def _audit_recipe(out: Path, cell: Cell, training: Path, progress: Progress) -> 
         trace = Trace.read(training / "trace")
         shown = cell.audited(trace)
         shown.write(made / "trace")
-        found: Mapping[str, float] = read_json(training / INTERVENTIONS)
+        found: Mapping[str, Sequence[Any]] = read_json(training / INTERVENTIONS)
         write_json(made / CHECK, checked(cell.construction, found, trace, shown))
 
     audit = Audit(trace=out / "trace", battery=battery, plain=plain, progress=progress).audit_step()

@@ -21,7 +21,7 @@ from attnaudit.models.log_odds import word_log_odds
 from attnaudit.plans.spec import RunSpec
 from attnaudit.recipes.audit import Notes
 from attnaudit.recipes.job import INTERVENTIONS, TEACHER, Trained, corpus_seed
-from attnaudit.stats.measures import predicted_class
+from attnaudit.stats.measures import predicted_class, two_classes
 from attnaudit.steps import Folder
 from attnaudit.steps.finished import trace_digests
 from attnaudit.trace import Trace, write_shards
@@ -48,7 +48,7 @@ class Classifier(Trained):
         With a teacher the fingerprint is that of the corpus and the trace together.
         """
         if spec.corpus.planted is not None:
-            corpus = with_planted(corpus, spec.corpus.planted, corpus_seed(spec))
+            corpus = with_planted(corpus, spec.corpus, corpus_seed(spec))
         if spec.corpus.removed is not None:
             corpus = without_words(corpus, spec.corpus.removed)
         if spec.teacher is None:
@@ -136,21 +136,25 @@ class Classifier(Trained):
         return {"shards": len(write_shards(made / TEACHER, shards))}
 
     def intervene(self, model: AttentionModel, folder: Folder, made: Path) -> Notes:
-        """Predict the planted texts of test before and after words of them are replaced.
+        """Predict each planted text of test before and after words of it are replaced.
 
         No attention is looked at.
         """
         split = self.traced
 
-        def decided(tokens: list[list[str]]) -> Any:
-            return predicted_class(predict(model, model.inputs(replace(split, tokens=tokens))))
+        def predicted(tokens: list[list[str]]) -> Any:
+            return predict(model, model.inputs(replace(split, tokens=tokens)))
 
-        own = decided(split.tokens)
+        own, others = (predicted_class(predicted(one)) for one in (split.tokens, reworded(split)))
         found = {
-            "accuracy": (own == split.label).mean(),
-            "accuracy_masked": (decided(masked(split)) == split.label).mean(),
-            "changed_by_decisive": (decided(swapped(split)) != own).mean(),
-            "changed_by_others": (decided(reworded(split)) != own).mean(),
+            "instance": split.instance,
+            "label": split.label,
+            "accuracy": own == split.label,
+            "masked": two_classes(predicted(masked(split)))[range(len(split)), split.label],
+            # The deciding words are inserted among the words of another text.
+            "inserted": others == split.label,
+            "changed_by_decisive": predicted_class(predicted(swapped(split))) != own,
+            "changed_by_others": others != own,
         }
-        write_json(made / INTERVENTIONS, {name: float(value) for name, value in found.items()})
+        write_json(made / INTERVENTIONS, {name: column.tolist() for name, column in found.items()})
         return {}

@@ -26,7 +26,7 @@ from attnaudit.training.probe import STEP_FOLDER, Probe, step_part
 SHARD_ROWS = 2048  # of a call that collects
 COLLECT = "collect"
 TEACHER = "teacher"  # trace of all splits that a training takes as given from another
-INTERVENTIONS = "interventions.json"  # how decisions change when planted words are replaced
+INTERVENTIONS = "interventions.json"  # how each decision changes when words are replaced
 TRANSLATIONS, DICTIONARY = "translations.jsonl", "dictionary.parquet"
 # For each step after training: its output, and the parts of ``spec.json`` that it depends on
 # besides the model. The seed draws the texts to trace.

@@ -34,7 +34,8 @@ _SCORES = {
 }
 _CHECKS = {
     "accuracy": "accuracy",
-    "accuracy_masked": "deciding words masked",
+    "masked_least": "probability of a class, its words masked: least",
+    "masked_most": "most",
     "changed_by_decisive": "flips, deciding words replaced",
     "changed_by_others": "flips, all others replaced",
     "mass": "attention on deciding words",

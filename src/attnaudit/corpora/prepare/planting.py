@@ -2,11 +2,13 @@
 
 The label is random, so the words of the text itself say nothing about it, and planted words follow
 it. Every text also has a decoy, a word of two other sets that is drawn without regard to the label.
-So it is known which words decide, and what replacing a word must do (`swapped`, `reworded`).
+So it is known which words decide, and what replacing a word must do (`swapped`, `reworded`,
+`masked`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import replace
 from typing import get_args
 
@@ -14,16 +16,23 @@ import numpy as np
 
 from attnaudit.core.errors import InputError
 from attnaudit.corpora.corpus import Corpus, Split, fingerprint, keyed
-from attnaudit.corpora.planted import BAD, COLD_FIRST, GOOD, WARM_FIRST
-from attnaudit.corpora.spec import PlantedRule
+from attnaudit.corpora.planted import (
+    BAD,
+    COLD_FIRST,
+    COLD_SECOND,
+    GOOD,
+    WARM_FIRST,
+    WARM_SECOND,
+)
+from attnaudit.corpora.spec import CorpusSpec, PlantedRule
 
 RULES: tuple[str, ...] = get_args(PlantedRule)
 ROWS = {"train": 2000, "dev": 100, "test": 80}  # at most so many rows of each split
 WORDS = 24  # at most so many words of a text, around what is marked in it
-CLASSES = ("negative", "positive")
-TRIGGERS, DECOYS = (BAD, GOOD), (COLD_FIRST, WARM_FIRST)
-TRIGGER_WORDS, DECOY_WORDS = frozenset(BAD + GOOD), frozenset(COLD_FIRST + WARM_FIRST)
-_TWINS = dict(zip(BAD + COLD_FIRST, GOOD + WARM_FIRST, strict=True))
+CLASSES = ("negative", "positive", "cold", "warm")
+TRIGGERS, DECOYS = (BAD, GOOD, COLD_SECOND, WARM_SECOND), (COLD_FIRST, WARM_FIRST)
+TRIGGER_WORDS, DECOY_WORDS = (frozenset(sum(sets, ())) for sets in (TRIGGERS, DECOYS))
+_TWINS = dict(zip(BAD + COLD_FIRST + COLD_SECOND, GOOD + WARM_FIRST + WARM_SECOND, strict=True))
 _OTHER = _TWINS | {other: word for word, other in _TWINS.items()}
 _MANY = 0.4  # share of words that decide by the rule many
 _LEAST = 4  # words of a text before planting
@@ -31,7 +40,7 @@ _LEAST = 4  # words of a text before planting
 _MIN_DF = 5
 
 
-def with_planted(corpus: Corpus, rule: PlantedRule, seed: int) -> Corpus:
+def with_planted(corpus: Corpus, spec: CorpusSpec, seed: int) -> Corpus:
     """Plant words into texts, relabelled at random; the deciding words are the rationale.
 
     What is planted follows from the seed, the split and the row only, and words and positions are
@@ -39,11 +48,12 @@ def with_planted(corpus: Corpus, rule: PlantedRule, seed: int) -> Corpus:
 
     Args:
         corpus: Any texts without questions.
-        rule: ``decisive``: one word decides. ``twice``: a second word of the same class is there as
-            well. ``majority``: three words, of which two or three are of the class. ``last``: the
-            last word decides. ``many``: `_MANY` of all words are of the class. ``decoy``: the decoy
-            is the word that decides. ``random``: as decisive, but the label is independent of all
-            words.
+        spec: What is planted. Its rule ``planted`` is one of: ``decisive``: one word decides, or
+            several do, the class that most of them are of. There are as many decoys.
+            ``twice``: a second word of the same class is there as well. ``majority``: three words,
+            of which two or three are of the class. ``last``: the last word decides. ``many``:
+            `_MANY` of all words are of the class. ``decoy``: the decoy is the word that decides.
+            ``random``: as decisive, but the label is independent of all words.
         seed: Seed of labels and words.
 
     Raises:
@@ -52,15 +62,18 @@ def with_planted(corpus: Corpus, rule: PlantedRule, seed: int) -> Corpus:
     if corpus.task != "classification":
         got = f"a corpus of the task {corpus.task}"
         raise InputError("plant words", corpus.name, got, "texts without a question")
-    splits = {name: _planted(split, name, rule, seed) for name, split in corpus.splits.items()}
+    classes = CLASSES[: spec.planted_classes]
+    splits = {name: _planted(split, name, spec, seed) for name, split in corpus.splits.items()}
+    for name in ("train", "dev"):
+        splits[name] = _with_neutral(splits[name], spec.planted_neutral, len(classes))
     texts = f"at most {ROWS['train']} texts of train; labels drawn at random"
-    note = f"words planted with seed {seed} by the rule {rule} into {texts}"
+    note = f"words planted with seed {seed} by the rule {spec.planted} into {texts}"
     return replace(
         corpus,
-        class_names=CLASSES,
+        class_names=classes,
         splits=splits,
         min_df=_MIN_DF,
-        fingerprint=fingerprint(CLASSES, _MIN_DF, splits),
+        fingerprint=fingerprint(classes, _MIN_DF, splits),
         notes=(*corpus.notes, note),
     )
 
@@ -88,12 +101,19 @@ def reworded(split: Split) -> list[list[str]]:
 
 
 def masked(split: Split) -> list[list[str]]:
-    """Replace each deciding word by the first word of the text that does not decide."""
-    texts = []
-    for row in range(len(split)):
-        first = (_fillers(split, row) or ["."])[0]
-        texts.append([first if marked else word for word, marked in _marked(split, row)])
-    return texts
+    """Replace each deciding word by a filler of the next text."""
+    return [
+        _without(split, row, {word for word, marked in _marked(split, row) if marked})
+        for row in range(len(split))
+    ]
+
+
+def _without(split: Split, row: int, words: Set[str]) -> list[str]:
+    others = _fillers(split, (row + 1) % len(split)) or ["."]
+    return [
+        others[k % len(others)] if word in words else word
+        for k, word in enumerate(split.tokens[row])
+    ]
 
 
 def _marked(split: Split, row: int) -> list[tuple[str, bool]]:
@@ -105,53 +125,92 @@ def _fillers(split: Split, row: int) -> list[str]:
     return [word for word in split.tokens[row] if word not in _OTHER]
 
 
-def _planted(split: Split, name: str, rule: str, seed: int) -> Split:
+def _with_neutral(split: Split, share: float, classes: int) -> Split:
+    """Add a share of the texts without deciding words, once with each label.
+
+    Otherwise a model could read one class from the absence of the other's words. The same texts
+    are added without their decoys, with their own label as often: so the texts of ``decisive``,
+    ``decoy`` and ``random`` stay the same, and one model can teach another.
+    """
+    texts, labels, marks = [], [], []
+    for row in range(round(share * len(split))):
+        for words in (TRIGGER_WORDS, DECOY_WORDS):
+            own = [marked and word not in words for word, marked in _marked(split, row)]
+            labels += [split.label[row]] * classes if any(own) else range(classes)
+            texts += [_without(split, row, words)] * classes
+            marks += [own] * classes
+    # Numbers of their own, by which the trace of a teacher is searched.
+    further = split.instance.max(initial=0) + 1 + np.arange(len(texts))
+    return Split(
+        np.append(split.instance, further),
+        [*split.tokens, *texts],
+        np.append(split.label, np.array(labels, dtype=np.int32)),
+        [*(split.rationale or []), *marks],
+    )
+
+
+def _planted(split: Split, name: str, spec: CorpusSpec, seed: int) -> Split:
     enough = [row for row in range(len(split)) if len(_fillers(split, row)) >= _LEAST]
     chosen = keyed(seed, "planted rows", name).permutation(np.array(enough, dtype=np.int64))
     taken = split.take(np.sort(chosen[: ROWS.get(name, ROWS["test"])]))
-    label = keyed(seed, "planted labels", name).permutation(np.arange(len(taken)) % 2)
+    label = keyed(seed, "planted labels", name).permutation(
+        np.arange(len(taken)) % spec.planted_classes
+    )
     made = [
-        _text(taken, row, rule, int(label[row]), keyed(seed, "planted", name, str(instance)))
+        _text(taken, row, spec, int(label[row]), keyed(seed, "planted", name, str(instance)))
         for row, instance in enumerate(taken.instance.tolist())
     ]
-    if rule == "random":
+    if spec.planted == "random":
         label = keyed(seed, "random labels", name).permutation(label)
-    decided = [own for _, _, own in made] if rule == "decoy" else label
+    decided = [own for _, _, own in made] if spec.planted == "decoy" else label
     words, marks = [text for text, _, _ in made], [row for _, row, _ in made]
     return Split(taken.instance, words, np.array(decided, dtype=np.int32), marks)
 
 
 def _text(
-    split: Split, row: int, rule: str, label: int, rng: np.random.Generator
+    split: Split, row: int, spec: CorpusSpec, label: int, rng: np.random.Generator
 ) -> tuple[list[str], list[bool], int]:
     """Plant words into one text; return it, its marks and the class of its decoy.
 
     Planted words replace those at their positions, the first one a word of the rationale if there
     is one.
     """
+    rule, limit = spec.planted, spec.planted_length or WORDS
+    against = spec.planted_counter
+    number = spec.planted_words + 2 * against
     # A window around the first marked word, without words that are planted elsewhere.
     known = split.rationale[row] if split.rationale is not None else []
     known = known or [False] * len(split.tokens[row])
     pairs = zip(split.tokens[row], known, strict=True)
     kept = [(word, mark) for word, mark in pairs if word not in _OTHER]
+    further = row
+    # Deciding words, decoys and a last word need room.
+    while len(kept) < (spec.planted_length or 2 * number + 1):
+        further = (further + 1) % len(split)
+        kept += [(word, False) for word in _fillers(split, further)]
     first = next((k for k, (_, mark) in enumerate(kept) if mark), 0)
-    start = max(0, min(first - WORDS // 3, len(kept) - WORDS))
-    words = [word for word, _ in kept[start : start + WORDS]]
-    marked = [k for k, (_, mark) in enumerate(kept[start : start + WORDS]) if mark]
+    start = max(0, min(first - limit // 3, len(kept) - limit))
+    words = [word for word, _ in kept[start : start + limit]]
+    marked = [k for k, (_, mark) in enumerate(kept[start : start + limit]) if mark]
 
     last = len(words) - 1  # kept for the rule last
     order = rng.permutation(last).tolist()
     of_decoy = int(rng.integers(2))
     picked = rng.integers(len(GOOD), size=len(words)).tolist()
     first = next((place for place in marked if place < last), order[0])
-    *places, decoy_at = first, *(place for place in order if place != first)
-    number = {"twice": 2, "majority": 3, "many": max(2, round(_MANY * len(words)))}.get(rule, 1)
-    places = [last] if rule == "last" else places[:number]
+    places = [first, *(place for place in order if place != first)]
+    decoys_at = places[-number:]
+    more = {"twice": 2, "majority": 3, "many": max(2, round(_MANY * len(words)))}
+    places = places[: min(more.get(rule or "", number), len(places) - number)]
+    places = [last] if rule == "last" else places
     classes = [label] * len(places)
+    for k in range(number - against, min(number, len(places))):
+        classes[k] = (label + int(rng.integers(1, spec.planted_classes))) % spec.planted_classes
     if rule == "majority" and len(places) == 3 and rng.random() < 0.5:
-        classes[int(rng.integers(3))] = 1 - label
-    for place, own in zip(places, classes, strict=True):
-        words[place] = TRIGGERS[own][picked[place]]
-    words[decoy_at] = DECOYS[of_decoy][picked[0] % len(DECOYS[0])]
-    deciding = {decoy_at} if rule == "decoy" else set(places)
+        classes[int(rng.integers(3))] = (label + 1) % spec.planted_classes
+    for place, words_of in zip(places, (TRIGGERS[k] for k in classes), strict=True):
+        words[place] = words_of[picked[place] % len(words_of)]
+    for pick, place in zip(picked, decoys_at, strict=False):
+        words[place] = DECOYS[of_decoy][pick % len(DECOYS[0])]
+    deciding = set(decoys_at) if rule == "decoy" else set(places)
     return words, [place in deciding for place in range(len(words))], of_decoy
