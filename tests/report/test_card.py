@@ -349,12 +349,13 @@ def test_rows_are_in_the_order_in_which_measures_separate(monkeypatch: pytest.Mo
         *("prediction__f1_macro", "permutation__median_delta_y", "adversary__emax_jsd"),
         *("ranges__mean_possible", "ranges__mean_possible_upper"),
         *("identifiability__max_tvd_alpha", "identifiability__identifiable"),
+        *("replacement__replacement_attention", "replacement__replacement_loo"),
     )
     summary = summary_of(**dict.fromkeys(measures, around(0.5)))
     card = verdict(summary, replace(ABOUT, class_names=("negative", "positive")))
-    shown = ["prediction", *(experiment for experiment, _ in DECIDES), "identifiability"]
+    shown = ["prediction", "replacement", *(name for name, _ in DECIDES), "identifiability"]
     assert [row.experiment for row in card.rows] == shown, "what decides nothing comes last"
-    assert "AUC 0.90 [0.80, 1.00] (9 × 11)" in card.rows[1].separates
+    assert "AUC 0.90 [0.80, 1.00] (9 × 11)" in card.rows[2].separates
     unknown = verdict(summary, ABOUT)  # AUCs are of classifiers of two classes
     assert [row.experiment for row in unknown.rows] == shown
     assert not any(row.separates for row in unknown.rows)

@@ -185,8 +185,9 @@ def head_cards(summary: pl.DataFrame, about: About) -> dict[Head, VerdictCard]:
 
 
 def _rows(found: SummaryRows, about: About, withheld: bool) -> tuple[CardRow, ...]:
-    """Return the rows of all cards: quality first, then by how well the deciding figure separates.
+    """Return the rows of all cards: quality, words replaced, then by how well figures separate.
 
+    Which words decide is asked of the model itself only where words are replaced.
     AUCs are known of classifiers like the constructions, and shown on their cards only.
     """
     known, calibrated = separations(), is_of_a_calibrated_kind(found, about)
@@ -194,9 +195,10 @@ def _rows(found: SummaryRows, about: About, withheld: bool) -> tuple[CardRow, ..
     def separation(row: CardRow) -> Separation | None:
         return None if row.finding is None else known.get(row.finding.figure)
 
-    def place(row: CardRow) -> tuple[bool, float]:
+    def place(row: CardRow) -> tuple[bool, bool, float]:
         one = separation(row)
-        return not row.of_model, -one.auc if one is not None and one.auc is not None else 0.0
+        auc = 0.0 if one is None or one.auc is None else one.auc
+        return not row.of_model, row.experiment != "replacement", -auc
 
     rows = sorted((row for name in EXPERIMENTS for row in card(name).rows(found, about)), key=place)
     # An order is needed for every model; the numbers would mislead for other kinds.
