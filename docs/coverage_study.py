@@ -22,26 +22,35 @@ SAMPLES = 2000
 SIZES = (10, 20, 50, 100, 200)
 SEEDS = (3, 5, 10, 20)
 Draw = Callable[[np.random.Generator, tuple[int, int]], np.ndarray]
-MEANS: dict[str, tuple[Draw, float]] = {
-    "normal": (lambda rng, shape: rng.normal(size=shape), 0.0),
-    "beta(2, 5)": (lambda rng, shape: rng.beta(2, 5, size=shape), 2 / 7),
-    "half at 0, half uniform": (
-        lambda rng, shape: np.where(rng.random(shape) < 0.5, 0.0, rng.random(shape)),
-        0.25,
-    ),
-    "exponential": (lambda rng, shape: rng.exponential(size=shape), 1.0),
-    "nine in ten at 0, the rest uniform": (
-        lambda rng, shape: np.where(rng.random(shape) < 0.9, 0.0, rng.random(shape)),
-        0.05,
-    ),
+UNKNOWN, SHARE = (np.nan, np.nan), (0.0, 1.0)
+
+
+def nonzero(share: float) -> Draw:
+    """Draw rows that are uniform with this probability, else 0."""
+    return lambda rng, shape: np.where(rng.random(shape) < share, rng.random(shape), 0.0)
+
+
+MEANS: dict[str, tuple[Draw, float, tuple[float, float]]] = {
+    "beta(2, 5)": (lambda rng, shape: rng.beta(2, 5, size=shape), 2 / 7, SHARE),
+    "beta(0.1, 3)": (lambda rng, shape: rng.beta(0.1, 3, size=shape), 0.1 / 3.1, SHARE),
+    "half at 0, half uniform": (nonzero(0.5), 0.25, SHARE),
+    "nine in ten at 0, the rest uniform": (nonzero(0.1), 0.05, SHARE),
+    "19 in 20 at 0, the rest uniform": (nonzero(0.05), 0.025, SHARE),
+    "2 % ones, the rest 0": (lambda rng, shape: 1.0 * (rng.random(shape) < 0.02), 0.02, SHARE),
+    "normal": (lambda rng, shape: rng.normal(size=shape), 0.0, UNKNOWN),
+    "exponential": (lambda rng, shape: rng.exponential(size=shape), 1.0, UNKNOWN),
 }
+for name in ("nine in ten at 0, the rest uniform", "2 % ones, the rest 0"):
+    MEANS[f"{name}; range unknown"] = (*MEANS[name][:2], UNKNOWN)
 
 
 def held(low: np.ndarray, high: np.ndarray, truth: float) -> str:
-    return f"{100 * float(((low <= truth) & (truth <= high)).mean()):.1f}"
+    """Say in % how many samples have no wrong interval, and in brackets how many have none."""
+    share, none = 100 * ((low <= truth) & (truth <= high)).mean(), 100 * np.isnan(low).mean()
+    return f"{share:.1f}" if none == 0 else f"{share + none:.1f} ({none:.0f})"
 
 
-def of_means(draw: Draw, truth: float, n: int, clustered: bool) -> str:
+def of_means(draw: Draw, truth: float, ranges: tuple[float, float], n: int, clustered: bool) -> str:
     rng, text = np.random.default_rng(n), np.arange(n)
     values = draw(rng, (n, SAMPLES))
     if clustered:
@@ -49,7 +58,7 @@ def of_means(draw: Draw, truth: float, n: int, clustered: bool) -> str:
         values = values[text] + rng.normal(size=(3 * n, SAMPLES))
     sums = UnitSums(Units.of_texts(text), SAMPLES)
     sums.add(values)
-    return held(*ratio_intervals(sums.total, sums.count, seed=0), truth)
+    return held(*ratio_intervals(sums.total, sums.count, 0, np.array([ranges])), truth)
 
 
 def of_shares(share: float, n: int, clustered: bool) -> str:

@@ -146,7 +146,7 @@ def test_a_class_or_a_measure_of_few_rows_of_many(
     monkeypatch.setattr(bootstrap, "GROUPS", ALL_TEXTS)
     few = pl.col("group") == "all", pl.col("measure").is_in(["few", "r"])
     gaps = gaps_of(summary(rows).filter(few), whole.filter(few))
-    assert np.abs(gaps).max() < 4.0 * np.sqrt(2.0) * end_error(expanded_tail(np.array([10]))[0])
+    assert np.abs(gaps).max() < 4.0 * np.sqrt(2.0) * end_error(expanded_tail(10))
 
 
 def test_the_order_of_groups_is_that_of_their_names(monkeypatch: pytest.MonkeyPatch) -> None:

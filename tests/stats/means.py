@@ -14,12 +14,14 @@ def mean_intervals(
     seed: int,
     texts: np.ndarray | None = None,
     resamples: int = RESAMPLES,
+    ranges: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Ends of the intervals of the means of columns ``(n, m)``; without texts each row is one."""
     names = np.arange(len(values)) if texts is None else texts
     sums = UnitSums(Units.of_texts(names), values.shape[1])
     sums.add(values)
-    return ratio_intervals(sums.total, sums.count, seed, resamples)
+    counts = np.array([sums.texts(k) for k in range(values.shape[1])], np.int64)
+    return ratio_intervals(sums.total, sums.count, seed, ranges, counts, resamples)
 
 
 def score_intervals(

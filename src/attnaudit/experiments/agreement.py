@@ -20,7 +20,7 @@ from attnaudit.experiments.rows import (
     taken_names,
 )
 from attnaudit.results.groups import OF_HEAD
-from attnaudit.results.measures import Measure
+from attnaudit.results.measures import SIGNED, Measure
 from attnaudit.stats.agreement import chance_agreement, top_overlaps
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.trace import Trace
@@ -55,6 +55,7 @@ class Agreement:
             "tau_{score}_and_{score}",
             "Kendall τ, {score} – {score}",
             "Kendall τ-b of two measures of importance over the tokens of an instance, −1 to 1.",
+            range=SIGNED,
         ),
         Measure(
             "precision_{score}_and_{score}",

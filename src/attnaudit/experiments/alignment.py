@@ -19,7 +19,7 @@ from attnaudit.experiments.rows import (
 )
 from attnaudit.results import SUMMARY_SCHEMA, summary_row
 from attnaudit.results.groups import text_number
-from attnaudit.results.measures import Measure
+from attnaudit.results.measures import Measure, ranges_of
 from attnaudit.stats.bootstrap import ratio_intervals
 from attnaudit.stats.inference import wilson_interval
 from attnaudit.trace import Trace
@@ -126,7 +126,7 @@ class Alignment:
             return pl.DataFrame([], schema=SUMMARY_SCHEMA)
         ratios = _ratios(sums)
         top, bottom = (np.stack(parts) for parts in zip(*ratios.values(), strict=True))
-        low, high = ratio_intervals(top, bottom, self.seed)
+        low, high = ratio_intervals(top, bottom, self.seed, ranges_of(self.measures, ratios))
         values, counts = top.sum(axis=1) / bottom.sum(axis=1), (len(known), len(table) - len(known))
         rows = [
             summary_row(self.name, *row, n=counts[0], undefined=counts[1])

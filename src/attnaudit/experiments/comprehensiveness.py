@@ -26,7 +26,7 @@ from attnaudit.experiments.rows import (
     row_streams,
     summarise_measures,
 )
-from attnaudit.results.measures import Measure
+from attnaudit.results.measures import SIGNED, Measure
 from attnaudit.stats.measures import ERASURE_WAYS as WAYS
 from attnaudit.trace import Trace
 
@@ -99,12 +99,14 @@ class Comprehensiveness(Settings):
             "fall of the predicted probability, top tokens deleted from the text, {score}",
             "Comprehensiveness with the tokens deleted from the text and the whole model rerun.",
             "higher",
+            range=SIGNED,
         ),
         Measure(
             "input_sufficiency_{score}",
             "fall of the predicted probability, text of the top tokens alone, {score}",
             "Sufficiency with the other tokens deleted from the text and the whole model rerun.",
             "lower",
+            range=SIGNED,
         ),
         Measure(
             "comprehensiveness_{score}",
@@ -112,6 +114,7 @@ class Comprehensiveness(Settings):
             "Fall of the predicted class's probability without the top 1, 5, 10, 20 and 50 % of "
             "tokens, mean of the five.",
             "higher",
+            range=SIGNED,
         ),
         Measure(
             "sufficiency_{score}",
@@ -119,6 +122,7 @@ class Comprehensiveness(Settings):
             "Fall of the predicted class's probability with the top 1, 5, 10, 20 and 50 % of "
             "tokens alone, mean of the five.",
             "lower",
+            range=SIGNED,
         ),
     )
     summarise = summarise_measures

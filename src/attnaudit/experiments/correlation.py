@@ -20,7 +20,7 @@ from attnaudit.experiments.rows import (
     summarise_measures,
     taken_names,
 )
-from attnaudit.results.measures import Measure
+from attnaudit.results.measures import SIGNED, Measure
 from attnaudit.stats.inference import benjamini_hochberg
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.trace import Trace
@@ -75,6 +75,7 @@ class Correlation(Settings):
             "Kendall τ, gradient – leave-one-out (reference)",
             "Kendall τ-b of gradient and leave-one-out, per instance, −1 to 1: the reference "
             "for the agreement of attention.",
+            range=SIGNED,
         ),
         Measure(
             "tau_{score}",
@@ -82,6 +83,7 @@ class Correlation(Settings):
             "Kendall τ-b of attention and an importance score over the tokens of an instance, "
             "−1 to 1.",
             "higher",
+            range=SIGNED,
         ),
         Measure(
             "significant_gradient_loo_bh",

@@ -16,10 +16,11 @@ from attnaudit.core.settings import Settings, setting
 from attnaudit.experiments.rows import (
     make_table,
     row_streams,
+    summarise_measures,
     words_of,
 )
 from attnaudit.experiments.shuffles import median_delta_y
-from attnaudit.results import summarise_means, summarise_ratios
+from attnaudit.results import summarise_ratios
 from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
 from attnaudit.trace import Trace
@@ -74,7 +75,7 @@ class Permutation(Settings):
             "Monte Carlo error of the median Δŷ",
             "Standard error of an instance's median over draws of the shuffles.",
         ),
-        Measure("shuffles", "shuffles drawn", "Number of shuffles of an instance."),
+        Measure("shuffles", "shuffles drawn", "Number of shuffles of an instance.", range=None),
         Measure(
             "seed_correlation",
             "expected correlation of the median Δŷ between two seeds of the shuffles",
@@ -118,7 +119,7 @@ class Permutation(Settings):
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         """Summarise the table with intervals."""
-        means = summarise_means(self.name, by_group(table, self.of_rows), self.seed)
+        means = summarise_measures(self, table)
         noise = by_group(table, _noise)
         return pl.concat([means, summarise_ratios(self.name, noise, _RELIABILITY, self.seed)])
 

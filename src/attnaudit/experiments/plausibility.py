@@ -22,7 +22,7 @@ from attnaudit.experiments.rows import (
     summarise_measures,
     taken_names,
 )
-from attnaudit.results.measures import Measure
+from attnaudit.results.measures import SIGNED, Measure
 from attnaudit.stats.agreement import chance_rationale_agreement, rationale_agreement
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.trace import Trace
@@ -96,6 +96,7 @@ class Plausibility:
             "Kendall τ-b of the score and the rationale (1 for its tokens, 0 for others), −1 to 1; "
             "0 is chance.",
             "higher",
+            range=SIGNED,
         ),
     )
     summarise = summarise_measures

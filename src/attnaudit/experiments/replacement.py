@@ -23,7 +23,7 @@ from attnaudit.experiments.rows import (
     taken_names,
     words_of,
 )
-from attnaudit.results.measures import Measure
+from attnaudit.results.measures import SIGNED, Measure
 from attnaudit.stats.measures import tvd
 from attnaudit.trace import Trace
 from attnaudit.trace.schema import flat, lengths_of
@@ -87,6 +87,7 @@ class Replacement:
                 "Spearman's correlation of the score that copies of a text lose with the "
                 f"{label}, given the number of words replaced, −1 to 1.",
                 "higher",
+                range=SIGNED,
             )
             for kind, label in _KINDS[::-1]
         ),

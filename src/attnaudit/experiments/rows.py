@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -158,7 +158,9 @@ def vector_column(name: str, values: Shaped[np.ndarray, "n C"]) -> pl.Series:
     return list_column(name, rows)
 
 
-def summarise_measures(experiment: Any, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
+def summarise_measures(
+    experiment: Any, table: pl.DataFrame | pl.LazyFrame, lists: Sequence[str] = ()
+) -> pl.DataFrame:
     """Average the measures of a table over each group of rows, with intervals.
 
     An experiment that needs nothing but means uses it as its method ``summarise``.
@@ -166,6 +168,8 @@ def summarise_measures(experiment: Any, table: pl.DataFrame | pl.LazyFrame) -> p
     Args:
         experiment: Experiment with ``name``, ``measures`` and ``seed``.
         table: Its table.
+        lists: Columns with a list per row that its measures need.
     """
-    groups = by_group(table, partial(measures_of_rows, experiment))
-    return summarise_means(experiment.name, groups, experiment.seed)
+    groups = by_group(table, partial(measures_of_rows, experiment), lists)
+    measures = getattr(experiment, "measures", ())
+    return summarise_means(experiment.name, groups, experiment.seed, measures)

@@ -225,7 +225,7 @@ def removal(rows: SummaryRows) -> Finding | None:
     if decide(never, 1.0 - POLICY.flips).code != LOW:
         return replace(found, side=NEITHER, code="few_flip", needed=None)
     better = rows.get("erasure", "area_attention_minus_area_random")
-    if found.side == AGAINST and better is not None and better["high"] <= 0:
+    if found.side == AGAINST and better is not None and decide(better, 0.0).code == LOW:
         return replace(found, code="no_sooner")
     return found
 

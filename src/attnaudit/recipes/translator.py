@@ -24,6 +24,7 @@ from attnaudit.plans.spec import TranslationSpec
 from attnaudit.recipes.audit import Notes, Rows
 from attnaudit.recipes.job import DICTIONARY, TRANSLATIONS, Trained, read_translations
 from attnaudit.results import Group, read_table, summarise_means, summary_row
+from attnaudit.results.measures import OF_TRANSLATIONS
 from attnaudit.stats.bleu import bleu, bleu_counts, bleu_of_others, corpus_bleu
 from attnaudit.steps import Folder
 from attnaudit.trace import Trace
@@ -156,7 +157,7 @@ class Translation(Trained):
             measured |= {"adversary_change": moved, "adversary_within": within}
         text = pl.LazyFrame({"instance": trace.instance})
         rows = Group("all", pl.LazyFrame(measured), text, several=True)
-        return summarise_means("translation", [rows], self.spec.seed).to_dicts()
+        return summarise_means("translation", [rows], self.spec.seed, OF_TRANSLATIONS).to_dicts()
 
 
 def _unknown(test: PairInputs) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -10,6 +10,7 @@ import polars as pl
 
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.results.groups import ALL, Group, numbers_of, pieces_of
+from attnaudit.results.measures import Measure, ranges_of
 from attnaudit.stats.bootstrap import Units, ratio_intervals
 from attnaudit.stats.sums import UnitSums
 
@@ -87,7 +88,9 @@ def summary_row(
     }
 
 
-def summarise_means(experiment: str, groups: Iterable[Group], seed: int) -> pl.DataFrame:
+def summarise_means(
+    experiment: str, groups: Iterable[Group], seed: int, measures: Sequence[Measure] = ()
+) -> pl.DataFrame:
     """Summarise every column of every group by its mean, standard deviation and 95 % interval.
 
     Null and NaN are undefined: they are excluded and counted. A boolean column gives a share.
@@ -96,9 +99,10 @@ def summarise_means(experiment: str, groups: Iterable[Group], seed: int) -> pl.D
         experiment: Name of the experiment.
         groups: Measures of groups of rows (`by_group`). Rows of one text are resampled together.
         seed: Seed of the bootstrap.
+        measures: Measures with their ranges; the range of any other is unknown.
 
     Returns:
-        One row per measure and group. Means have percentile bootstrap intervals over texts, shares
+        One row per measure and group. Means have intervals over texts by `ratio_intervals`, shares
         have Wilson's. A measure that is undefined in all rows has null figures.
     """
     rows = []
@@ -106,14 +110,13 @@ def summarise_means(experiment: str, groups: Iterable[Group], seed: int) -> pl.D
         schema = group.measures.collect_schema()
         names = schema.names()
         sums = _summed(group, group.measures)
-        means = [k for k, name in enumerate(names) if schema[name] != pl.Boolean]
-        # Shares keep Wilson's interval: the bootstrap gives a point if all rows agree.
-        low, high = ratio_intervals(sums.total[means], sums.count[means], seed)
-        ends = dict(zip(means, zip(low, high, strict=True), strict=True))
+        texts = np.array([sums.texts(k) for k in range(len(names))], np.int64)
+        ranges = ranges_of(measures, names)
+        ends = np.array(ratio_intervals(sums.total, sums.count, seed, ranges, texts))
         for k, name in enumerate(names):
-            figures: tuple[float | None, ...] = (None,)
-            if sums.n(k):
-                figures = (sums.mean(k), *(ends[k] if k in ends else sums.share_interval(k)))
+            if schema[name] == pl.Boolean:
+                ends[:, k] = sums.share_interval(k)
+            figures = (sums.mean(k), *ends[:, k]) if sums.n(k) else (None,)
             counts = _counts(group, sums, k) | {"std": sums.std(k) if sums.n(k) else None}
             rows.append(summary_row(experiment, name, *figures, group=group.name, **counts))
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle
 from typing import Literal
 
+import numpy as np
+from jaxtyping import Float
+
+SIGNED = (-1.0, 1.0)
 SCORE = "{score}"
 SCORES = {
     "alpha": "attention",
@@ -39,12 +43,15 @@ class Measure:
         meaning: One sentence with the definition and the unit.
         direction: Values that speak for attention as an explanation of the prediction. It is
             ``neither`` for measures of the model, or of the validity of other measures.
+        range: Least and largest value of a row, which intervals rely on; None if unknown. A
+            difference ``<a>_minus_<b>`` lies in -1 to 1.
     """
 
     name: str
     label: str
     meaning: str = ""
     direction: Literal["higher", "lower", "neither"] = "neither"
+    range: tuple[float, float] | None = (0.0, 1.0)
 
     def label_for(self, name: str) -> str | None:
         """Return the label of the measure ``name``; None if it is another measure."""
@@ -61,7 +68,13 @@ def measure_of(measures: Iterable[Measure], name: str) -> Measure:
     for measure in measures:
         if (label := measure.label_for(name)) is not None:
             return replace(measure, name=name, label=label)
-    return Measure(name, name)
+    return Measure(name, name, range=None)
+
+
+def ranges_of(measures: Sequence[Measure], names: Iterable[str]) -> Float[np.ndarray, "m 2"]:
+    """Return the range of each measure; NaN if unknown."""
+    found = (SIGNED if "_minus_" in name else measure_of(measures, name).range for name in names)
+    return np.array([one or (np.nan, np.nan) for one in found]).reshape(-1, 2)
 
 
 OF_TRANSLATIONS = (

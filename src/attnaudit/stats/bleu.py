@@ -11,6 +11,7 @@ from jaxtyping import Float, Int64
 
 from attnaudit.stats.bootstrap import (
     RESAMPLES,
+    expanded_tail,
     percentile_interval,
     resampled,
     resampled_over_seeds,
@@ -109,7 +110,7 @@ def corpus_bleu(written: Sequence[str], references: Sequence[str]) -> CorpusBleu
     # Sorted, so that the interval does not depend on the order of the pairs.
     ordered = counts[np.lexsort(counts.T)]
     again = resampled(lambda weights: _of_resamples(weights, ordered), len(ordered), seed=0)
-    (low,), (high,) = percentile_interval(again[:, None], np.array([len(ordered)]))
+    (low,), (high,) = percentile_interval(again[:, None], expanded_tail(len(ordered)))
     return CorpusBleu(score, float(low), float(high), str(metric.get_signature()))
 
 

@@ -1,11 +1,13 @@
-"""The bootstrap (Efron 1979), with resamples as weights of units, and percentile intervals.
+"""The bootstrap, with resamples as weights of units, and its intervals.
 
-A unit is a text with all its rows. A resample draws as many units as there are, with replacement,
-so it is a vector of weights, and every resampled statistic is a function of such a vector.
+A unit is a text with all its rows. A resample is a vector of weights, and every resampled statistic
+is a function of such a vector. Weights are counts of draws with replacement (Efron 1979), for means
+and ratios exponential numbers (Rubin 1981).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -13,14 +15,18 @@ import numpy as np
 from jaxtyping import Float, Int64
 from scipy.special import ndtr, stdtrit
 
-from attnaudit.core.random import below, stream_keys
+from attnaudit.core.random import below, stream_keys, uniform
 from attnaudit.core.threads import on_threads
+from attnaudit.core.tolerance import TOLERANCE
 
 RESAMPLES = 1000
 # Largest number of units; `Units` states the precision that it leaves.
 GROUPS = 4096
 # Resamples at a time. Their weights for `GROUPS` units are 0.8 MB, which fit into a core's cache.
 BLOCK = 25
+# Least effective number of units with a gap from the mean, (Σ gap²)² / Σ gap⁴, if the range is
+# unknown. Below it simulated intervals of sparse means are too short.
+FEWEST_CARRIERS = 3
 
 Statistic = Callable[[Float[np.ndarray, "b u"]], np.ndarray]
 
@@ -66,42 +72,47 @@ class Units(NamedTuple):
         return cls(group[text], GROUPS, text, len(distinct))
 
 
+def counts(keys: np.ndarray, units: int) -> Float[np.ndarray, "b u"]:
+    """Count how often each unit is drawn in ``units`` draws from each stream."""
+    drawn = below(keys[:, None], np.arange(units), units)
+    cells = drawn + units * np.arange(len(keys))[:, None]
+    counted = np.bincount(cells.ravel(), minlength=cells.size)
+    return counted.reshape(cells.shape).astype(np.float64)
+
+
+def exponentials(keys: np.ndarray, units: int) -> Float[np.ndarray, "b u"]:
+    """Draw an exponential weight of each unit from each stream."""
+    return -np.log(uniform(keys[:, None], np.arange(units)))
+
+
 def resampled(
-    statistic: Statistic, units: int, seed: int, resamples: int = RESAMPLES
+    statistic: Statistic,
+    units: int,
+    seed: int,
+    resamples: int = RESAMPLES,
+    weights: Callable[..., np.ndarray] = counts,
 ) -> np.ndarray:
     """Compute a statistic of every resample.
 
     Args:
         statistic: Function from the weights of ``b`` resamples, ``(b, units)``, to an array whose
             first axis has length ``b``.
-        units: Number of units; a resample draws as many, with replacement.
+        units: Number of units.
         seed: Seed of the draws, which otherwise depend on the number of units only.
         resamples: Number of resamples.
+        weights: Function from the streams of ``b`` resamples and the number of units to weights.
 
     Returns:
         The statistics, ``(resamples, ...)``.
     """
-    keys = resample_keys(seed, resamples)
+    keys = stream_keys(seed, "bootstrap", np.arange(resamples))
 
     # Blocks hold the same resamples on any number of threads, because the last digit of a sum may
     # depend on the shape of the array.
     def block(start: int) -> np.ndarray:
-        return statistic(_weights(keys[start : start + BLOCK], units))
+        return statistic(weights(keys[start : start + BLOCK], units))
 
     return np.concatenate(on_threads(block, range(0, resamples, BLOCK)))
-
-
-def resample_keys(seed: int, resamples: int) -> np.ndarray:
-    """Return the random stream of every resample, uint64 ``(resamples,)``."""
-    return stream_keys(seed, "bootstrap", np.arange(resamples))
-
-
-def _weights(keys: np.ndarray, units: int) -> Float[np.ndarray, "b u"]:
-    """Count how often each unit is drawn in ``units`` draws from each stream."""
-    drawn = below(keys[:, None], np.arange(units), units)
-    cells = drawn + units * np.arange(len(keys))[:, None]
-    counts = np.bincount(cells.ravel(), minlength=cells.size)
-    return counts.reshape(cells.shape).astype(np.float64)
 
 
 def weighted_sums(
@@ -126,61 +137,81 @@ def ratio_intervals(
     top: Float[np.ndarray, "m u"],
     bottom: Float[np.ndarray, "m u"],
     seed: int,
+    ranges: Float[np.ndarray, "#m 2"] | None = None,
+    texts: Int64[np.ndarray, " m"] | None = None,
     resamples: int = RESAMPLES,
 ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
-    """Return 95 % percentile intervals of ``Σ top / Σ bottom``.
+    """Return 95 % intervals of ``Σ top / Σ bottom``, a mean if ``bottom`` counts rows.
 
-    The ratio is a mean if ``bottom`` counts rows. All measures share their resamples, so the
-    difference of two measures is resampled in pairs.
+    To allow for texts that the sample lacks, every resample has one more. It lies at the lower
+    limit of the range for the lower end, at the upper limit for the upper end (Gaffke 2005); of
+    shares this gives Clopper & Pearson's interval. All measures share their resamples, so
+    exchanging the sides of a difference negates its interval.
 
     Args:
         top: Sums of the numerators of m measures over each unit.
         bottom: Sums of the denominators.
         seed: Seed of the draws.
+        ranges: Least and largest possible ratio of each measure, or of all; NaN if unknown. A
+            range that a unit leaves is unknown too. The added text is then the most extreme unit.
+        texts: Number of texts with a value; by default each unit is a text.
         resamples: Number of resamples.
 
     Returns:
-        Lower and upper ends.
+        Lower and upper ends; NaN if the range is unknown and the data carry no interval
+        (`FEWEST_CARRIERS`).
     """
+    number = (bottom != 0).sum(axis=1) if texts is None else texts
+    whole = bottom.sum(axis=1)
+    value, size = ratio(top.sum(axis=1), whole)[:, None], ratio(whole, number)[:, None]
+    gaps = top - value * bottom
+    gaps[abs(gaps) <= TOLERANCE.rounding * abs(top)] = 0.0
+    extremes = np.stack([end(gaps, axis=1, initial=0.0) for end in (np.min, np.max)], axis=1)
+    few = (gaps**2).sum(axis=1) ** 2 <= FEWEST_CARRIERS * (gaps**4).sum(axis=1)
+    extremes[few] = np.nan
+    if ranges is not None:
+        outside = abs(top - np.clip(top, *(ranges.T[:, :, None] * bottom)))
+        inside = (outside <= TOLERANCE.network * abs(bottom)).all(axis=1)
+        extremes[inside] = ((ranges - value) * size)[inside]
 
-    def ratios(weights: Float[np.ndarray, "b u"]) -> Float[np.ndarray, "b m"]:
-        return ratio(weighted_sums(weights, top), weighted_sums(weights, bottom))
+    def ratios(weights: Float[np.ndarray, "b u1"]) -> Float[np.ndarray, "b m 2"]:
+        own, added = weights[:, :-1], weights[:, -1, None, None]
+        tops = weighted_sums(own, gaps)[..., None] + added * extremes
+        return value + ratio(tops, weighted_sums(own, bottom)[..., None] + added * size)
 
-    drawn = resampled(ratios, top.shape[1], seed, resamples)
-    return percentile_interval(drawn, (bottom != 0).sum(axis=1))
+    drawn = resampled(ratios, top.shape[1] + 1, seed, resamples, exponentials)
+    return percentile_interval(drawn[..., 0])[0], percentile_interval(drawn[..., 1])[1]
 
 
 def percentile_interval(
-    statistics: Float[np.ndarray, "resamples m"], units: Int64[np.ndarray, " m"] | None = None
+    statistics: Float[np.ndarray, "resamples m"], tail: float = 0.025
 ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
     """Return the middle 95 % of the resampled statistics in every column.
 
     Args:
         statistics: A row per resample; NaN is excluded.
-        units: Number of units with a value in each column. If there are few, the percentiles move
-            outwards (`expanded_tail`). Without this argument they do not.
+        tail: Share of the resamples below the interval, and above it.
 
     Returns:
         Lower and upper ends; both are NaN for a column of NaN.
     """
-    tails = np.full(statistics.shape[1], 0.025) if units is None else expanded_tail(units)
     ends = np.full((2, statistics.shape[1]), np.nan)
-    for k, (column, tail) in enumerate(zip(statistics.T, tails, strict=True)):
+    for k, column in enumerate(statistics.T):
         known = column[~np.isnan(column)]
         if len(known):
             ends[:, k] = np.quantile(known, [tail, 1.0 - tail])
     return ends[0], ends[1]
 
 
-def expanded_tail(units: Int64[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
-    """Return the share of resamples below the 95 % interval of a mean over ``units`` units.
+def expanded_tail(units: int) -> float:
+    """Return the share of resamples below the 95 % interval of a score over ``units`` units.
 
     Resampling n units underestimates the spread by √((n − 1)/n), and it ignores that the spread is
     estimated. The tail is therefore Φ(−√(n/(n − 1)) · t), with the quantile t of n − 1 degrees of
     freedom (Hesterberg 2015).
     """
-    n = np.maximum(units, 2).astype(np.float64)
-    return ndtr(-np.sqrt(n / (n - 1.0)) * stdtrit(n - 1.0, 0.975))
+    n = max(units, 2)
+    return float(ndtr(-math.sqrt(n / (n - 1)) * stdtrit(n - 1, 0.975)))
 
 
 def resampled_over_seeds(

@@ -38,8 +38,7 @@ def paired_means(
 ) -> PairedMeans:
     """Compare the means of two sides, whose rows are paired by position.
 
-    A resample draws texts with all their rows. All measures share their resamples, so exchanging
-    the sides negates every interval.
+    Intervals are those of `ratio_intervals`, for differences in -1 to 1.
 
     Args:
         first: Values of m measures; NaN if undefined.
@@ -55,7 +54,7 @@ def paired_means(
     for k, rows in enumerate(known):
         np.add.at(total[k], of_row[rows], gap[k, rows])
         np.add.at(count[k], of_row[rows], 1.0)
-    ends = np.array(ratio_intervals(total, count, seed))
+    ends = np.array(ratio_intervals(total, count, seed, np.array([[-1.0, 1.0]])))
     ends[:, (count > 0).sum(axis=1) < FEWEST] = np.nan
     n = known.sum(axis=1)
     means = [ratio(np.where(known, side.T, 0.0).sum(axis=1), n) for side in (first, second)]

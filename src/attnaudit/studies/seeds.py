@@ -18,7 +18,7 @@ from attnaudit.experiments.rows import keys
 from attnaudit.plans.training import Training, usual
 from attnaudit.results import summarise_means
 from attnaudit.results.groups import by_group
-from attnaudit.results.measures import Measure
+from attnaudit.results.measures import SIGNED, Measure
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.stats.measures import tvd
 from attnaudit.studies.study import Study, Traces, same_instances
@@ -59,26 +59,31 @@ class Seeds(Study):
             "tau_alpha",
             "τ, attention with itself",
             "Kendall's τ between the attention of two seeds.",
+            range=SIGNED,
         ),
         Measure(
             "tau_gradient",
             "τ, gradient with itself",
             "Kendall's τ between the gradients of two seeds.",
+            range=SIGNED,
         ),
         Measure(
             "tau_loo",
             "τ, leave-one-out with itself",
             "Kendall's τ between leave-one-out of two seeds.",
+            range=SIGNED,
         ),
         Measure(
             "tau_alpha_gradient",
             "τ, attention – gradient of the same seed",
             "Kendall's τ between attention and gradients.",
+            range=SIGNED,
         ),
         Measure(
             "tau_alpha_loo",
             "τ, attention – leave-one-out of the same seed",
             "Kendall's τ between attention and leave-one-out.",
+            range=SIGNED,
         ),
     )
     layout = "groups"
@@ -113,7 +118,7 @@ class Seeds(Study):
         groups = by_group(
             table.lazy(), lambda rows: rows.select("jsd", "tvd", "^tau_.*$"), further=bins_of_alpha
         )
-        return summarise_means(self.name, groups, self.seed)
+        return summarise_means(self.name, groups, self.seed, self.measures)
 
 
 def _compared(base: Trace, other: Trace) -> dict[str, np.ndarray]:

@@ -33,7 +33,7 @@ from attnaudit.experiments.rows import (
 )
 from attnaudit.experiments.through_tail import through_network
 from attnaudit.results.measures import Measure
-from attnaudit.stats.measures import tvd
+from attnaudit.stats.measures import LN2, tvd
 from attnaudit.trace import Trace
 
 CERTIFIED_GAP = 1e-3
@@ -81,12 +81,14 @@ class Adversary(Settings):
             "Largest Jensen–Shannon divergence found from the model's attention to one whose "
             "output stays within ε, 0 to ln 2; 0 for a text of one token.",
             "lower",
+            range=(0.0, LN2),
         ),
         Measure(
             "emax_jsd_upper",
             "ε-max JSD, upper bound",
             "Divergence that no attention with an output within ε exceeds, 0 to ln 2.",
             "lower",
+            range=(0.0, LN2),
         ),
         Measure(
             "certified",
@@ -98,6 +100,7 @@ class Adversary(Settings):
             "change of output under the adversary, Δŷ",
             "Total variation distance between the output and the output under the attention "
             "found, at most ε.",
+            range=None,
         ),
     )
     summarise = summarise_measures

@@ -27,10 +27,11 @@ from attnaudit.experiments.rows import (
     make_table,
     no_single_decision,
     row_streams,
+    summarise_measures,
 )
-from attnaudit.results import summarise_means, summarise_ratios
+from attnaudit.results import summarise_ratios
 from attnaudit.results.groups import by_group
-from attnaudit.results.measures import Measure
+from attnaudit.results.measures import SIGNED, Measure
 from attnaudit.trace import Trace
 
 MOST_ORDERS = 10_000
@@ -79,6 +80,7 @@ class Erasure(Settings):
             "JSD of the output without the largest weight, minus that without a random other "
             "weight, in nats.",
             "higher",
+            range=SIGNED,
         ),
         Measure(
             "delta_alpha",
@@ -196,6 +198,7 @@ class Erasure(Settings):
             "How many times as many tokens the ranking removes as the smallest set that flips the "
             "prediction, 1 or more.",
             "lower",
+            range=None,
         ),
         Measure(
             "kept_{score}",
@@ -228,6 +231,7 @@ class Erasure(Settings):
             "How many times as many tokens as the smallest set, over the instances that every "
             "ranking flips.",
             "lower",
+            range=None,
         ),
     )
     seed: int = 0
@@ -268,7 +272,7 @@ class Erasure(Settings):
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         """Average over the rows of each group, and rescale areas to the possible range."""
-        means = summarise_means(self.name, by_group(table, self.of_rows, LISTS), self.seed)
+        means = summarise_measures(self, table, LISTS)
         ratios = {
             f"gain_{name}": (f"area_{name}", "area_random", "area_minimum") for name in RANKINGS[1:]
         }

@@ -52,6 +52,7 @@ class Identifiability(Settings):
             "dimensions of attention that change no output",
             "Dimension of the changes of attention that leave the attended sum as it is.",
             "lower",
+            range=None,
         ),
         Measure(
             "null_share",
