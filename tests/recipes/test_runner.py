@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.files import sha256
 from attnaudit.core.settings import parse_assignments
 from attnaudit.plans.spec import RunSpec
 from attnaudit.recipes.audit import audit_into
@@ -25,19 +22,22 @@ from attnaudit.steps.finished import read_manifest
 from attnaudit.steps.folder import MANIFEST, UNFINISHED
 from attnaudit.trace import write_shards
 from tests import killed
-from tests.forked import apart
+from tests.forked import apart, printed
 from tests.pages import FEW, experiments, summaries_as_pages
 from tests.traces import make_trace
 
-ROOT = Path(__file__).parents[2]
 EXPERIMENTS = (
     "prediction", "correlation", "permutation", "maximal_change", "joint", "adversary", "ranges", "identifiability", "erasure",
-    "comprehensiveness", "plausibility",
+    "comprehensiveness", "plausibility", "replacement",
 )  # fmt: skip
 TINY = {
     "corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "training.epochs": 3,
     "permutation.permutations": 5,
 }  # fmt: skip
+
+
+def times(folder: Path) -> dict[Path, tuple[int, int]]:
+    return {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in folder.rglob("*")}
 
 
 def tiny(**options) -> RunSpec:
@@ -48,17 +48,29 @@ def tiny(**options) -> RunSpec:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return {
-        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in files
+        path.relative_to(folder).as_posix(): sha256(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
     }
 
 
 def results(folder: Path) -> dict[str, str]:
-    return digests(folder / "results") | {
-        "summary": hashlib.sha256((folder / "summary.json").read_bytes()).hexdigest()
-    }
+    return digests(folder / "results") | {"summary": sha256(folder / "summary.json")}
+
+
+def run_until(last: int | None, out: Path) -> list[str]:
+    """The signs of progress of a tiny run, which is interrupted at the ``last``."""
+    told: list[str] = []
+
+    def progress(what: str, done: int, total: int) -> None:
+        told.append(what)
+        if len(told) == last:
+            raise KeyboardInterrupt
+
+    with contextlib.suppress(KeyboardInterrupt):
+        run(tiny(), out, progress)
+    return told
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -81,34 +93,14 @@ def complete(_quick_pages: None, tmp_path_factory: pytest.TempPathFactory) -> Pa
         return run(tiny(), tmp_path_factory.mktemp("runs") / "complete")
 
 
-class Stop:
-    """Progress that interrupts the run when it is called for the ``last`` time; ``told`` is what it is called with."""
-
-    def __init__(self, last: int | None = None) -> None:
-        self.last = last
-        self.told: list[str] = []
-
-    def __call__(self, what: str, done: int, total: int) -> None:
-        self.told.append(what)
-        if len(self.told) == self.last:
-            raise KeyboardInterrupt
-
-
 def test_a_run_has_the_promised_layout(complete: Path) -> None:
-    names = {
-        path.relative_to(complete).as_posix() for path in complete.rglob("*") if path.is_file()
-    }
     tables = {f"results/{name}.parquet" for name in EXPERIMENTS if name != "joint"}  # one head
     fixed = {
-        "spec.json",
-        "model/weights.safetensors",
-        "model/vocab.json",
-        "trace/part-00000.parquet",
-        "summary.json",
-        "report.html",
+        *("spec.json", "summary.json", "report.html", "trace/part-00000.parquet"),
+        *("model/weights.safetensors", "model/vocab.json"),
     }
-    assert names == fixed | tables | {MANIFEST}
     manifest, found = read_manifest(complete), digests(complete)
+    assert found.keys() == fixed | tables | {MANIFEST}
     found.pop(MANIFEST)
     assert manifest["files"] == found
     assert set(manifest["timings"]) == {"train", "collect", "audit", "report"}
@@ -132,26 +124,22 @@ def test_the_spec_holds_every_setting_and_makes_the_same_run_again(
 
 
 def test_a_finished_run_is_left_as_it_is(whole: Path) -> None:
-    before = {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in whole.rglob("*")}
+    before = times(whole)
     assert run(tiny(), whole) == whole
-    assert {
-        path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in whole.rglob("*")
-    } == before
+    assert times(whole) == before
 
 
 def test_a_run_stopped_anywhere_resumes_to_the_same_bytes(whole: Path, tmp_path: Path) -> None:
     """At every sign of progress but those amid many of one kind."""
-    count = Stop()
-    run(tiny(), tmp_path / "counted", count)
-    around = zip(["", *count.told], count.told, [*count.told[1:], ""], strict=False)
+    told = run_until(None, tmp_path / "counted")
+    around = zip(["", *told], told, [*told[1:], ""], strict=False)
     places = [
         last for last, (before, what, after) in enumerate(around, 1) if not before == what == after
     ]
     assert len(places) >= 15
     for last in places:
         out = tmp_path / f"stopped-{last}"
-        with pytest.raises(KeyboardInterrupt):
-            run(tiny(), out, Stop(last))
+        run_until(last, out)
         assert not (out / MANIFEST).exists()
         run(tiny(), out)
         assert results(out) == results(whole)
@@ -212,28 +200,17 @@ def test_results_do_not_depend_on_the_threads_of_the_machine(tmp_path: Path) -> 
 
     One study is made here; another is stopped here in its first training, and goes on there.
     """
-    names = (
-        "OMP_NUM_THREADS",
-        "MKL_NUM_THREADS",
-        "NUMBA_NUM_THREADS",
-        "OPENBLAS_NUM_THREADS",
-        "POLARS_MAX_THREADS",
-    )
+    names = ("OMP", "MKL", "NUMBA", "OPENBLAS")
+    threads = {f"{name}_NUM_THREADS": "3" for name in names} | {"POLARS_MAX_THREADS": "3"}
     here, there = tmp_path / "here", tmp_path / "there"
-    a_study(here / "study")
-    a_study(there / "study", stopped="base-s0 (1 of 2) · train, epoch 2 of 2")
-    assert not (there / "study" / "uniform").exists()
-    program = f"""
-import pathlib, tests.recipes.test_runner as runner
-there = pathlib.Path({str(there)!r})
-runner.a_study(there / "study")
-"""
-    subprocess.run(
-        [sys.executable, "-c", program],
-        env=os.environ | dict.fromkeys(names, "3"),
-        capture_output=True,
-        check=True,
-        cwd=ROOT,
+    a_study(here)
+    a_study(there, stopped="base-s0 (1 of 2) · train, epoch 2 of 2")
+    assert not (there / "uniform").exists()
+    printed(
+        "import pathlib, sys; from tests.recipes import test_runner;"
+        "test_runner.a_study(pathlib.Path(sys.argv[1]))",
+        there,
+        **threads,
     )
     one, three = (
         {
@@ -243,12 +220,12 @@ runner.a_study(there / "study")
         }
         for folder in (here, there)
     )
-    assert any(path.startswith("study/uniform/results/") for path in one)
+    assert any(path.startswith("uniform/results/") for path in one)
     assert one == three
 
 
 def test_a_damaged_file_is_made_again_and_the_rest_kept(whole: Path, tmp_path: Path) -> None:
-    out = run(tiny(), tmp_path / "run")
+    out = shutil.copytree(whole, tmp_path / "run")
     weights = (out / "model" / "weights.safetensors").stat().st_mtime_ns
     (out / "results" / "permutation.parquet").write_bytes(b"damaged")
     run(tiny(), out)
@@ -262,16 +239,11 @@ SPOILT: dict[str, Callable[[str], str]] = {
 }  # fmt: skip
 
 
-def spoilt(whole: Path, out: Path, how: str) -> Path:
-    """A copy of a run whose manifest is damaged."""
-    shutil.copytree(whole, out)
-    (out / MANIFEST).write_text(SPOILT[how]((whole / MANIFEST).read_text()))
-    return out
-
-
 @pytest.mark.parametrize("how", SPOILT)
 def test_a_run_with_a_damaged_manifest_is_made_again(whole: Path, tmp_path: Path, how: str) -> None:
-    out = run(tiny(), spoilt(whole, tmp_path / "run", how))
+    out = shutil.copytree(whole, tmp_path / "run")
+    (out / MANIFEST).write_text(SPOILT[how]((whole / MANIFEST).read_text()))
+    run(tiny(), out)
     assert results(out) == results(whole)
     assert read_manifest(out)["files"] == read_manifest(whole)["files"]
     assert not (out / UNFINISHED).exists()
@@ -302,21 +274,15 @@ def test_another_spec_is_refused_with_both_values(whole: Path) -> None:
     assert digests(whole) == before
 
 
-def test_a_corpus_that_changed_is_refused(whole: Path, tmp_path: Path) -> None:
+def test_a_corpus_that_changed_is_refused(tmp_path: Path) -> None:
     table = tmp_path / "small.csv"
-    rows = [
-        f"{word} text number {'abcde'[k % 5]},{word}" for k in range(30) for word in ("good", "bad")
-    ]
-    table.write_text("text,label\n" + "\n".join(rows))
-    options = {
-        "vectors": "random",
-        "device": "cpu",
-        "settings": {k: v for k, v in TINY.items() if not k.startswith("corpus")},
-    }
-    out = run(RunSpec.of(table, **options), tmp_path / "run")
-    table.write_text("text,label\n" + "\n".join([*rows, "one more row,good"]))
-    with pytest.raises(RunError, match="fingerprint"):
-        run(RunSpec.of(table, **options), out)
+    rows = [f"{word} text {'abcde'[k % 5]},{word}" for k in range(30) for word in ("good", "bad")]
+    settings = {name: value for name, value in TINY.items() if not name.startswith("corpus")}
+    for more in ([], ["one more row,good"]):
+        table.write_text("\n".join(["text,label", *rows, *more]))
+        spec = RunSpec.of(table, vectors="random", device="cpu", settings=settings)
+        with pytest.raises(RunError, match="fingerprint") if more else contextlib.nullcontext():
+            run(spec, tmp_path / "run")
 
 
 def test_a_place_of_something_else_is_refused(whole: Path, tmp_path: Path) -> None:
@@ -331,13 +297,10 @@ def test_a_place_of_something_else_is_refused(whole: Path, tmp_path: Path) -> No
 
 
 def test_bad_input_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(InputError):
-        run(RunSpec.of(tmp_path / "missing.csv"), tmp_path / "out")
-    with pytest.raises(InputError, match=r"missing\.txt"):
-        run(
-            RunSpec.of("planted-decisive", vectors=str(tmp_path / "missing.txt"), settings=TINY),
-            tmp_path / "out",
-        )
+    missing = str(tmp_path / "missing")
+    for spec in (RunSpec.of(f"{missing}.csv"), RunSpec.of("planted-decisive", vectors=missing)):
+        with pytest.raises(InputError, match="missing"):
+            run(spec, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -347,10 +310,8 @@ def test_an_audit_of_a_run_gives_the_same_numbers(complete: Path, tmp_path: Path
             tmp_path / "audit", complete / "trace", settings={"permutation.permutations": 5}
         )
     assert results(out) == results(complete)
-    manifest = json.loads((out / MANIFEST).read_text())
-    assert {
-        name: hashlib.sha256((out / name).read_bytes()).hexdigest() for name in manifest["files"]
-    } == manifest["files"]
+    files = json.loads((out / MANIFEST).read_text())["files"]
+    assert {name: sha256(out / name) for name in files} == files
 
 
 def test_an_audit_replaces_an_earlier_one_but_never_a_run(whole: Path, tmp_path: Path) -> None:
@@ -382,25 +343,21 @@ def test_a_later_shard_that_is_broken_leaves_nothing_behind(tmp_path: Path) -> N
 
 
 def test_an_audit_goes_beside_its_trace(whole: Path, tmp_path: Path) -> None:
-    run_ = run(tiny(), tmp_path / "mine")
-    assert audit_into(None, run_ / "trace", ["permutation"]) == tmp_path / "mine-audit"
-    assert audit_into(None, run_, ["permutation"]) == tmp_path / "mine-audit"
-    (tmp_path / "one.parquet").write_bytes((run_ / "trace" / "part-00000.parquet").read_bytes())
-    assert audit_into(None, tmp_path / "one.parquet", ["permutation"]) == tmp_path / "one-audit"
+    mine, one = shutil.copytree(whole, tmp_path / "mine"), tmp_path / "one.parquet"
+    shutil.copy(mine / "trace" / "part-00000.parquet", one)
+    for place, beside in ((mine / "trace", "mine"), (mine, "mine"), (one, "one")):
+        assert audit_into(None, place, ["permutation"]) == tmp_path / f"{beside}-audit"
 
 
 def test_a_page_written_again_keeps_the_manifest_true(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    out = run(tiny(), tmp_path / "run")
+    out = shutil.copytree(whole, tmp_path / "run")
     (out / "report.html").write_text("spoilt")
     monkeypatch.setattr("attnaudit.steps.versions._installed", lambda name: "99")
     assert write_report(out).read_text() == (whole / "report.html").read_text()
     manifest = json.loads((out / MANIFEST).read_text())
-    assert (
-        manifest["files"]["report.html"]
-        == hashlib.sha256((out / "report.html").read_bytes()).hexdigest()
-    )
+    assert manifest["files"]["report.html"] == sha256(out / "report.html")
     assert manifest["kind"] == "run"
     assert manifest["versions"] == read_manifest(whole)["versions"]  # of what computed
 

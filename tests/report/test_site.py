@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
-from attnaudit.cli import main
 from attnaudit.core.errors import RunError
 from attnaudit.core.files import read_json, sha256, write_json
 from attnaudit.recipes.audit import audit_into
@@ -34,6 +33,19 @@ from tests.traces import make_trace
 
 EXPERIMENTS = ("prediction", "correlation", "permutation")
 N = 80
+
+
+def columns_of(rows: Locator) -> list[list[str]]:
+    """The texts of every cell of some rows."""
+    return rows.evaluate_all(
+        "rows => rows.map(row => Array.from(row.cells, cell => cell.textContent))"
+    )
+
+
+@pytest.fixture(scope="module")
+def trace(runs: list[Path]) -> Trace:
+    """That of the first run."""
+    return Trace.read(runs[0].parent / "one-trace")
 
 
 def audited(folder: Path, trace: Trace) -> Path:
@@ -83,6 +95,7 @@ def tau_gradient(run: Path) -> pl.Series:
 
 
 def test_columns_come_back_from_a_file_as_they_were() -> None:
+    """Control characters of names are shown."""
     values = np.append(np.random.default_rng(0).normal(size=1000), [np.nan, 0.0, np.inf])
     steps, low, high = quantised(values)
     values[-1] = np.nan
@@ -91,52 +104,41 @@ def test_columns_come_back_from_a_file_as_they_were() -> None:
     for exact in ([0.0, 1.0, np.nan, 1.0], [], [np.nan] * 3, [0.25] * 3):
         np.testing.assert_array_equal(restored(*quantised(np.array(exact))), exact)
     columns = {
-        "odd": np.arange(5, dtype=np.uint8),
+        "\x1b[31mre\u202ed\x9b": np.arange(5, dtype=np.uint8),
         "steps": steps,
         "long": np.array([1.5, -2]),
         "none": np.zeros(0, np.int32),
     }
-    found, facts = unpack(pack(columns, {"name": EVIL}))
+    packed = pack(columns, {"name": EVIL})
+    found, facts = unpack(packed)
     assert facts == {"name": EVIL}
-    assert all(np.array_equal(found[name], values) for name, values in columns.items())
-    assert EVIL not in script("run-0", pack(columns, {"name": EVIL}))
-
-
-def test_control_characters_of_packed_names_are_shown() -> None:
-    hostile, shown = "\x1b[31mre\u202ed\x9b", r"\u001b[31mre\u202ed\u009b"
-    columns, facts = unpack(pack({hostile: np.zeros(1)}, {"classes": [hostile]}))
-    assert (list(columns), facts) == ([shown], {"classes": [shown]})
+    assert list(found) == [r"\u001b[31mre\u202ed\u009b", "steps", "long", "none"]
+    assert all(map(np.array_equal, found.values(), columns.values()))
+    assert EVIL not in script("run-0", packed)
 
 
 @pytest.mark.slow
-def test_the_data_of_a_run_are_its_trace_and_its_results(runs: list[Path], site: Path) -> None:
+def test_the_data_of_a_run_are_its_trace_and_its_results(
+    runs: list[Path], site: Path, trace: Trace
+) -> None:
+    """Runs on the same texts share them."""
     columns, facts = data(site, "run-0-columns")
-    table = pl.read_parquet(runs[0] / "results" / "correlation.parquet")
-    expected = table["tau_gradient"].fill_null(float("nan")).to_numpy()
+    expected = tau_gradient(runs[0]).fill_null(float("nan")).to_numpy()
     low, high = facts["ends"]["correlation.tau_gradient"]
-    np.testing.assert_allclose(
-        restored(columns["correlation.tau_gradient"], low, high), expected, atol=(high - low) / 1e5
-    )
-    trace = Trace.read(runs[0].parent / "one-trace")
+    tau = restored(columns["correlation.tau_gradient"], low, high)
+    np.testing.assert_allclose(tau, expected, atol=(high - low) / 1e5)
     assert columns["instance"].tolist() == trace.instance.tolist()
-    assert [facts["classes"][k] for k in columns["predicted"]] == table["predicted"].to_list()
+    names = [facts["classes"][k] for k in columns["predicted"]]
+    assert names == [trace.class_names[k] for k in trace.predicted]
     words, text = data(site, "texts-0")
-    at = np.concatenate([[0], np.cumsum(words["lengths"].astype(np.int64))])
-    for row in (0, 7, N - 1):
-        mine = columns["text"][row]
-        assert [
-            text["vocabulary"][k] for k in words["words"][at[mine] : at[mine + 1]]
-        ] == trace.tokens(row)
+    texts = np.split(words["words"], np.cumsum(words["lengths"].astype(np.int64))[:-1])
     weights, _ = data(site, "run-0-weights")
     shares = np.split(weights["alpha"] / 65535, np.cumsum(weights["lengths"])[:-1])
     for row in (0, 7, N - 1):
-        np.testing.assert_allclose(
-            shares[row] * weights["alpha.top"][row], trace.alpha[row], atol=1e-5
-        )
-
-
-@pytest.mark.slow
-def test_runs_on_the_same_texts_share_them_and_every_run_has_its_page(site: Path) -> None:
+        shown = [text["vocabulary"][k] for k in texts[columns["text"][row]]]
+        assert shown == trace.tokens(row)
+        alpha = shares[row] * weights["alpha.top"][row]
+        np.testing.assert_allclose(alpha, trace.alpha[row], atol=1e-5)
     names = {path.name for path in (site.parent / "data").iterdir()}
     assert {name for name in names if name.startswith("texts")} == {"texts-0.js", "texts-1.js"}
     folders = {"index.html", "site.json", "data", "one", "two", "long texts"}
@@ -183,14 +185,14 @@ def test_paired_differences_of_the_page_are_those_of_the_command(
 ) -> None:
     page = opened(site, "#view=compare&a=one&b=two")
     page.wait_for_selector("#compare-table tbody tr")
-    shown = page.locator("#compare-table tbody tr").evaluate_all(
-        "rows => rows.map(row => [row.querySelector('button').textContent, "
-        "...Array.from(row.cells, (cell) => cell.textContent).slice(1)])"
-    )
+    shown = columns_of(page.locator("#compare-table tbody tr"))
+    labels = page.locator("#compare-table tbody tr button:first-of-type").all_inner_texts()
     [pair] = compare_runs(runs[:2])
     known = pair.differences.filter(pl.col("n") > 0)
     assert len(shown) == known.height > 10
-    for (label, *texts, conclusion), row in zip(shown, known.iter_rows(named=True), strict=True):
+    for label, (_, *texts, conclusion), row in zip(
+        labels, shown, known.iter_rows(named=True), strict=True
+    ):
         assert label == texts_of(row)[0]
         assert conclusion == row["conclusion"]
         numbers = re.findall(r"[-\d.]+", " ".join(texts).replace("−", "-"))
@@ -198,34 +200,30 @@ def test_paired_differences_of_the_page_are_those_of_the_command(
         expected = [row["a"], row["b"], row["difference"], *ends, row["n"], row["undefined"]]
         assert list(map(float, numbers)) == pytest.approx(expected, abs=6e-4)
     assert lead(pair) in page.locator("#compare-lead").inner_text()
-    page.locator("#compare-runs select[name=a]").select_option("two")
-    page.locator("#compare-runs select[name=b]").select_option("one")
-    expect(page.locator("#compare-runs select[name=a]")).to_have_value("one")
+    one, other = (page.locator(f"#compare-runs select[name={name}]") for name in "ab")
+    one.select_option("two")
+    other.select_option("one")
+    expect(one).to_have_value("one")
     page.wait_for_selector("#compare-table tbody tr")
     page.wait_for_selector("[id='chart-pair.jsd']")
-    jsd = page.locator("#compare-explorer tbody tr").evaluate_all(
-        "rows => rows.map(row => [row.cells[0].textContent, Number(row.cells[5].textContent)])"
-    )
+    explorer = page.locator("#compare-explorer")
+    jsd = [(row[0], float(row[5])) for row in columns_of(explorer.locator("tbody tr"))]
     expected = dict(pair.instances.select(pl.col("instance").cast(pl.String), "jsd").iter_rows())
     assert len(jsd) == 25
     assert all(value == pytest.approx(expected[name], abs=1e-3) for name, value in jsd)
     assert [value for _, value in jsd] == sorted((value for _, value in jsd), reverse=True)
-    page.locator("#compare-explorer .open").first.click()
-    expect(page.locator("#compare-explorer .opened .heatmap")).to_have_count(2)
-    assert (
-        page.locator(f"#compare-explorer .opened {OWN_SCALE}").count()
-        == page.locator("#compare-explorer .opened .strip").count()
-        > 0
-    )
-
-
-def _shown(page: Page) -> str:
-    return page.locator("#instances-explorer output").inner_text()
+    explorer.locator(".open").first.click()
+    expect(explorer.locator(".opened .heatmap")).to_have_count(2)
+    strips = explorer.locator(".opened .strip").count()
+    assert explorer.locator(f".opened {OWN_SCALE}").count() == strips > 0
 
 
 def test_a_brush_filters_the_list_and_the_other_charts(
     opened: Opened, runs: list[Path], site: Path
 ) -> None:
+    def shown(page: Page) -> str:
+        return page.locator("#instances-explorer output").inner_text()
+
     page = opened(site, "#view=instances&run=one")
     chart = page.locator("[id='chart-correlation.tau_gradient'] .brushed")
     box = chart.bounding_box()
@@ -236,52 +234,44 @@ def test_a_brush_filters_the_list_and_the_other_charts(
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 20, steps=4)
     page.mouse.up()
-    low, high = (
-        float(end)
-        for end in page.evaluate("state.read().get('range.correlation.tau_gradient')").split("..")
-    )
-    tau = tau_gradient(runs[0])
-    expected = tau.is_between(low - 1e-4, high + 1e-4).sum()
+    ends = page.evaluate("state.read().get('range.correlation.tau_gradient')").split("..")
+    low, high = map(float, ends)
+    expected = tau_gradient(runs[0]).is_between(low - 1e-4, high + 1e-4).sum()
     assert 0 < expected < N
-    assert _shown(page) == f"{expected} of {N} instances"
+    assert shown(page) == f"{expected} of {N} instances"
     assert other.get_attribute("d") != before
     link = f"#{page.url.partition('#')[2]}"
     chart.click()
-    assert _shown(page) == f"{N} of {N} instances"
+    assert shown(page) == f"{N} of {N} instances"
     again = opened(site, link)
     again.wait_for_selector("#instances-explorer .open")
-    assert _shown(again) == f"{expected} of {N} instances"
+    assert shown(again) == f"{expected} of {N} instances"
 
 
 def test_instances_are_found_by_word_class_and_range_and_opened_by_link_and_keyboard(
-    opened: Opened, site: Path, runs: list[Path]
+    opened: Opened, site: Path, trace: Trace
 ) -> None:
     page = opened(site, "#view=instances&run=one&open=7")
-    trace = Trace.read(runs[0].parent / "one-trace")
     page.wait_for_selector(".opened[data-ready='7']")
-    detail = page.locator(".opened .strip").first
-    assert detail.locator(".token").all_inner_texts() == trace.tokens(7)
-    shades = detail.locator(".token").evaluate_all("spans => spans.map(span => Number(span.title))")
+    tokens = page.locator(".opened .strip").first.locator(".token")
+    assert tokens.all_inner_texts() == trace.tokens(7)
+    shades = tokens.evaluate_all("spans => spans.map(span => Number(span.title))")
     assert shades == pytest.approx(trace.alpha[7].tolist(), abs=2e-3)
     page.get_by_label("Text", exact=True).fill("superb")
+    explorer = page.locator("#instances-explorer")
     having = [k for k in range(N) if any("superb" in token for token in trace.tokens(k))]
-    expect(page.locator("#instances-explorer output")).to_have_text(
-        f"{len(having)} of {N} instances"
-    )
+    expect(explorer.locator("output")).to_have_text(f"{len(having)} of {N} instances")
     page.locator("select[name=predicted]").select_option("negative")
-    chosen = [k for k in having if trace.class_names[trace.predicted[k]] == "negative"]
     page.locator("[id='chart-row.positions'] input[name=to]").fill("9")
     page.keyboard.press("Tab")
-    chosen = [str(trace.instance[k]) for k in chosen if len(trace.tokens(k)) <= 9]
-    assert (
-        page.locator("#instances-explorer tbody tr").evaluate_all(
-            "rows => rows.map(row => row.cells[0].textContent)"
-        )
-        == chosen[:25]
-    )
+    chosen = [
+        str(trace.instance[k])
+        for k in having
+        if trace.class_names[trace.predicted[k]] == "negative" and len(trace.tokens(k)) <= 9
+    ]
+    assert [row[0] for row in columns_of(explorer.locator("tbody tr"))] == chosen[:25]
     page.get_by_role("button", name="Close").click()
-    first = page.locator("#instances-explorer .open").first
-    first.focus()
+    explorer.locator(".open").first.focus()
     page.keyboard.press("Enter")
     expect(page.locator(".opened h3")).to_be_focused()
 
@@ -313,41 +303,31 @@ def test_the_address_keeps_up_with_a_drag_of_any_length(browser: Browser, site: 
 
 @pytest.mark.slow
 def test_charts_have_their_numbers_and_can_be_removed_and_added(
-    opened: Opened, runs: list[Path], site: Path
+    opened: Opened, runs: list[Path], site: Path, trace: Trace
 ) -> None:
     page = opened(site, "#view=instances&run=one&charts=row.positions,correlation.tau_gradient")
     page.wait_for_selector("#instances-explorer .open")
-    positions = page.locator("[id='chart-row.positions']")
-    positions.locator("input[name=to]").fill("9")
+    page.locator("[id='chart-row.positions'] input[name=to]").fill("9")
     page.keyboard.press("Tab")
     for one in page.locator("#instances-explorer .behind summary").all():
         one.click()
-    expect(
-        page.locator(".behind table").nth(1).locator("tr").nth(1)
-    ).to_be_attached()  # tables are filled once they are open
-    numbers = page.locator(".behind table").evaluate_all(
-        "tables => tables.map((table) => Array.from(table.rows, (row) => Array.from(row.cells, (cell) => cell.textContent)))"
-    )
-    tau = tau_gradient(runs[0])
-    lengths = np.array([len(Trace.read(runs[0].parent / "one-trace").tokens(k)) for k in range(N)])
-    assert [sum(int(row[k]) for row in numbers[0][1:]) for k in (1, 2)] == [
-        N,
-        N,
-    ]  # a chart's own filter is not its own rows'
-    assert [sum(int(row[k]) for row in numbers[1][1:]) for k in (1, 2)] == [N, (lengths <= 9).sum()]
-    assert numbers[1][-1] == [
-        "undefined",
-        str(tau.null_count()),
-        str(tau.filter(lengths <= 9).null_count()),
-    ]
+    tables = page.locator(".behind table")
+    # Tables are filled once they are open.
+    expect(tables.nth(1).locator("tr").nth(1)).to_be_attached()
+    own, other = (columns_of(tables.nth(k).locator("tr"))[1:] for k in (0, 1))
+    tau, fit = tau_gradient(runs[0]), trace.alpha.lengths <= 9
+    # A chart's own filter is not its own rows'.
+    assert [sum(int(row[k]) for row in own) for k in (1, 2)] == [N, N]
+    assert [sum(int(row[k]) for row in other) for k in (1, 2)] == [N, fit.sum()]
+    undefined = (one.null_count() for one in (tau, tau.filter(fit)))
+    assert other[-1] == ["undefined", *map(str, undefined)]
     adding = page.get_by_label("Add a chart")
     assert adding.evaluate("select => select.value") == ""
     for name in ("tokens", "Kendall τ, attention – gradient"):
         page.get_by_role("button", name=f"Remove the chart of {name}").click()
     expect(page.locator(".chart-box")).to_have_count(0)
     expect(adding).to_be_focused()
-    first = adding.locator("option").nth(1)
-    adding.select_option(first.get_attribute("value"))
+    adding.select_option(adding.locator("option").nth(1).get_attribute("value"))
     expect(page.locator(".chart-box")).to_have_count(1)
 
 
@@ -355,38 +335,34 @@ def test_charts_have_their_numbers_and_can_be_removed_and_added(
 def test_an_address_that_leads_nowhere_is_told_and_a_closed_instance_gives_the_focus_back(
     opened: Opened, site: Path
 ) -> None:
-    page = opened(
-        site, "#view=instances&run=nobody&range.row.max_alpha=0.2&range.row.positions=x..y"
-    )
-    expect(page.locator("#site-error")).to_have_text(
-        "No run nobody is in this site: another is shown."
-    )
-    expect(page.locator("#instances-explorer output")).to_have_text(f"{N} of {N} instances")
-    page.locator("#instances-explorer .open").nth(4).click()
+    place = "#view=instances&run=nobody&range.row.max_alpha=0.2&range.row.positions=x..y"
+    page = opened(site, place)
+    expect(page.locator("#site-error")).to_contain_text("No run nobody is in this site")
+    explorer = page.locator("#instances-explorer")
+    expect(explorer.locator("output")).to_have_text(f"{N} of {N} instances")
+    opener = explorer.locator(".open").nth(4)
+    opener.click()
     page.wait_for_selector(".opened .token")
     page.get_by_role("button", name="Close").click()
-    expect(page.locator("#instances-explorer .open").nth(4)).to_be_focused()
+    expect(opener).to_be_focused()
 
 
 @pytest.mark.slow
 def test_rows_are_paired_by_their_keys_and_settings_that_differ_are_told(
-    opened: Opened, runs: list[Path], tmp_path: Path
+    opened: Opened, runs: list[Path], tmp_path: Path, trace: Trace
 ) -> None:
-    other = tmp_path / "other"
-    trace = make_trace(N, (1, 20), sharpness=0.3).take(np.arange(5, N)[::-1])
-    trace.write(tmp_path / "trace")
-    audit_into(other, tmp_path / "trace", EXPERIMENTS, {"permutation.permutations": 7})
-    site = site_into([runs[0], other], tmp_path / "site")
+    other = make_trace(N, (1, 20), sharpness=0.3).take(np.arange(5, N)[::-1])
+    other.write(tmp_path / "trace")
+    audit_into(tmp_path / "other", tmp_path / "trace", EXPERIMENTS, {"permutation.permutations": 7})
+    site = site_into([runs[0], tmp_path / "other"], tmp_path / "site")
     page = opened(site, "#view=compare&a=one&b=other")
     expect(page.locator("#compare-notes")).to_contain_text(
         "permutation was run with different settings"
     )
     pair, _ = data(site, "pair-0-1")
-    own, there = Trace.read(runs[0].parent / "one-trace"), trace.instance[np.cumsum(pair["b"])]
-    assert sorted(there.tolist()) == sorted(trace.instance.tolist())
-    assert own.instance[np.cumsum(pair["a"])].tolist() == there.tolist()
-    page.locator("#compare-explorer .open").first.click()
-    expect(page.locator("#compare-explorer .opened .heatmap")).to_have_count(2)
+    there = other.instance[np.cumsum(pair["b"])]
+    assert sorted(there) == sorted(other.instance)
+    assert trace.instance[np.cumsum(pair["a"])].tolist() == there.tolist()
 
 
 @pytest.mark.slow
@@ -429,8 +405,7 @@ def test_a_long_text_scrolls(opened: Opened, site: Path) -> None:
 def test_one_file_holds_everything_and_hostile_names_stay_text(
     opened: Opened, tmp_path: Path, runs: list[Path]
 ) -> None:
-    name = "<img src=x onerror=alert(1)>\u202e"
-    hostile = audited(tmp_path / name.replace("/", ""), evil_trace())
+    hostile = audited(tmp_path / "<img src=x onerror=alert(1)>\u202e", evil_trace())
     page_file = site_into([hostile, runs[0]], tmp_path / "one.html")
     assert page_file == tmp_path / "one.html"
     assert EVIL not in page_file.read_text()
@@ -440,28 +415,22 @@ def test_one_file_holds_everything_and_hostile_names_stay_text(
     page = opened(site_into([hostile], tmp_path / "site"))
     expect(page.locator("#run-table bdi")).to_have_text("<img src=x onerror=alert(1)>\\u202e")
     page.locator("#run-table tbody th a").first.click()
-    assert page.title().startswith(EVIL) or EVIL in page.inner_text("body")
+    assert EVIL in page.inner_text("body")
 
 
 @pytest.mark.slow
-def test_a_missing_data_file_is_told_in_a_line(
-    context: BrowserContext, site: Path, tmp_path: Path
+def test_a_site_is_replaced_and_other_things_are_refused(
+    context: BrowserContext, runs: list[Path], tmp_path: Path
 ) -> None:
-    shutil.copytree(site.parent, tmp_path / "site")
-    (tmp_path / "site" / "data" / "run-0-columns.js").unlink()
-    page = context.new_page()
-    page.goto(f"{(tmp_path / 'site' / 'index.html').as_uri()}#view=instances&run=one")
-    expect(page.locator("#site-error")).to_contain_text("data/run-0-columns.js cannot be read")
-
-
-@pytest.mark.slow
-def test_a_site_is_replaced_and_other_things_are_refused(runs: list[Path], tmp_path: Path) -> None:
     out = tmp_path / "site"
     site_into(runs[:2], out)
-    site_into(runs[2:], out)
-    assert {path.name for path in out.iterdir()} == {
-        *("index.html", "site.json", "data", "long texts")
-    }
+    index = site_into(runs[2:], out)
+    names = {"index.html", "site.json", "data", "long texts"}
+    assert {path.name for path in out.iterdir()} == names
+    (out / "data" / "run-0-columns.js").unlink()
+    page = context.new_page()
+    page.goto(f"{index.as_uri()}#view=instances")
+    expect(page.locator("#site-error")).to_contain_text("data/run-0-columns.js cannot be read")
     write_comparison(tmp_path / "compared", compare_runs(runs[:2]))
     with pytest.raises(RunError, match="no run; expected a run"):
         site_into([tmp_path / "compared"], tmp_path / "new.html")
@@ -478,12 +447,6 @@ def test_a_site_is_replaced_and_other_things_are_refused(runs: list[Path], tmp_p
         assert (tmp_path / mine).read_text() == "mine"
 
 
-def test_a_folder_whose_name_is_no_text_is_one_line(runs: list[Path], tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(runs[0], tmp_path / "run\udcff"))
-    with pytest.raises(RunError, match=r"run\\udcff: a name that is no UTF-8"):
-        site_into([runs[1], folder], tmp_path / "site")
-
-
 @pytest.mark.parametrize(
     ("file", "content", "told"),
     [
@@ -494,28 +457,25 @@ def test_a_folder_whose_name_is_no_text_is_one_line(runs: list[Path], tmp_path: 
         ("results/correlation.parquet", None, "no such file"),
         ("manifest.json", None, "unfinished"),
         ("manifest.json", b"[]", "expected the manifest of a finished run"),
+        ("", None, r"run\\udcff: a name that is no UTF-8"),
     ],
 )
 def test_a_run_that_cannot_be_shown_is_one_line_and_writes_nothing(
-    file: str,
-    content: bytes | None,
-    told: str,
-    runs: list[Path],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    file: str, content: bytes | None, told: str, runs: list[Path], tmp_path: Path
 ) -> None:
-    run = Path(shutil.copytree(runs[0], tmp_path / "run"))
-    (run / file).unlink() if content is None else (run / file).write_bytes(content)
+    run = shutil.copytree(runs[0], tmp_path / ("run" if file else "run\udcff"))
+    if content:
+        (run / file).write_bytes(content)
+    elif file:
+        (run / file).unlink()
     if file == "spec.json":
         manifest = read_json(run / "manifest.json")
         manifest["files"][file] = sha256(run / file)
         write_json(run / "manifest.json", manifest)
-    with pytest.raises(RunError, match=told):
+    with pytest.raises(RunError, match=told) as refusal:
         site_into([runs[1], run], tmp_path / "site")
-    assert [path.name for path in tmp_path.iterdir()] == ["run"]
-    assert main(["report", str(runs[1]), str(run), "--out", str(tmp_path / "site")]) == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert len([line for line in lines if line.startswith("attnaudit: ")]) == 1
+    assert "\n" not in str(refusal.value)
+    assert list(tmp_path.iterdir()) == [run]
 
 
 def test_studies_reproductions_and_comparisons_are_sections_with_links_that_lead_somewhere(

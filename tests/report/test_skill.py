@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import polars as pl
@@ -15,7 +15,7 @@ from rich.console import Console
 from sklearn.metrics import roc_auc_score
 
 from attnaudit.core.files import write_json
-from attnaudit.experiments import EXPERIMENTS, audit, facts
+from attnaudit.experiments import EXPERIMENTS, facts
 from attnaudit.experiments.prediction import Prediction
 from attnaudit.experiments.verdict import Finding
 from attnaudit.recipes.translator import translation_rows
@@ -48,7 +48,7 @@ def test_a_run_at_the_majority_class_keeps_its_figures_and_draws_no_conclusion()
     card = verdict(summary_of(**AT_CHANCE, **SHUFFLED), ABOUT)
     quality, shuffled = card.rows
     assert card.lead.startswith("Claim nothing")
-    assert "most frequent label (accuracy 0.52 [0.48, 0.56], baseline 0.51)" in card.lead
+    assert "(accuracy 0.52 [0.48, 0.56], baseline 0.51)" in card.lead
     assert shuffled.sentence == WITHHELD
     assert (shuffled.figure, shuffled.interval) == ("0.300", "[0.290, 0.310]")
     assert "Correct on 52 %" in quality.sentence
@@ -94,9 +94,9 @@ def test_a_model_that_learned_something_and_a_trace_without_labels_are_concluded
     rows: dict[str, Any],
 ) -> None:
     card = verdict(summary_of(**rows, **SHUFFLED), ABOUT)
-    assert "shuffled" in card.rows[-1].sentence
+    assert card.rows[-1].side
     assert card.notices == ()
-    assert ("is not known: its accuracy is not measured" in card.lead) is (not rows)
+    assert ("accuracy is not measured" in card.lead) is (not rows)
 
 
 @pytest.mark.parametrize("learned", [True, False])
@@ -130,15 +130,16 @@ def test_a_model_that_always_predicts_the_frequent_class_is_not_concluded_from(
 def test_a_translator_is_compared_with_the_copied_source_and_with_other_translations(
     low: float, other: float, told: str
 ) -> None:
-    scores = {"": (0.3, low, 0.5), "_copy": 0.2, "_other": other}
-    rows = summary_of(**{f"translation__bleu{name}": score for name, score in scores.items()})
+    scores = {"bleu": (0.3, low, 0.5), "bleu_copy": 0.2, "bleu_other": other}
+    rows = summary_of(**{f"translation__{name}": score for name, score in scores.items()})
     notice = no_skill_of_run(SummaryRows.of(rows))
     assert told in notice
     assert bool(notice) is bool(told)
 
 
 def test_the_copied_source_has_its_bleu() -> None:
-    pairs: Any = ParallelPairs()
+    pairs: Any = MagicMock(target=("a b c d e", "f g h i j"))
+    pairs.__len__.return_value = 2
     written = [
         {"source": "a b c d e", "translation": "x"},
         {"source": "k l m n o", "translation": "y"},
@@ -146,36 +147,22 @@ def test_the_copied_source_has_its_bleu() -> None:
     losses = {"loss": 1.0, "token_accuracy": 0.0, "unknown": 0.0, "tokens": 2}
     rows = {row["measure"]: row["value"] for row in translation_rows(pairs, written, losses)}
     assert rows["bleu_copy"] == pytest.approx(50, abs=5)
-    assert rows["bleu"] < 1
-    assert 0 <= rows["bleu_other"] < 1
+    assert 0 <= max(rows["bleu"], rows["bleu_other"]) < 1
 
 
-class ParallelPairs:
-    """As much of parallel texts as BLEU reads."""
-
-    target = ("a b c d e", "f g h i j")
-
-    def __len__(self) -> int:
-        return len(self.target)
-
-
-UNIFORM = {
-    "uniform__difference_f1_macro_uniform": (0.0, -0.01, 0.01),
-    "uniform__f1_macro_base": (0.5, 0.4, 0.6),
-    "uniform__f1_macro_uniform": (0.5, 0.4, 0.6),
-}
+SCORES = dict.fromkeys(("uniform__f1_macro_base", "uniform__f1_macro_uniform"), (0.5, 0.4, 0.6))
+UNIFORM = SCORES | {"uniform__difference_f1_macro_uniform": (0.0, -0.01, 0.01)}
 
 
 def test_a_study_of_models_that_learned_nothing_draws_no_conclusion() -> None:
     known = study_card(summary_of(**UNIFORM), ABOUT)
     assert "hardly needs attention" in known.rows[0].sentence
-    assert known.lead.startswith("Nothing below speaks for or against"), "nor is that claimed"
-    base = {"uniform__base_accuracy": (0.5, 0.45, 0.55), "uniform__base_majority": 0.5}
-    ranks = {"uniform__base_roc_auc": (0.8, 0.75, 0.85), "uniform__base_roc_auc_chance": 0.5}
-    card = study_card(summary_of(**UNIFORM, **base, **ranks), ABOUT)
-    assert card.rows[0].sentence == WITHHELD, "ranking alone is not enough"
+    base = {"accuracy": (0.5, 0.45, 0.55), "majority": 0.5}
+    base |= {"roc_auc": (0.8, 0.75, 0.85), "roc_auc_chance": 0.5}  # ranking alone is not enough
+    figures = {f"uniform__base_{name}": figure for name, figure in base.items()}
+    card = study_card(summary_of(**UNIFORM, **figures), ABOUT)
+    assert card.rows[0].sentence == WITHHELD
     assert card.lead.startswith("Study uniform: Claim nothing")
-    assert "hardly" not in card.lead
 
 
 def test_the_base_of_a_study_is_measured_over_seeds_and_instances() -> None:
@@ -190,11 +177,13 @@ def test_the_base_of_a_study_is_measured_over_seeds_and_instances() -> None:
         "roc_auc": np.mean([roc_auc_score(label, one.prediction[:, -1]) for one in bases]),
         "roc_auc_chance": 0.5,
     }
-    assert {name: rows[f"base_{name}"]["value"] for name in expected} == pytest.approx(expected)
-    accuracy = rows["base_accuracy"]
-    assert accuracy["low"] < accuracy["value"] < accuracy["high"]
-    for name in ("base_majority", "base_roc_auc_chance"):
-        assert [rows[name][end] for end in ("low", "high", "std")] == [None] * 3
+    for name, value in expected.items():
+        row = rows[f"base_{name}"]
+        assert row["value"] == pytest.approx(value)
+        if name in ("accuracy", "roc_auc"):
+            assert row["low"] < row["value"] < row["high"]
+        else:
+            assert [row[end] for end in ("low", "high", "std")] == [None] * 3
 
 
 def test_a_base_without_an_error_is_judged_as_the_run_of_it_is() -> None:
@@ -214,9 +203,9 @@ def test_a_base_without_an_error_is_judged_as_the_run_of_it_is() -> None:
 
 def test_studies_add_nothing_to_the_audit_of_a_model_that_learned_nothing(tmp_path: Path) -> None:
     """Not even one whose own models did learn something, as that of deceiving models."""
-    names = ("mass_bilstm_0", "mass_bilstm_1", "accuracy_bilstm_0", "accuracy_bilstm_1")
-    values = zip((*names, "accuracy_bilstm_removed"), (0.6, 0.1, 0.9, 0.9, 0.5), strict=True)
-    hides = {f"deceive__{name}": (value, value - 0.05, value + 0.05) for name, value in values}
+    values = {"mass_bilstm_0": 0.6, "mass_bilstm_1": 0.1, "accuracy_bilstm_0": 0.9}
+    values |= {"accuracy_bilstm_1": 0.9, "accuracy_bilstm_removed": 0.5}
+    hides = {f"deceive__{name}": (one, one - 0.05, one + 0.05) for name, one in values.items()}
     for name, rows in (("deceive", hides), ("audit", AT_CHANCE | SHUFFLED)):
         write_json(tmp_path / name / "summary.json", summary_of(**rows).to_dicts())
         write_json(tmp_path / name / "spec.json", {"corpus": {"name": "sst"}, "model": {}})
@@ -268,19 +257,9 @@ def test_the_line_on_top_follows_from_the_rows(claims: list[Claim], told: str) -
 
 
 def test_every_measure_has_a_description() -> None:
-    stated = [
-        *(one for name in EXPERIMENTS for one in facts(name).measures),
-        *(one for study in EVERY_STUDY.values() for one in study.measures),
-    ]
+    stated = [one for name in EXPERIMENTS for one in facts(name).measures]
+    stated += [one for study in EVERY_STUDY.values() for one in study.measures]
     assert [one.name for one in stated if not one.meaning] == []
-
-
-def test_results_without_an_interval_show_none() -> None:
-    results = audit(make_trace(30, (2, 8)), ["prediction"])
-    console = Console(record=True, width=160)
-    results.show(console)
-    assert "undefined to undefined" not in console.export_text() + repr(results)
-    json.dumps(results.summary.to_dicts())
 
 
 def test_every_measure_of_a_page_is_explained(tmp_path: Path) -> None:
