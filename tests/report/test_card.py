@@ -84,7 +84,7 @@ def test_a_bound_above_what_was_found_is_the_mark_of_the_adversary(
     assert "ε = 0.05" in row.sentence
 
 
-GROUPS = ("all", "predicted:a", "predicted:b", "predicted:c")
+GROUPS: tuple[str, ...] = ("all", "predicted:a", "predicted:b", "predicted:c")
 FEW = 19  # instances, one less than a conclusion needs
 
 
