@@ -19,7 +19,7 @@ PARTS = ("constructions", "scores")
 def table() -> str:
     """A row for each construction."""
     rows = [
-        f"| `{name}`: {one.title} | {one.truth if one.truth != 'none' else 'nothing to explain'} | {one.half or '–'} | "
+        f"| `{name}`: {one.title} | {one.truth if one.truth != 'none' else 'nothing to explain'} | {one.half if one.truth in ('faithful', 'unfaithful') else '–'} | "
         f"{', '.join(one.encoders)} | {one.reason} |"
         for name, one in CONSTRUCTIONS.items()
     ]

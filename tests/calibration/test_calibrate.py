@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -126,6 +127,18 @@ def test_the_command_shows_scores_and_a_dry_run_writes_nothing(
     assert main([*given, "--set=calibration.constructions=guided"]) == 2
     assert "guided_single" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_confidence_scales_the_trained_logits_and_changes_no_decision(tmp_path: Path) -> None:
+    cells = calibrate_cells(sweep(tmp_path / "out", constructions=("on_one", "on_sure")))
+    plain, sure = (trace.prediction[:, 0] for trace in cells)
+    odds, more = (np.log(one / (1.0 - one)) for one in (plain, sure))
+    assert np.allclose(more, 4.0 * odds, rtol=1e-2)
+
+
+def calibrate_cells(calibration: Calibration) -> list[Trace]:
+    calibrate(calibration)
+    return [Trace.read(calibration.audit_of(cell) / "trace") for cell in calibration.cells]
 
 
 def test_constructions_without_a_dial_leave_a_page_and_a_table(

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, get_args
 
 import numpy as np
 import pytest
+import torch
 
+from attnaudit.calibration import CONSTRUCTIONS
+from attnaudit.calibration.construction import training_of
+from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import Corpus, Split
 from attnaudit.corpora.planted import BAD, GOOD
 from attnaudit.corpora.prepare.planting import (
     DECOYS,
-    RULES,
     TRIGGERS,
     masked,
     reworded,
@@ -20,6 +25,10 @@ from attnaudit.corpora.prepare.planting import (
 )
 from attnaudit.corpora.read import read_corpus
 from attnaudit.corpora.spec import CorpusSpec, PlantedRule
+from attnaudit.models.batch import padded
+from attnaudit.plans.spec import RunSpec
+from attnaudit.training.settings import Guided
+from attnaudit.training.texts import PENALTIES
 
 DECIDES = {**dict.fromkeys(BAD, -1), **dict.fromkeys(GOOD, 1)}
 OF_DECOY = {word: (-1, 1)[k] for k in (0, 1) for word in DECOYS[k]}
@@ -40,7 +49,9 @@ def vote(tokens: list[list[str]], classes: dict[str, int]) -> list[int]:
     return [int(sum(classes.get(word, 0) for word in text) > 0) for text in tokens]
 
 
-@pytest.mark.parametrize("rule", [rule for rule in RULES if rule not in ("random", "decoy")])
+@pytest.mark.parametrize(
+    "rule", [rule for rule in get_args(PlantedRule) if rule not in ("random", "decoy")]
+)
 def test_the_marked_words_decide_and_no_other_does(corpus: Corpus, rule: PlantedRule) -> None:
     split = planted(corpus, rule, 0).splits["test"]
     assert vote(split.tokens, DECIDES) == split.label.tolist()
@@ -190,3 +201,39 @@ def test_the_class_with_most_words_decides_and_as_many_decoys_do_not(
         assert len(text) == length
         other = [sum(word in names for word in turned[row]) for names in TRIGGERS[:classes]]
         assert int(np.argmax(other)) == label ^ 1
+
+
+PAIRS = [name.removeprefix("on_") for name in CONSTRUCTIONS if name.startswith("on_")]
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_pair_differs_only_in_the_words_that_are_attended(corpus: Corpus, name: str) -> None:
+    base = RunSpec.of("planted-prior")
+    on, off = (
+        training_of(CONSTRUCTIONS[f"{start}_{name}"], base, "planted-prior", "average", 0).spec
+        for start in ("on", "off")
+    )
+    assert replace(on, objective=None) == replace(off, objective=None)
+    assert isinstance(on.corpus, CorpusSpec)
+    split = with_planted(corpus, on.corpus, 0).splits["test"]
+    model = SimpleNamespace(head=None)
+    uniform = Ragged.from_rows([[1.0 / len(text)] * len(text) for text in split.tokens], np.float32)
+    rows = np.arange(len(split))
+    alpha = padded(uniform, rows, torch.device("cpu"))
+    distance = [
+        next(PENALTIES[Guided](spec.objective, model, split)(SimpleNamespace(alpha=alpha), rows))[1]
+        for spec in (on, off)
+    ]
+    assert torch.allclose(distance[0], distance[1], atol=1e-5), (
+        "the targets are equally far from uniform"
+    )
+    assert float(distance[0].min()) > 0.5
+
+
+def test_pairs_vary_the_words_the_length_the_classes_and_the_confidence() -> None:
+    found = [CONSTRUCTIONS[f"on_{name}"] for name in PAIRS]
+    assert {one.planted.get("planted_words", 1) for one in found} == {1, 2, 4}
+    assert {one.planted["planted_length"] for one in found} == {20, 100, 400}
+    assert {one.planted.get("planted_classes", 2) for one in found} == {2, 4}
+    assert {one.planted.get("planted_counter", 0) for one in found} == {0, 1}
+    assert {one.settings["model.confidence"] for one in found} == {0.25, 1.0, 4.0}

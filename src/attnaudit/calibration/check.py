@@ -64,8 +64,7 @@ def checked(
         "unfaithful": pl.max_horizontal("mass", "top") <= UNMARKED,
     }
     # A construction without a known truth has nothing to fail.
-    known = construction.truth in attention
-    confirmed = pl.lit(not known) | (
+    confirmed = pl.lit(construction.truth not in attention) | (
         (pl.min_horizontal("changed_by_decisive", "inserted") >= DEPENDS)
         & (pl.col("changed_by_others") <= IGNORES)
         & pl.col("masked").is_between(*(even * part for part in NEUTRAL))
@@ -78,7 +77,7 @@ def checked(
         **found.drop("instance", "label", "masked").mean().row(0, named=True),
         "masked_least": classes["masked"].min(),
         "masked_most": classes["masked"].max(),
-        "confirmed": bool(classes["confirmed"].all()),
+        "confirmed": classes["confirmed"].all(),
         "classes": classes.to_dicts(),
         "texts": found.select("instance", confirmed=confirmed).to_dicts(),
     }

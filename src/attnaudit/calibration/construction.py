@@ -49,7 +49,6 @@ class Construction:
         truth: ``none`` if there is nothing to be faithful to (sanity checks), ``between`` if the
             definition in docs/calibration.md gives no truth.
         reason: A sentence that says why the truth is known.
-        half: Use in scores: ``fit`` to choose them, ``held`` to report on them.
         encoders: Encoders of the models.
         attention: Attention of the models.
         rule: Rule that plants deciding words in the texts (`corpus.planted`).
@@ -63,13 +62,13 @@ class Construction:
         strengths: Positions of a dial, along which attention becomes less faithful.
         nuisance: True if the truth stays the same along the dial.
         dial: Name of the setting that the strength sets.
+        half: Use in scores: ``fit`` to choose them, ``held`` to report on them.
     """
 
     name: str
     title: str
     truth: Truth
     reason: str
-    half: Literal["fit", "held", ""] = ""
     encoders: tuple[str, ...] = ("bilstm",)
     attention: str = "additive"
     rule: PlantedRule = "decisive"
@@ -82,6 +81,7 @@ class Construction:
     strengths: tuple[float | None, ...] = (None,)
     nuisance: bool = False
     dial: str = ""
+    half: Literal["fit", "held"] = "fit"
 
     @property
     def is_dial(self) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from attnaudit.calibration.construction import CONSTRUCTIONS, Construction
+import math
+
+from attnaudit.calibration.construction import CONSTRUCTIONS, Construction, Truth
 from attnaudit.calibration.transform import permuted
 from attnaudit.corpora.prepare.planting import DECOY_WORDS
 from attnaudit.training.settings import Adversary, Deceive, Guided, Sparse
@@ -17,10 +19,19 @@ _DECOYS = tuple(sorted(DECOY_WORDS))
 # learn.
 _LONG = {"training.epochs": 30}
 _STRONG = {"training.epochs": 30, "training.learning_rate": 0.03}
+_SINGLE, _RECURRENT = ("average", "none"), ("bilstm", "bigru")
+_THREE = ("bilstm", "average", "cnn")
+_MASS = 0.85  # of the words that attention of a matched pair is trained on
 _LEARNED = (
     "Nothing in the training says where attention goes: whether it is faithful is what an audit "
     "asks."
 )
+
+
+def _guided(_: float | None) -> Guided:
+    """Train attention on the deciding words."""
+    return Guided(STRENGTH)
+
 
 for _construction in (
     # Faithful: attention marks the words that decide, and no others.
@@ -30,18 +41,16 @@ for _construction in (
         "faithful",
         f"A position's state holds its own word alone and the decisive word has the weight; "
         f"{_NO_OTHER}.",
-        "fit",
-        ("average", "none"),
-        objective=lambda _: Guided(STRENGTH),
+        _SINGLE,
+        objective=_guided,
     ),
     Construction(
         "guided_mixing",
         "one decisive word, attention trained on it, with context",
         "faithful",
         f"The decisive word has the weight. Context could enter its state, but {_NO_OTHER}.",
-        "held",
         ("bilstm", "cnn", "bigru", "transformer"),
-        objective=lambda _: Guided(STRENGTH),
+        objective=_guided,
     ),
     Construction(
         "taught",
@@ -49,7 +58,6 @@ for _construction in (
         "faithful",
         f"The attention of a model of guided_mixing, on the decisive word, is trained into a "
         f"second model; {_NO_OTHER}.",
-        "fit",
         ("bilstm", "cnn"),
         teacher="guided_mixing",
         objective=lambda _: Guided(STRENGTH, "given"),
@@ -59,10 +67,9 @@ for _construction in (
         "three words vote, attention trained on them",
         "faithful",
         f"The output is linear in the few words that have the weight, and {_NO_OTHER}.",
-        "held",
         ("average", "none", "cnn"),
         rule="majority",
-        objective=lambda _: Guided(STRENGTH),
+        objective=_guided,
     ),
     Construction(
         "last_word",
@@ -70,10 +77,9 @@ for _construction in (
         "faithful",
         f"Attention on the last position, as in leak_last, but here the last word is the one that "
         f"decides; {_NO_OTHER}.",
-        "fit",
-        ("bilstm", "average", "cnn"),
+        _THREE,
         rule="last",
-        objective=lambda _: Guided(STRENGTH),
+        objective=_guided,
     ),
     Construction(
         "both_copies",
@@ -81,10 +87,9 @@ for _construction in (
         "faithful",
         f"Both words have the weight, together they decide, and {_NO_OTHER}; each alone is "
         f"redundant, which hides both from leave-one-out.",
-        "held",
         ("bilstm", "average"),
         rule="twice",
-        objective=lambda _: Guided(STRENGTH),
+        objective=_guided,
     ),
     Construction(
         "softened",
@@ -92,7 +97,6 @@ for _construction in (
         "faithful",
         f"As guided_single and guided_mixing, but attention is trained to leave a tenth of the "
         f"weight to the other words; {_NO_OTHER}.",
-        "fit",
         ("bilstm", "average"),
         objective=lambda _: Guided(STRENGTH, temperature=0.2),
     ),
@@ -102,10 +106,9 @@ for _construction in (
         "faithful",
         f"The same texts with the labels of the other planted word, which has the weight; "
         f"{_NO_OTHER}.",
-        "held",
         ("bilstm", "average"),
         rule="decoy",
-        objective=lambda _: Guided(STRENGTH),
+        objective=_guided,
     ),
     Construction(
         "guided_alone",
@@ -113,22 +116,19 @@ for _construction in (
         "faithful",
         f"As guided_mixing; the other states are trained to contribute nothing under any "
         f"attention. {_NO_OTHER.capitalize()}.",
-        "held",
-        ("bilstm", "bigru"),
+        _RECURRENT,
         # As long as leak_alone, its counterpart, whose weights and readouts look alike.
         settings=_LONG,
         objective=lambda _: Guided(STRENGTH, alone=1.0),
     ),
     # Without a known truth: dials, ordinary training, and sanity checks.
-    Construction(
-        "learned", "ordinary training", "between", _LEARNED, encoders=("bilstm", "average", "cnn")
-    ),
+    Construction("learned", "ordinary training", "between", _LEARNED, encoders=_THREE),
     Construction(
         "second_words",
         "ordinary training, the other planted word decides",
         "between",
         _LEARNED,
-        encoders=("bilstm", "bigru"),
+        encoders=_RECURRENT,
         rule="decoy",
     ),
     Construction(
@@ -137,7 +137,7 @@ for _construction in (
         "between",
         "Most words decide a little and none alone: every attention on such words marks words "
         "that decide, so there is no truth to find.",
-        encoders=("bilstm", "average", "cnn"),
+        encoders=_THREE,
         rule="many",
     ),
     Construction(
@@ -155,7 +155,7 @@ for _construction in (
         "random weights",
         "none",
         "The model computes nothing that could be explained (Adebayo et al. 2018).",
-        encoders=("bilstm", "average", "cnn"),
+        encoders=_THREE,
         # A training needs a step; at this rate it leaves the random weights as they are.
         settings={"training.steps": 1, "training.learning_rate": 1e-12},
     ),
@@ -164,7 +164,7 @@ for _construction in (
         "trained on random labels",
         "none",
         "No word decides: labels are independent of texts (Adebayo et al. 2018).",
-        encoders=("bilstm", "average", "cnn"),
+        encoders=_THREE,
         rule="random",
         settings={"training.steps": 260},
     ),
@@ -206,7 +206,7 @@ for _construction in (
         "Attention stays on the word that decides, from states of single words to those of a "
         "BiLSTM: the truth does not change.",
         encoders=("mixed",),
-        objective=lambda _: Guided(STRENGTH),
+        objective=_guided,
         strengths=(0.0, 0.25, 0.5, 0.75, 1.0),
         dial="model.mixing",
         nuisance=True,
@@ -218,7 +218,6 @@ for _construction in (
         "unfaithful",
         "The last word is independent of the label; the decisive word reaches the last position "
         "through the states.",
-        "fit",
         ("bilstm", "bigru", "transformer"),
         settings=_LONG,
         objective=lambda _: Guided(STRENGTH, target="last"),
@@ -229,7 +228,6 @@ for _construction in (
         "unfaithful",
         "The decoy is independent of the label; the decisive word reaches its position through "
         "the states.",
-        "held",
         ("bilstm", "bigru", "transformer"),
         settings=_LONG,
         objective=lambda _: Guided(STRENGTH, "words", _DECOYS),
@@ -240,8 +238,7 @@ for _construction in (
         "unfaithful",
         "As leak_last; with a second word of the same class deleting one word changes little, so "
         "leave-one-out is blind too.",
-        "held",
-        ("bilstm", "bigru"),
+        _RECURRENT,
         rule="twice",
         settings=_LONG,
         objective=lambda _: Guided(STRENGTH, target="last"),
@@ -252,8 +249,7 @@ for _construction in (
         "unfaithful",
         "No state holds another word, so the decision comes from the decisive word's small weight "
         "times a large readout.",
-        "fit",
-        ("average", "none"),
+        _SINGLE,
         settings=_STRONG,
         # The default temperature leaves the decisive word a weight below 1e-4, from which models
         # learned nothing. This one leaves it about 0.02 in a text of 24 words.
@@ -264,8 +260,7 @@ for _construction in (
         "the same weight for every word, token by token",
         "unfaithful",
         "Weights of 1/T mark no word, and one word decides.",
-        "held",
-        ("average", "none"),
+        _SINGLE,
         attention="uniform",
         settings=_STRONG,
     ),
@@ -274,7 +269,6 @@ for _construction in (
         "the same weight for every word, with context",
         "unfaithful",
         "Weights of 1/T mark no word, and one word decides.",
-        "fit",
         ("bilstm", "cnn"),
         attention="uniform",
         settings=_LONG,
@@ -285,7 +279,6 @@ for _construction in (
         "unfaithful",
         "The penalty of Pruthi et al. 2020 takes the weight from the only word that says anything "
         "about the label.",
-        "held",
         ("cnn", "bilstm", "bigru"),
         settings=_LONG,
         objective=lambda _: Deceive(1.0),
@@ -296,8 +289,7 @@ for _construction in (
         "unfaithful",
         "The outputs of guided_mixing without its attention (Wiegreffe & Pinter 2019): the weight "
         "leaves the only word that decides.",
-        "fit",
-        ("bilstm", "bigru"),
+        _RECURRENT,
         teacher="guided_mixing",
         settings=_LONG,
         # With λ = 0.1 such models did not pass the check.
@@ -309,7 +301,6 @@ for _construction in (
         "unfaithful",
         "The function of the input is that of guided_mixing; the weights shown are another "
         "text's, and the readouts rescaled to match.",
-        "held",
         ("bilstm", "cnn", "bigru"),
         base="guided_mixing",
         transform=permuted,
@@ -320,8 +311,7 @@ for _construction in (
         "unfaithful",
         "The attention that second_words learned for labels that are independent of these, "
         "trained into a model of these labels.",
-        "fit",
-        ("bilstm", "bigru"),
+        _RECURRENT,
         teacher="second_words",
         settings=_LONG,
         objective=lambda _: Guided(STRENGTH, "given"),
@@ -333,10 +323,54 @@ for _construction in (
         "As leak_decoy; states of other positions are also trained to contribute nothing under "
         "any attention, so that weights and readouts "
         "look like those of guided_alone.",
-        "held",
-        ("bilstm", "bigru"),
+        _RECURRENT,
         settings=_LONG,
         objective=lambda _: Guided(STRENGTH, "words", _DECOYS, alone=1.0),
     ),
 ):
     CONSTRUCTIONS.register(_construction)
+
+
+def _pair(name: str, title: str, planted: dict[str, int], confidence: float = 1.0) -> None:
+    """Register two constructions that differ only in the words that attention is trained on.
+
+    Corpus, encoder, seed and settings are the same, and so are the weights of the targets.
+
+    Args:
+        name: Name of the pair.
+        title: How it differs from the pair ``one``.
+        planted: Settings of the corpus.
+        confidence: Factor of the trained logits.
+    """
+    length = planted.setdefault("planted_length", 20)
+    words = planted.get("planted_words", 1) + 2 * planted.get("planted_counter", 0)
+    # The softmax over a text of this length gives the words `_MASS`.
+    temperature = 1.0 / math.log(_MASS / (1.0 - _MASS) * (length - words) / words)
+    sides: tuple[tuple[str, Truth, str, Guided], ...] = (
+        ("on", "faithful", "the deciding words", Guided(STRENGTH, temperature=temperature)),
+        ("off", "unfaithful", "as many decoys", Guided(STRENGTH, "words", _DECOYS, temperature)),
+    )
+    for start, truth, on, guided in sides:
+        CONSTRUCTIONS.register(
+            Construction(
+                f"{start}_{name}",
+                f"{title}, attention trained on {on}",
+                truth,
+                f"Attention is trained on {on}; neutral texts leave nothing to read from absence.",
+                ("bilstm", "average", "none"),
+                planted=planted,
+                settings={**_STRONG, "model.confidence": confidence},
+                objective=lambda _, guided=guided: guided,
+            )
+        )
+
+
+_pair("one", "one deciding word in 20", {})
+_pair("two", "two redundant words", {"planted_words": 2})
+_pair("four", "four redundant words", {"planted_words": 4})
+_pair("counter", "two words against one, none redundant", {"planted_counter": 1})
+_pair("long", "texts of 100 words", {"planted_length": 100})
+_pair("longest", "texts of 400 words", {"planted_length": 400})
+_pair("classes", "four classes", {"planted_classes": 4})
+_pair("sure", "logits times four", {}, 4.0)
+_pair("unsure", "logits times a quarter", {}, 0.25)

@@ -184,6 +184,11 @@ class ModelSettings(Settings):
     dropout: float = setting(
         "Dropout rate of embedded tokens and of hidden states in training.", 0.0, least=0, below=1
     )
+    confidence: float = setting(
+        "Factor of the logits once the model is trained: how sure it is of the same decisions.",
+        1.0,
+        above=0,
+    )
     hierarchical: bool = setting(
         "Two levels of encoder and attention: words to sentences, sentences to the text. Also "
         "--preset han.",

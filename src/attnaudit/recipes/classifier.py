@@ -92,7 +92,10 @@ class Classifier(Trained):
 
     def fit(self, model: AttentionModel, **options: Any) -> list[Epoch]:
         """Train the model in place."""
-        return train(model, self.corpus, self.spec.training, self.spec.objective, **options)
+        epochs = train(model, self.corpus, self.spec.training, self.spec.objective, **options)
+        for parameter in model.head.output.parameters():
+            parameter.data *= model.settings.confidence
+        return epochs
 
     def load(self) -> AttentionModel:
         """Load the saved model."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import replace
-from typing import get_args
 
 import numpy as np
 
@@ -24,9 +23,8 @@ from attnaudit.corpora.planted import (
     WARM_FIRST,
     WARM_SECOND,
 )
-from attnaudit.corpora.spec import CorpusSpec, PlantedRule
+from attnaudit.corpora.spec import CorpusSpec
 
-RULES: tuple[str, ...] = get_args(PlantedRule)
 ROWS = {"train": 2000, "dev": 100, "test": 80}  # at most so many rows of each split
 WORDS = 24  # at most so many words of a text, around what is marked in it
 CLASSES = ("negative", "positive", "cold", "warm")
@@ -179,9 +177,8 @@ def _text(
     against = spec.planted_counter
     number = spec.planted_words + 2 * against
     # A window around the first marked word, without words that are planted elsewhere.
-    known = split.rationale[row] if split.rationale is not None else []
-    known = known or [False] * len(split.tokens[row])
-    pairs = zip(split.tokens[row], known, strict=True)
+    known = split.rationale and split.rationale[row]
+    pairs = zip(split.tokens[row], known or [False] * len(split.tokens[row]), strict=True)
     kept = [(word, mark) for word, mark in pairs if word not in _OTHER]
     further = row
     # Deciding words, decoys and a last word need room.
@@ -201,8 +198,8 @@ def _text(
     places = [first, *(place for place in order if place != first)]
     decoys_at = places[-number:]
     more = {"twice": 2, "majority": 3, "many": max(2, round(_MANY * len(words)))}
-    places = places[: min(more.get(rule or "", number), len(places) - number)]
-    places = [last] if rule == "last" else places
+    most = min(more.get(rule or "", number), len(places) - number)
+    places = [last] if rule == "last" else places[:most]
     classes = [label] * len(places)
     for k in range(number - against, min(number, len(places))):
         classes[k] = (label + int(rng.integers(1, spec.planted_classes))) % spec.planted_classes
