@@ -12,7 +12,7 @@ import torch
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.models.batch import Inputs
-from attnaudit.trace import Trace
+from attnaudit.trace import Trace, concatenate
 from attnaudit.tracing.replacement import Donors, Replacement, chosen_texts, copies_of, draw_subsets
 from attnaudit.tracing.settings import ReplacementSettings
 from attnaudit.tracing.texts import collect_shards
@@ -51,9 +51,9 @@ def test_replaced_words_come_from_the_same_position_of_other_texts() -> None:
     ids = Ragged.from_rows([100 * row + np.arange(12 + row) for row in range(5)])
     for row in range(4):  # no other text is as long as the last
         replacement = Replacement(
-            Places(row), Inputs(ids), np.arange(5), Donors(ids, np.arange(5)),
-            ReplacementSettings(texts=5, copies=200), 4096,
-        )  # type: ignore[arg-type]  # fmt: skip
+            model=Places(row), inputs=Inputs(ids), donors=Donors(ids, np.arange(5)), budget=4096,
+            instance=np.arange(5), outputs=1, settings=ReplacementSettings(texts=5, copies=200),
+        )  # fmt: skip
         columns = replacement.columns(np.array([row]))
         lost, runs = columns["replaced"][0].to_list(), columns["replaced_prediction"][0].to_list()
         assert len(lost) == 240
@@ -93,6 +93,12 @@ def test_nothing_but_the_texts_matters(kind: str) -> None:
     for other in (
         trace_of(model, split, replacement=SETTINGS, budget=1),
         trace_of(model, split, replacement=SETTINGS, shard_rows=3),
+        concatenate(
+            [
+                trace_of(model, split, replacement=SETTINGS, part=part)
+                for part in np.split(np.arange(len(split)), [3])
+            ]
+        ),
         trace_of(model, split.take(order), replacement=SETTINGS),
     ):
         head = other.array("head") if other.has("head") else np.zeros(len(other))

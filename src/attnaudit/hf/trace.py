@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 from torch import Tensor
 
 from attnaudit.core.errors import InputError, describe_error
@@ -32,6 +33,7 @@ from attnaudit.hf.model import (
     require_task,
 )
 from attnaudit.hf.network import Replay
+from attnaudit.hf.replacement import PieceReplacement, WordDonors
 from attnaudit.hf.replay import record, states_of
 from attnaudit.hf.tail import MOST_PARAMETERS, write_tail
 from attnaudit.hf.texts import read_texts
@@ -40,6 +42,7 @@ from attnaudit.trace import Trace, concatenate
 from attnaudit.trace.schema import COLUMNS
 from attnaudit.trace.tails import GRAPH_FILE, GraphTail
 from attnaudit.trace.words import SPECIAL
+from attnaudit.tracing.settings import ReplacementSettings
 
 OPERATION = "collect"
 SHARD_TEXTS, SHARD_BYTES = 64, 1 << 26  # of a file, whichever is less
@@ -107,6 +110,8 @@ class ShardOptions:
     Attributes:
         class_names: Names of the outputs.
         scores: Measures of importance.
+        replacement: Settings of the copies of texts with words replaced; None for no copies.
+        part: Texts to trace, in ascending order, by default all. Words also come from the others.
         metadata: Entries to add to the trace's metadata.
         budget: Padded positions of a batch; it bounds memory.
         shard_texts: Texts of a shard, by default as many as make a file of `SHARD_BYTES`.
@@ -116,6 +121,8 @@ class ShardOptions:
 
     class_names: Sequence[str]
     scores: str | Sequence[str] = USUAL
+    replacement: ReplacementSettings | None = None
+    part: np.ndarray | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     budget: int = BUDGET
     shard_texts: int | None = None
@@ -151,15 +158,31 @@ def collect_shards(
     with tempfile.TemporaryDirectory() as temporary, frozen(model):
         encoded = _without_padding_at_ends(model, gate, encoded)
         collector = _Collector(model, gate, chosen, folder or Path(temporary), given)
+        texts = np.arange(len(encoded)) if given.part is None else given.part
+        replaced, settings = None, given.replacement
+        # A copy of a text whose next token is predicted has as many outputs as a vocabulary.
+        if settings is not None and settings.texts and gate.task == "classification":
+            replaced = PieceReplacement(
+                instance=encoded.instance,
+                donors=WordDonors(encoded),
+                outputs=len(given.class_names),
+                settings=settings,
+                progress=given.progress,
+                model=model,
+                gate=gate,
+                texts=encoded,
+                budget=given.budget,
+            )
         size = given.shard_texts or texts_of_a_shard(encoded, chosen, given.class_names)
-        for start in range(0, len(encoded), size):
-            part = encoded.take(np.arange(start, min(start + size, len(encoded))))
+        for start in range(0, len(texts), size):
+            own = texts[start : start + size]
+            part = encoded.take(own)
             try:
-                shard = collector.shard(part)
+                shard = collector.shard(part, {} if replaced is None else replaced.columns(own))
             except FAILURES as error:
                 raise _unlike_the_checks(gate, part, error) from error
             yield shard
-            given.progress("collect", start + len(part), len(encoded))
+            given.progress("collect", start + len(part), len(texts))
 
 
 def _without_padding_at_ends(model: Any, gate: Gate, encoded: Encoded) -> Encoded:
@@ -214,7 +237,13 @@ class _Collector:
         ]
         return write_tail(self.model, texts, last.number, self.folder / GRAPH_FILE) or network
 
-    def shard(self, encoded: Encoded) -> Trace:
+    def shard(self, encoded: Encoded, replaced: Mapping[str, pl.Series]) -> Trace:
+        """Return the trace of texts.
+
+        Args:
+            encoded: The texts.
+            replaced: Columns about replaced words, a value for each text.
+        """
         found: dict[int, list[dict[str, Any]]] = {}
         size = positions_per_pass(self.model, self.options.budget)
         for rows in encoded.batches(size, self.gate.batching):
@@ -231,7 +260,12 @@ class _Collector:
             }
             for k, row in enumerate(rows.tolist()):
                 found[row] = self._rows(case, k, columns, scores, hidden)
-        every = [row for text in range(len(encoded)) for row in found[text]]
+        texts, every = zip(*((k, row) for k in sorted(found) for row in found[k]), strict=True)
+        # The copies of a text say nothing of a row that has only a part of its positions.
+        whole = [
+            k if len(row["tokens"]) - row["sink"] == len(encoded.tokens[k]) else None
+            for k, row in zip(texts, every, strict=True)
+        ]
         return Trace.from_arrays(
             activation="softmax",
             class_names=list(self.options.class_names),
@@ -239,6 +273,7 @@ class _Collector:
             tail=self.tail,
             origin=self.gate.model,
             **{name: [row[name] for row in every] for name in every[0]},
+            **{name: one.gather(pl.Series(whole)) for name, one in replaced.items()},
         )
 
     def _rows(
@@ -354,6 +389,7 @@ class CollectOptions:
             ``all``. Column ``query`` has the position of a row.
         seed: Seed of the draw.
         scores: Measures of importance, or one of them.
+        replacement: Settings of the copies of texts with words replaced; None for no copies.
         class_names: Names of a classifier's outputs in place of its own.
         max_tokens: Longest text in tokens.
         progress: Receives the number of texts done.
@@ -365,6 +401,7 @@ class CollectOptions:
     positions: Positions | None = None
     seed: int = 0
     scores: str | Sequence[str] | None = None
+    replacement: ReplacementSettings | None = None
     class_names: Sequence[str] | None = None
     max_tokens: int | None = None
     progress: Progress = silent
@@ -420,6 +457,7 @@ def collect(model: Any, tokenizer: Any, corpus: Any, **options: Any) -> Trace:
         temporary = tempfile.TemporaryDirectory(prefix="attnaudit-", ignore_cleanup_errors=True)
         folder = Path(stack.enter_context(temporary))
         shared = {"class_names": names, "scores": scores, "metadata": metadata}
+        shared["replacement"] = given.replacement
         shards = collect_shards(
             model, encoded, gate, chosen, folder, **shared, progress=given.progress
         )

@@ -13,6 +13,7 @@ from attnaudit.core.settings import Settings, coerce, override, setting
 from attnaudit.corpora.read import Draw
 from attnaudit.experiments import make_experiment
 from attnaudit.plans.spec import SCHEMA, Spec, corpus_name, experiment_settings, take_section
+from attnaudit.tracing.settings import ReplacementSettings
 
 USUAL_SAMPLE, REPLAYED_SAMPLE = 500, 50
 
@@ -118,6 +119,7 @@ class TransformerSpec(Spec):
         source: The corpus.
         collect: Which attention of which texts.
         battery: The experiments.
+        replacement: Settings of the copies of texts with words replaced.
         seed: Seed of the sample.
         corpus: Options of the corpus reader.
     """
@@ -128,6 +130,7 @@ class TransformerSpec(Spec):
     source: str
     collect: TransformerCollect = TransformerCollect()
     battery: Battery = Battery()
+    replacement: ReplacementSettings = field(default_factory=ReplacementSettings)
     seed: int = 0
     corpus: Mapping[str, Any] = field(default_factory=dict)
 
@@ -148,7 +151,8 @@ class TransformerSpec(Spec):
             model: Folder of the model.
             source: The corpus.
             experiments: Names of the only experiments; none for all.
-            settings: Settings of ``corpus``, ``collect`` and experiments, by dotted name.
+            settings: Settings of ``corpus``, ``collect``, ``replacement`` and experiments, by
+                dotted name.
             seed: Seed of the sample.
             **corpus: Options of the corpus reader.
 
@@ -156,11 +160,20 @@ class TransformerSpec(Spec):
             InputError: For an unknown setting or value.
         """
         given = dict(settings or {})
-        own, read = take_section(given, "collect"), take_section(given, "corpus")
+        read = take_section(given, "corpus")
         read = {key.removeprefix("corpus."): value for key, value in read.items()}
-        collect = override({"collect": TransformerCollect()}, own)["collect"]
+        sections = {"collect": TransformerCollect(), "replacement": ReplacementSettings()}
+        own = {key: value for name in sections for key, value in take_section(given, name).items()}
+        chosen = override(sections, own)
         battery = choose(experiments, given)
-        return cls(Path(model), str(source), collect, battery, seed, {**read, **corpus})
+        return cls(
+            Path(model),
+            str(source),
+            battery=battery,
+            seed=seed,
+            corpus={**read, **corpus},
+            **chosen,
+        )
 
     @property
     def name(self) -> str:
@@ -192,6 +205,7 @@ class TransformerSpec(Spec):
             "corpus": {**corpus, "source": self.source},
             "seed": self.seed,
             "collect": collect,
+            "replacement": asdict(self.replacement),
             "experiments": self.battery.settings,
             "chosen": self.battery.chosen,
             "model": {"name": self.model.resolve().name},

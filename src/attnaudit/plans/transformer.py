@@ -20,6 +20,7 @@ from attnaudit.plans.spec import (
     resolve,
     task_settings,
 )
+from attnaudit.tracing.settings import ReplacementSettings
 from attnaudit.training.settings import Deceive, TrainingSettings
 from attnaudit.training.transformers import Architecture, Schedule, TransformerSizes, config_named
 
@@ -80,6 +81,7 @@ class TransformerTraining(Spec):
         objective: Penalty on attention to impermissible tokens, besides the loss on labels.
         seed: Seed of the split, the model and the training.
         collect: Settings of the trace.
+        replacement: Settings of the copies of texts with words replaced.
         experiments: Settings of every experiment by name.
     """
 
@@ -95,6 +97,7 @@ class TransformerTraining(Spec):
     objective: Deceive | None = None
     seed: int = 0
     collect: TransformerCollect = TransformerCollect()
+    replacement: ReplacementSettings = field(default_factory=ReplacementSettings)
     experiments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @classmethod
@@ -131,6 +134,7 @@ class TransformerTraining(Spec):
             "training": chosen.training,
             "schedule": chosen.schedule,
             "collect": TransformerCollect(),
+            "replacement": ReplacementSettings(),
             "uniform": Uniform(),
             "deceive": Deceive(0.0),
         }

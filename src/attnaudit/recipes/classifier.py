@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import content_key, sha256, write_json
 from attnaudit.core.progress import Progress
@@ -122,9 +124,11 @@ class Classifier(Trained):
         rows: Split,
         origin: Mapping[str, Any],
         folder: Path | None = None,
+        part: np.ndarray | None = None,
     ) -> Iterator[Trace]:
         """Trace rows with a model."""
-        settings = {**asdict(self.spec.collect), "replacement": self.spec.replacement}
+        settings = asdict(self.spec.collect)
+        settings |= {"replacement": self.spec.replacement, "part": part}
         return collect_shards(model, rows, **settings, metadata=origin, progress=self.progress)
 
     def teach(self, model: AttentionModel, folder: Folder, made: Path) -> Notes:

@@ -31,7 +31,7 @@ TRANSLATIONS, DICTIONARY = "translations.jsonl", "dictionary.parquet"
 # For each step after training: its output, and the parts of ``spec.json`` that it depends on
 # besides the model. The seed draws the texts to trace.
 STEPS: dict[str, tuple[str, tuple[str, ...]]] = {
-    COLLECT: ("trace", ("collect", "seed")),
+    COLLECT: ("trace", ("collect", "replacement", "seed")),
     "teach": (TEACHER, ()),
     "intervene": (INTERVENTIONS, ()),
     "translate": (TRANSLATIONS, ("decode",)),
@@ -75,9 +75,14 @@ class Job(Audit, ABC):
 
     @abstractmethod
     def shards(
-        self, model: Any, rows: Any, origin: Mapping[str, Any], folder: Path | None = None
+        self,
+        model: Any,
+        rows: Any,
+        origin: Mapping[str, Any],
+        folder: Path | None = None,
+        part: np.ndarray | None = None,
     ) -> Iterator[Trace]:
-        """Trace rows with a model, for a folder that gets the trace."""
+        """Trace rows, or only a part of them, with a model, for a folder that gets the trace."""
 
     @property
     @abstractmethod
@@ -155,7 +160,7 @@ def write_part(
 ) -> None:
     """Write the trace of some of the rows, in any process."""
     job = replace(job, progress=progress, device=device or resolve_device(job.spec.device))
-    write_shards(made, job.shards(job.load(), rows.take(part), origin, made))
+    write_shards(made, job.shards(job.load(), rows, origin, made, part))
 
 
 @dataclass(frozen=True, kw_only=True)

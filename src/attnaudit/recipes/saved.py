@@ -11,7 +11,7 @@ import numpy as np
 
 from attnaudit.core.errors import RunError
 from attnaudit.core.files import content_key
-from attnaudit.core.progress import Progress
+from attnaudit.core.progress import Progress, silent
 from attnaudit.experiments import make_experiment, require_usable
 from attnaudit.hf.classes import outputs_of
 from attnaudit.hf.encode import encode, load_tokenizer, notes_of, output_names
@@ -116,8 +116,11 @@ class SavedTransformer(Job):
         if spec.battery.chosen:
             # Refused before all texts are collected. Whether an experiment can use the trace does
             # not depend on the form of the tail, and a graph takes seconds.
-            shortest = rows.take(np.argsort(rows.ids.lengths)[:1])
-            first = next(job.shards(model, shortest, job.origin(model), graph=False))
+            shortest = np.argsort(rows.ids.lengths)[:1]
+            copied = replace(spec.replacement, texts=spec.replacement.texts and len(rows))
+            tried = replace(job, spec=replace(spec, replacement=copied), progress=silent)
+            options = {"part": shortest, "graph": False}
+            first = next(tried.shards(model, rows, job.origin(model), **options))
             require_usable((make_experiment(*one) for one in spec.battery.settings.items()), first)
         return job
 
@@ -125,7 +128,7 @@ class SavedTransformer(Job):
         """Return the steps of the audit."""
 
         def inputs(folder: Folder) -> Sequence[Any]:
-            names = ("fingerprint", "corpus", "collect", "seed")
+            names = ("fingerprint", "corpus", "collect", "replacement", "seed")
             return [*(self.plain[name] for name in names), self.positions]
 
         def work(folder: Folder, made: Path) -> Notes:
@@ -159,6 +162,7 @@ class SavedTransformer(Job):
         rows: Encoded,
         origin: Mapping[str, Any],
         folder: Path | None = None,
+        part: np.ndarray | None = None,
         graph: bool = True,
     ) -> Iterator[Trace]:
         """Trace texts."""
@@ -171,6 +175,8 @@ class SavedTransformer(Job):
             folder,
             class_names=self.names,
             scores=tuple(MEASURES) if scores and "all" in scores else scores or USUAL,
+            replacement=self.spec.replacement,
+            part=part,
             metadata=origin,
             budget=self.spec.collect.batch,
             shard_texts=texts_of_a_shard(rows, self.chosen, self.names),

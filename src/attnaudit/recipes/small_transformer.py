@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress
 from attnaudit.corpora.corpus import Corpus
@@ -158,6 +160,7 @@ class SmallTransformer(Trained):
         rows: Texts,
         origin: Mapping[str, Any],
         folder: Path | None = None,
+        part: np.ndarray | None = None,
     ) -> Iterator[Trace]:
         """Trace the last layer, with the impermissible pieces as the rationale."""
         network, tokenizer = model.model, model.tokenizer
@@ -173,6 +176,8 @@ class SmallTransformer(Trained):
             choose_layers(gate),
             class_names=output_names(network, tokenizer, encoded.class_names),
             scores=self.spec.collect.scores,
+            replacement=self.spec.replacement,
+            part=part,
             metadata={**origin, "gate": gate.to_json()},
             progress=self.progress,
         )

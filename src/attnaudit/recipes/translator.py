@@ -105,8 +105,10 @@ class Translation(Trained):
         rows: Pairs,
         origin: Mapping[str, Any],
         folder: Path | None = None,
+        part: np.ndarray | None = None,
     ) -> Iterator[Trace]:
         """Trace the gold tokens of pairs."""
+        rows = rows if part is None else rows.take(part)
         collect, progress = self.spec.collect, self.progress
         return collect_pairs(model, rows, "test", collect, metadata=origin, progress=progress)
 

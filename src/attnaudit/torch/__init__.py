@@ -11,13 +11,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import polars as pl
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from attnaudit.core.errors import InputError
 from attnaudit.torch.pooling import OPERATION, PoolingNetwork, Ran
+from attnaudit.torch.replacement import TokenReplacement, probabilities
 from attnaudit.trace import Trace, concatenate
+from attnaudit.tracing.settings import ReplacementSettings
 
 PRECISE = (torch.float32, torch.float64)
 # Difference from the weighted sum of what the tokens give, relative to the largest of these.
@@ -26,6 +29,7 @@ LINEAR = 1e-5
 READ_ELSEWHERE = 1e-4
 TRIALS = 3
 SUMS_TO_1 = 1e-4
+USUAL = ReplacementSettings()
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,7 @@ def collect(
     attention: str,
     class_names: Sequence[str] | None = None,
     metadata: Mapping[str, Any] | None = None,
+    replacement: ReplacementSettings | None = USUAL,
 ) -> Trace:
     """Collect the trace of a classifier whose submodule pools the tokens of each text.
 
@@ -69,6 +74,7 @@ def collect(
         attention: Path of the submodule.
         class_names: Names of the classes.
         metadata: Entries to add to the trace's metadata.
+        replacement: Settings of the copies of texts with words replaced; None for no copies.
 
     Raises:
         InputError: The path is no module, the submodule has no softmax or several, its output is no
@@ -98,10 +104,14 @@ def collect(
     known = known if isinstance(known, Mapping) else {"name": str(known)}
     model = {"name": type(net).__name__, **known, "fingerprint": network.fingerprint}
     traces, start = [], 0
+    every = [part.batch for part in parts]
+    copied = replacement and TokenReplacement.of(network, every, replacement, outputs)
     for part in parts:
         rows = range(len(part.batch.tokens))
         network.texts |= {start + row: (part, row) for row in rows}
-        traces.append(part.trace(start, tail, class_names, {**(metadata or {}), "model": model}))
+        own = {**(metadata or {}), "model": model}
+        replaced = copied.columns(start + np.arange(len(rows))) if copied else {}
+        traces.append(part.trace(start, tail, class_names, own, replaced))
         start += len(rows)
     return concatenate(traces)
 
@@ -252,6 +262,7 @@ class _Collected:
         network: PoolingNetwork | None,
         class_names: Sequence[str] | None,
         metadata: Mapping[str, Any],
+        replaced: Mapping[str, pl.Series],
     ) -> Trace:
         """Return the rows of the batch, its texts numbered from ``start``.
 
@@ -260,13 +271,15 @@ class _Collected:
             network: The tail; None if logits are a weighted sum.
             class_names: Names of the classes.
             metadata: Metadata of the trace.
+            replaced: Columns about replaced words, a value for each text.
         """
         logits, tokens, label = self.ran.output.double(), self.batch.tokens, self.batch.label
         outputs, heads = logits.shape[1], self.alpha.shape[1]
         given = self.pooled_of_token if network else self.logits_of_token
         rows = [(k, head, len(text)) for k, text in enumerate(tokens) for head in range(heads)]
         text, head, _ = (np.array(column, np.int32) for column in zip(*rows, strict=True))
-        prediction = logits.sigmoid() if outputs == 1 else logits.softmax(dim=1)
+        prediction = probabilities(logits)
+        of_rows: dict[str, Any] = {name: one.gather(text) for name, one in replaced.items()}
         names = map(str, range(max(outputs, 2))) if class_names is None else class_names
         return Trace.from_arrays(
             activation="sigmoid" if outputs == 1 else "softmax",
@@ -282,6 +295,7 @@ class _Collected:
             prediction=prediction.numpy()[text],
             layer=None if heads == 1 else np.zeros(len(rows), np.int32),
             head=None if heads == 1 else head,
+            **of_rows,
         )
 
 

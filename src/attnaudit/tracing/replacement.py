@@ -7,7 +7,8 @@ does. Source: Cohen-Wang et al. 2024, ContextCite, with words in place of source
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -66,19 +67,35 @@ def draw_subsets(
     return lost
 
 
+# Positions that the copies of a text lose, and the ids of the copies.
+Drawn = tuple[Bool[np.ndarray, "M T"], Int64[np.ndarray, "M W"]]
+# The first of these for each of some texts, and the predictions of all their copies.
+Predicted = tuple[Sequence[np.ndarray], Float[np.ndarray, "n C"]]
+
+
 class Donors:
     """Words of all texts, to be drawn by their position.
 
     Args:
         words: Ids of the words of each text.
         instance: Numbers of the texts.
+        sentences: Numbers of words of the sentences of each text, if these are its positions.
     """
 
-    def __init__(self, words: Ragged, instance: Int64[np.ndarray, " n"]) -> None:
-        self.words = words
+    def __init__(
+        self, words: Ragged, instance: Int64[np.ndarray, " n"], sentences: Ragged | None = None
+    ) -> None:
+        self.words, self.sentences = words, sentences
         self._order = np.lexsort((instance, words.lengths))
         self._lengths = words.lengths[self._order]
         self._rank = np.argsort(self._order)
+
+    def copies(self, row: int, copies: int, random: np.random.Generator) -> Drawn:
+        """Draw copies of a text."""
+        units = self.sentences[row] if self.sentences else np.ones_like(self.words[row])
+        lost = draw_subsets(len(units), copies, random)
+        drawn = self.draw(row, copies, random)
+        return lost, np.where(np.repeat(lost, units, axis=1), drawn, self.words[row])
 
     def draw(self, row: int, copies: int, random: np.random.Generator) -> Int64[np.ndarray, "M W"]:
         """Draw a word of another text for each position of a text, at the same position.
@@ -95,82 +112,105 @@ class Donors:
         return self.words.values[self.words.offsets[self._order[drawn]] + within]
 
 
-@dataclass(frozen=True)
-class Replacement:
-    """Replacement of words in the texts of a split.
+@dataclass(frozen=True, kw_only=True)
+class TextReplacement(ABC):
+    """Replacement of words in texts, whatever reads them.
+
+    Attributes:
+        instance: Numbers of the texts.
+        donors: Their words, of which ``copies`` makes copies of a text.
+        outputs: Numbers of a prediction.
+        settings: Numbers of texts and of copies.
+        progress: Receives the number of texts done.
+    """
+
+    instance: Int64[np.ndarray, " n"]
+    donors: Any
+    outputs: int
+    settings: ReplacementSettings
+    progress: Progress = silent
+
+    def chosen(self) -> Bool[np.ndarray, " n"]:
+        """Mark the texts whose words are replaced."""
+        return chosen_texts(self.instance, self.settings)
+
+    def copies(self, row: int, copies: int) -> Drawn:
+        """Draw copies of a text, whatever the order of texts."""
+        random = keyed(self.settings.seed, "replacement", str(self.instance[row]))
+        return self.donors.copies(row, copies, random)
+
+    @abstractmethod
+    def run(self, rows: Int64[np.ndarray, " b"], copies: int) -> Iterable[Predicted]:
+        """Yield positions that the copies of texts lose, and their predictions, in that order."""
+
+    def columns(self, rows: Int64[np.ndarray, " m"]) -> dict[str, pl.Series]:
+        """Return the columns ``replaced`` and ``replaced_prediction`` of texts, null if not chosen.
+
+        Args:
+            rows: Places of texts among all, in ascending order.
+        """
+        chosen = self.chosen()
+        asked, done = rows[chosen[rows]], np.cumsum(chosen)
+        total = int(chosen.sum())
+        lost, predictions = [], [np.zeros((0, self.outputs))]
+        for masks, prediction in self.run(asked, copies_of(total, self.settings)):
+            lost += masks
+            predictions.append(prediction)
+            self.progress("replace words", int(done[asked[len(lost) - 1]]), total)
+        return replaced_columns(chosen[rows], lost, np.concatenate(predictions))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replacement(TextReplacement):
+    """Replacement of words in the texts of a classifier.
 
     Attributes:
         model: The model, an `AttentionModel` with frozen weights.
-        inputs: The texts of the split.
-        instance: Their numbers.
-        donors: Their words.
-        settings: Numbers of texts and of copies.
+        inputs: The texts.
         budget: Padded positions of a batch.
-        progress: Receives the number of texts done.
     """
 
     model: Any
     inputs: Inputs
-    instance: Int64[np.ndarray, " n"]
-    donors: Donors
-    settings: ReplacementSettings
     budget: int
-    progress: Progress = silent
 
     @classmethod
-    def of(cls, model: Any, split: Split, *options: Any) -> Replacement:
+    def of(cls, model: Any, split: Split, **options: Any) -> Replacement:
         """Prepare the texts of a split; ``options`` are settings, budget and progress."""
         inputs = model.inputs(split)
-        return cls(model, inputs, split.instance, Donors(inputs.ids, split.instance), *options)
+        return cls(
+            model=model,
+            inputs=inputs,
+            instance=split.instance,
+            donors=Donors(inputs.ids, split.instance, inputs.sentences),
+            outputs=model.outputs,
+            **options,
+        )
 
-    def columns(self, rows: Int64[np.ndarray, " m"]) -> dict[str, pl.Series]:
-        """Return the columns ``replaced`` and ``replaced_prediction`` of rows, null if not chosen.
-
-        Args:
-            rows: Numbers of rows of the split, in ascending order.
-        """
-        chosen = chosen_texts(self.instance, self.settings)
-        texts = np.flatnonzero(chosen)
-        copies = copies_of(len(texts), self.settings)
-        asked = rows[chosen[rows]]
-        blocks = [asked[block] for block in self.inputs.ids.take(asked).blocks(WORDS // copies)]
-        lost, predictions = [], [np.zeros((0, self.model.outputs))]
+    def run(self, rows: Int64[np.ndarray, " b"], copies: int) -> Iterator[Predicted]:
+        """Run the copies of some texts at once."""
+        blocks = [rows[block] for block in self.inputs.ids.take(rows).blocks(WORDS // copies)]
         # A thread computes a block, as many blocks at once cost memory, and their order is kept.
         threads = 1 if next(self.model.parameters()).device.type == "cuda" else cores()
         with torch_threads(1), ThreadPoolExecutor(threads) as pool:
-            run = pool.map(lambda own: self._run(own, copies), blocks)
-            for own, (masks, prediction) in zip(blocks, run, strict=True):
-                lost += masks
-                predictions.append(prediction)
-                done = int(np.searchsorted(texts, own[-1])) + 1
-                self.progress("replace words", done, len(texts))
-        return replaced_columns(chosen[rows], lost, np.concatenate(predictions))
+            yield from pool.map(lambda own: self._run(own, copies), blocks)
 
-    def _run(
-        self, rows: Int64[np.ndarray, " b"], copies: int
-    ) -> tuple[list[np.ndarray], Float[np.ndarray, "n C"]]:
+    def _run(self, rows: Int64[np.ndarray, " b"], copies: int) -> Predicted:
         """Return the positions that the copies of some rows lose, and their predictions."""
-        inputs, masks, words = self.inputs, [], []
-        for row in rows.tolist():
-            random = keyed(self.settings.seed, "replacement", str(self.instance[row]))
-            mask = draw_subsets(int(inputs.positions.lengths[row]), copies, random)
-            drawn = self.donors.draw(row, copies, random)
-            is_sentence = inputs.sentences is not None
-            lost = np.repeat(mask, inputs.sentences[row], axis=1) if is_sentence else mask
-            masks.append(mask)
-            words.append(np.where(lost, drawn, inputs.ids[row]).ravel())
+        inputs = self.inputs
+        lost, words = zip(*(self.copies(row, copies) for row in rows.tolist()), strict=True)
         many = np.repeat(rows, copies)
-        parts = {
+        parts: dict[str, Any] = {
             name: part.take(many) if isinstance(part, Ragged) else part[many]
             for name, part in vars(inputs).items()
             if part is not None and name != "ids"
         }
-        ids = Ragged.from_lengths(np.concatenate(words), inputs.ids.lengths[many])
-        return masks, self._predict(Inputs(ids, **parts))
+        ids = Ragged.from_lengths(np.concatenate([*map(np.ravel, words)]), inputs.ids.lengths[many])
+        return lost, self._predict(Inputs(ids, **parts))
 
     def _predict(self, inputs: Inputs) -> Float[np.ndarray, "n C"]:
         """Predict in float64, as probabilities near 1 have few digits in float32."""
-        model, found = self.model, np.zeros((len(inputs), self.model.outputs))
+        model, found = self.model, np.zeros((len(inputs), self.outputs))
         device = next(model.parameters()).device
         with torch.inference_mode():
             for rows in inputs.batches_by_length(self.budget):

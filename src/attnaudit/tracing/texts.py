@@ -50,6 +50,7 @@ class CollectOptions:
         erase_input: True to delete tokens from the texts by every score, and run the model again.
         scores: Importance scores to compute.
         replacement: Settings of the copies of texts with words replaced; None for no copies.
+        part: Rows to trace, in ascending order, by default all. Words also come from the others.
         metadata: Entries to add to the trace's metadata.
         shard_rows: Rows per shard.
         budget: Padded positions of a batch. It bounds memory; results do not depend on it.
@@ -60,6 +61,7 @@ class CollectOptions:
     erase_input: bool = False
     scores: tuple[Score, ...] = ("gradient", "loo")
     replacement: ReplacementSettings | None = None
+    part: np.ndarray | None = None
     metadata: Mapping[str, Any] | None = None
     shard_rows: int = SHARD_ROWS
     budget: int | None = None
@@ -128,11 +130,13 @@ def collect_shards(
     with frozen(model):
         replaced = None
         if replacement is not None and replacement.texts:
-            replaced = Replacement.of(model, split, replacement, collector.budget, progress)
-        for start in range(0, len(split), chosen.shard_rows):
-            rows = np.arange(start, min(start + chosen.shard_rows, len(split)))
+            options = {"settings": replacement, "budget": collector.budget, "progress": progress}
+            replaced = Replacement.of(model, split, **options)
+        every = np.arange(len(split)) if chosen.part is None else chosen.part
+        for start in range(0, len(every), chosen.shard_rows):
+            rows = every[start : start + chosen.shard_rows]
             columns = {} if replaced is None else replaced.columns(rows)
-            yield collector.shard(split.take(rows), start, len(split), columns)
+            yield collector.shard(split.take(rows), start, len(every), columns)
 
 
 @dataclass(frozen=True)

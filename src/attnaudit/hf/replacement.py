@@ -1,0 +1,113 @@
+"""Run a classifier on copies of its texts in which words are replaced by words of other texts.
+
+A word gives way to one of as many pieces, so that length, positions and special tokens stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int64
+
+from attnaudit.core.ragged import Ragged
+from attnaudit.hf.encoded import Encoded
+from attnaudit.hf.gate import Gate
+from attnaudit.hf.model import positions_per_pass, without_padding
+from attnaudit.trace.words import SPECIAL, to_words
+from attnaudit.tracing.replacement import (
+    Donors,
+    Drawn,
+    Predicted,
+    TextReplacement,
+    chosen_texts,
+    draw_subsets,
+)
+
+
+class WordDonors:
+    """Words of all texts, to be drawn by their number of pieces.
+
+    A word has a donor if another text has a word of as many pieces. In both texts it is the one at
+    the same place among the words of this size, if there is one.
+    """
+
+    def __init__(self, texts: Encoded) -> None:
+        pieces, self._ids = texts.word_id, texts.ids
+        numbers = np.arange(len(pieces.values))
+        first = to_words(pieces.with_values(numbers), pieces, np.minimum)
+        size = to_words(pieces.with_values(np.ones_like(numbers)), pieces).values
+        is_word = pieces.values[first.values] != SPECIAL
+        self._by_size: dict[int, tuple[np.ndarray, Donors]] = {}
+        self.texts = np.zeros(len(texts), bool)  # those with a word that has a donor
+        for number in np.unique(size[is_word]).tolist():
+            words = first.where(is_word & (size == number))
+            texts_of = np.flatnonzero(words.lengths)
+            if len(texts_of) > 1:
+                donors = Donors(words.take(texts_of), texts.instance[texts_of])
+                self._by_size[number] = texts_of, donors
+                self.texts[texts_of] = True
+
+    def copies(self, row: int, copies: int, random: np.random.Generator) -> Drawn:
+        """Draw copies of a text."""
+        words = [
+            (size, start, drawn)
+            for size, (texts, donors) in self._by_size.items()
+            for own in np.flatnonzero(texts == row).tolist()
+            for start, drawn in zip(
+                donors.words[own], donors.draw(own, copies, random).T, strict=True
+            )
+        ]
+        ids = np.tile(self._ids[row], (copies, 1))
+        lost = np.zeros(ids.shape, bool)
+        masks = draw_subsets(len(words), copies, random).T
+        for mask, (size, start, drawn) in zip(masks, words, strict=True):
+            for k in range(size):
+                place = start + k - self._ids.offsets[row]
+                lost[:, place] = mask
+                ids[mask, place] = self._ids.values[drawn[mask] + k]
+        return lost, ids
+
+
+@dataclass(frozen=True, kw_only=True)
+class PieceReplacement(TextReplacement):
+    """Replacement of words in the texts of a transformer that classifies.
+
+    Attributes:
+        model: The model, with frozen weights.
+        gate: Its checks.
+        texts: The texts.
+        budget: Positions of a batch.
+    """
+
+    model: Any
+    gate: Gate
+    texts: Encoded
+    budget: int
+
+    def chosen(self) -> Bool[np.ndarray, " n"]:
+        """Mark the texts whose words are replaced, of those with a word that can be."""
+        chosen = self.donors.texts.copy()
+        chosen[chosen] = chosen_texts(self.instance[chosen], self.settings)
+        return chosen
+
+    def run(self, rows: Int64[np.ndarray, " b"], copies: int) -> Iterator[Predicted]:
+        """Run the copies of one text at a time: they have one length, whatever other texts are."""
+        size = positions_per_pass(self.model, self.budget)
+        # A piece that is padding too would hide the end of the text.
+        reads_last = (self.gate.reads or 0) < 0
+        padding = without_padding(self.model) if reads_last else nullcontext()
+        with padding, torch.no_grad():
+            for row in rows.tolist():
+                lost, ids = self.copies(row, copies)
+                texts = self.texts.take(np.full(copies, row))
+                texts = replace(texts, ids=Ragged.from_rows(ids))
+                logits = [
+                    self.model(**texts.batch(batch, self.model.device)).logits.double()
+                    for batch in texts.batches(size, self.gate.batching)
+                ]
+                yield [lost], torch.cat(logits).softmax(dim=-1).cpu().numpy()

@@ -1,0 +1,97 @@
+"""Copies of a transformer's texts: whole words give way to words of as many pieces of other texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from attnaudit.corpora.corpus import keyed
+from attnaudit.hf.encode import encode
+from attnaudit.hf.encoded import Encoded
+from attnaudit.hf.gate import check_model
+from attnaudit.hf.replacement import WordDonors
+from attnaudit.hf.texts import read_texts
+from attnaudit.trace import Trace, concatenate
+from attnaudit.tracing.settings import ReplacementSettings
+from tests.hf.classes import tiny
+from tests.hf.encoding import random_texts
+from tests.hf.test_trace import shards_of
+from tests.hf.tokenizing import SIZE, texts, tokenizer
+
+BERT = "BertForSequenceClassification"
+LONE = "unpronounceableincomprehensibility"  # no other word has as many pieces
+
+
+def traced(model: Any, given: Encoded, folder: Path, **options: Any) -> Trace:
+    options = {"replacement": ReplacementSettings(texts=6), "scores": (), **options}
+    return concatenate([*shards_of(model, check_model(model), given, folder, **options)])
+
+
+def words(given: Encoded, row: int) -> list[np.ndarray]:
+    """Places of the pieces of each word of a text."""
+    ids = given.word_id[row]
+    return [np.flatnonzero(ids == word) for word in np.unique(ids[ids >= 0])]
+
+
+@pytest.mark.parametrize("name", [BERT, "GPT2ForSequenceClassification"])
+def test_copies_are_the_text_with_words_of_others(name: str, tmp_path: Path) -> None:
+    model: Any = tiny(name, vocab_size=SIZE)
+    pairs = [(text, "so it is") for text in [*texts()[:5], f"a {LONE}"]]
+    given = encode(model, tokenizer("wordpiece", "[CLS] $A [SEP]"), read_texts(pairs))
+    trace, donors = traced(model, given, tmp_path, layers="all"), WordDonors(given)
+    stays = max(map(len, words(given, 5)))
+    for row in range(6):
+        lost, ids = donors.copies(row, 240, keyed(0, "replacement", str(row)))
+        rows = trace.table.filter(instance=row)
+        assert rows["replaced"].to_list() == [[np.flatnonzero(one).tolist() for one in lost]] * 8
+        assert not lost[:, given.word_id[row] < 0].any()
+        assert (ids == given.ids[row])[~lost].all()
+        others = {
+            tuple(given.ids[other][word])
+            for other in {*range(6)} - {row}
+            for word in words(given, other)
+        }
+        for word in words(given, row):
+            copies = lost[:, word].any(axis=1)
+            assert lost[copies][:, word].all()
+            assert copies.any() == (row != 5 or len(word) != stays)
+            assert {tuple(one) for one in ids[copies][:, word]} <= others
+        with torch.no_grad():
+            alone = torch.cat([model(torch.from_numpy(one[None])).logits for one in ids])
+        expected = alone.double().softmax(dim=-1).numpy()
+        for found in rows["replaced_prediction"]:
+            np.testing.assert_allclose(found.to_numpy(), expected, atol=1e-6)
+
+
+def test_nothing_but_the_texts_matters(tmp_path: Path) -> None:
+    model, order = tiny(BERT), np.random.default_rng(0).permutation(7)
+    given = random_texts(model, 7)
+    whole = traced(model, given, tmp_path, shard_texts=3)
+    parts = [
+        traced(model, given, tmp_path, shard_texts=3, part=part)
+        for part in np.split(np.arange(7), [3])
+    ]
+    assert concatenate(parts).table.equals(whole.table), "calls of a pool make the same bytes"
+    assert whole.table["replaced"].null_count() == 4  # heads of a text that is not chosen
+    for other in (
+        traced(model, given, tmp_path, budget=1),
+        traced(model, given.take(order), tmp_path),
+    ):
+        same = other.take(np.lexsort((other.array("head"), other.instance)))
+        assert same.table["replaced"].equals(whole.table["replaced"])
+        runs = [one.table["replaced_prediction"].explode().drop_nulls() for one in (same, whole)]
+        np.testing.assert_allclose(runs[0].to_numpy(), runs[1].to_numpy(), atol=1e-6)
+
+
+def test_rows_of_a_part_of_a_text_and_of_next_tokens_have_no_copies(tmp_path: Path) -> None:
+    model = tiny("MistralForSequenceClassification", sliding_window=8)
+    given = random_texts(model, 4, lengths=(6, 12))
+    is_null = traced(model, given, tmp_path).table["replaced"].is_null().to_list()
+    assert is_null == np.repeat(given.ids.lengths > 8, 4).tolist()
+    assert {*is_null} == {True, False}
+    writer = tiny("GPT2LMHeadModel")
+    assert not traced(writer, random_texts(writer, 2), tmp_path / "lm").has("replaced")
