@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Truth = Literal["faithful", "unfaithful", "between", "none"]
 Transformation = Callable[[Trace, "float | None", int], Trace]
-# Settings of all trainings. A full sweep trains about 1,500 models, so they are small. The loss
+# Settings of all trainings. A full sweep trains about 2,000 models, so they are small. The loss
 # selects the epoch: by ROC-AUC the first epoch with right labels would be kept, whatever its
 # attention.
 SMALL: dict[str, Any] = {
