@@ -278,7 +278,7 @@ def _show_settings(context: typer.Context, is_asked: bool) -> None:
 _AUDITED = "collect of audited"  # settings of a transformer that is audited, not trained
 _SECTIONS: dict[str, Callable[[str], bool]] = {
     "run": lambda title: not title.startswith(("study", _AUDITED)),
-    "audit": lambda title: title.startswith(("experiment", _AUDITED, "corpus of")),
+    "audit": lambda title: title.startswith(("experiment", _AUDITED, "corpus of", "replacement")),
     "study": lambda title: not title.startswith(("experiment", _AUDITED)),
 }
 HelpSettings = Annotated[

@@ -19,6 +19,7 @@ from attnaudit.recipes.calibration import PLACE as CALIBRATION
 from attnaudit.recipes.calibration import Calibration
 from attnaudit.recipes.copying import BY_OPTION as OF_COPYING
 from attnaudit.studies import PAIR_STUDIES, STUDIES, TRANSFORMER_STUDIES
+from attnaudit.tracing.settings import ReplacementSettings
 from attnaudit.training.settings import Deceive
 
 _SEED = "Seed of random draws and of the intervals."
@@ -71,6 +72,7 @@ def _sections() -> Iterator[tuple[str, list[Setting]]]:
     yield "uniform of transformers", _settings("uniform", Uniform())
     yield "deceive of transformers", _settings("deceive", Deceive(0.0), ("deceive.kind",))
     yield "collect of audited transformers", _settings("collect", TransformerCollect())
+    yield "replacement", _settings("replacement", ReplacementSettings())
     for name in EXPERIMENTS:
         if name in with_settings():
             yield f"experiment {name}", _settings(name, make_experiment(name))
