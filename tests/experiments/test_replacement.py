@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -140,9 +141,7 @@ def test_sums_in_another_order_are_the_same_sum() -> None:
         ("replaced_prediction", None, ("replaced alone", "or neither")),
     ],
 )  # fmt: skip
-def test_columns_that_break_the_schema_are_refused(
-    column: str, value: object, parts: tuple
-) -> None:
+def test_columns_that_break_the_schema_are_refused(column: str, value: Any, parts: tuple) -> None:
     good = {"replaced": [[[0]]] * 3, "replaced_prediction": [[[0.5]]] * 3}
     columns = {name: one for name, one in (good | {column: value}).items() if one is not None}
     with pytest.raises(TraceError) as error:

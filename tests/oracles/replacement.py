@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import spearmanr
+from scipy.stats import rankdata
 
 
 def partial_spearman(lost: list[list[int]], score: np.ndarray, change: np.ndarray) -> float:
     """From the three rank correlations of the loss, the change and the number of words."""
     loss = [sum(score[t] for t in copy) for copy in lost]
     number = [len(copy) for copy in lost]
-    xy, xn, yn = (
-        spearmanr(a, b).statistic for a, b in ((loss, change), (loss, number), (change, number))
-    )
+    pairs = ((loss, change), (loss, number), (change, number))
+    xy, xn, yn = (float(np.corrcoef(rankdata(a), rankdata(b))[0, 1]) for a, b in pairs)
     return float((xy - xn * yn) / np.sqrt((1 - xn**2) * (1 - yn**2)))
 
 

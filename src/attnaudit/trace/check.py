@@ -111,7 +111,9 @@ class _Check:
         bad = np.zeros(len(copies), bool)
         bad[row[wrong]] = True
         self.refuse(bad, names[0], places[wrong][:1], "positions from 0, below the length of alpha")
-        if (found := self.table.schema[names[1]].inner.size) != self.prediction.shape[1]:
+        vector = flat(self.table[names[1]]).dtype
+        assert isinstance(vector, pl.Array)
+        if (found := vector.size) != self.prediction.shape[1]:
             expected = f"{self.prediction.shape[1]}, as prediction has"
             raise self.error(f"column {names[1]}", f"{found} numbers a copy", expected)
 

@@ -63,7 +63,7 @@ def bound_by_programs(state: State) -> None:
                 parts[row].pop()
             for box in boxes:
                 if tanh and len(boxes) > 1:
-                    task = task_of(state, row, targets[row], box)
+                    task = task_of(state, row, targets[row], box) or task
                 solution = solve(task, box)
                 parts[row].append(Part(box, solution._replace(bound=min(solution.bound, most))))
                 weights = solution.weights

@@ -27,19 +27,20 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     row = rows.get(_NAME, f"{_NAME}_attention")
     if row is None:
         return
-    others = {
-        measure.removeprefix(_LEAD): (rows.get(_NAME, measure.replace(_LEAD, f"{_NAME}_")), lead)
+    others = [
+        (measure.removeprefix(_LEAD), score, lead)
         for (experiment, measure), lead in rows.rows.items()
         if experiment == _NAME and measure.startswith(_LEAD)
-    }
-    known = {name: pair for name, pair in others.items() if pair[0] is not None}
+        for score in (rows.get(_NAME, measure.replace(_LEAD, f"{_NAME}_")),)
+        if score is not None
+    ]
     sentence = (
         f"When words are replaced by those of other texts, the weights{of_head(rows)} of the "
         f"replaced words correlate {figure(row['value'])} with the fall of the output"
     )
     yardstick = "0: no better than a count of words, 1: the output follows attention exactly"
-    if known:
-        name, (best, lead) = max(known.items(), key=lambda one: one[1][0]["value"])
+    if others:
+        name, best, lead = max(others, key=lambda one: one[1]["value"])
         title = SCORES.get(name, name.replace("_", " "))
         yardstick = f"{title} {with_interval(best)}"
         better = lead["high"] is not None and lead["high"] < 0
