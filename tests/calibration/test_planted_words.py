@@ -150,14 +150,14 @@ def test_words_that_are_planted_are_first_removed_and_the_marked_place_is_taken(
     assert sum(word in DECIDES for word in text) == 1
 
 
-@pytest.mark.parametrize("rule", ["decisive", "decoy", "last", "majority"])
-@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize(
+    ("rule", "classes"),
+    [("decisive", 2), ("decisive", 4), ("decoy", 2), ("last", 2), ("majority", 2)],
+)
 def test_neutral_texts_have_every_label_and_no_word_that_decides(
     corpus: Corpus, rule: PlantedRule, classes: int
 ) -> None:
     """A model that reads a class from the absence of a word would be wrong on them."""
-    if classes == 4 and rule != "decisive":
-        pytest.skip("four classes are for one rule")
     plain, made = (
         planted(corpus, rule, classes=classes, neutral=share).splits for share in (0.0, 0.5)
     )
