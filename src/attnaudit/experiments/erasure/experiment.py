@@ -173,6 +173,7 @@ class Erasure(Settings):
             "Area minus that of a random order, as a share of that difference for the smallest "
             "set; below 0: worse than random.",
             "higher",
+            range=None,
         ),
         Measure(
             "exhausted_{score}",

@@ -62,7 +62,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
 
 def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:
     """Draw the scores of both models."""
-    titles = {"f1": "F1", "f1_macro": "macro F1", "accuracy": "accuracy", "roc_auc": "ROC-AUC"}
+    titles = {"f1_macro": "macro F1", "accuracy": "accuracy", "roc_auc": "ROC-AUC"}
     caption = (
         "The base model and the same model with uniform attention, trained alike with "
         f"{seeds_and_spread(table)}. The numbers below have the paired differences."
