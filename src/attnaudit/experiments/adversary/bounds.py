@@ -26,7 +26,7 @@ from attnaudit.experiments.through_tail import attended_sums, two_classes
 from attnaudit.stats.measures import LN2
 from attnaudit.trace.tails import TanhTail
 
-BOXES = 20  # programs of a row: further ones certify few rows more
+BOXES = 14  # programs of a row: further ones certify few rows more
 HALVINGS = 30  # of the interval that holds a limit
 TARGET = 0.95 * GAP  # above what was found: less than the gap that is to be proven
 
