@@ -237,29 +237,6 @@ def test_an_unknown_experiment_is_named(trace: Path, capsys: pytest.CaptureFixtu
     assert [path.name for path in trace.parent.iterdir()] == ["trace"]
 
 
-@pytest.mark.parametrize(
-    ("error", "message", "status"),
-    [
-        (PermissionError(errno.EACCES, "Permission denied", "x"), "x: Permission denied", 2),
-        (MemoryError(), "out of memory", 2),
-        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "out of memory", 2),
-        (KeyboardInterrupt(), "the same command resumes", 130),
-    ],
-)
-def test_what_the_machine_refuses_is_one_line(
-    error: BaseException,
-    message: str,
-    status: int,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def refuse(*arguments: object) -> None:
-        raise error
-
-    monkeypatch.setattr("attnaudit.recipes.trained.run", refuse)
-    assert message in fails(capsys, "demo", status=status)
-
-
 NOTHING_HEAVY = """
 import sys
 
