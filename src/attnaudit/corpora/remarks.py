@@ -15,13 +15,15 @@ from attnaudit.corpora.formats.lines import bad_file
 from attnaudit.corpora.formats.rows import Task
 from attnaudit.corpora.prepare.gathering import Gathered
 
-# Scripts that put no blanks between words, by the language whose tokenizer finds words in them.
+# Letters of scripts without blanks between words, in a run; and the scripts, by the language whose
+# tokenizer finds their words. Kana stand in any Japanese text, beside Chinese characters.
+_RUN = re.compile("[\u0e00-\u9fff]{8}")
 _SCRIPTS = {
     "ja": re.compile("[\u3040-\u30ff]"),
-    "zh": re.compile("[\u3400-\u9fff]{8}"),
-    "th": re.compile("[\u0e00-\u0e7f]{12}"),
-    "km": re.compile("[\u1780-\u17ff]{12}"),
-    "my": re.compile("[\u1000-\u109f]{12}"),
+    "zh": re.compile("[\u3400-\u9fff]"),
+    "th": re.compile("[\u0e00-\u0e7f]"),
+    "km": re.compile("[\u1780-\u17ff]"),
+    "my": re.compile("[\u1000-\u109f]"),
 }
 _LONG = 10_000  # tokens; far above the longest review or article of the literature
 
@@ -121,15 +123,15 @@ def repeated_rows(splits: Mapping[str, Split]) -> list[dict[str, Any]]:
     return rows
 
 
-def script_remarks(splits: Mapping[str, Split]) -> Iterator[str]:
-    """Say that words of scripts without blanks were not cut, and which tokenizer cuts them."""
-    texts = splits["train"].tokens
-    for language, pattern in _SCRIPTS.items():
-        # Kana are in any Japanese text, beside long runs of Chinese characters.
-        runs = [any(len(word) >= 8 and pattern.search(word) for word in tokens) for tokens in texts]
-        if 2 * sum(runs) >= len(texts):
+def script_remarks(split: Split) -> Iterator[str]:
+    """Say that sentences of a script without blanks are one word, and which tokenizer cuts them."""
+    runs = [run for tokens in split.tokens if (run := _RUN.search(" ".join(tokens)))]
+    if not 2 * len(runs) >= len(split) > 0:
+        return
+    for language, script in _SCRIPTS.items():
+        if 2 * sum(bool(script.search(run.string)) for run in runs) >= len(runs):
             yield (
-                f"{sum(runs)} of {count(len(texts), 'text')} of train have whole sentences as one "
+                f"{len(runs)} of {count(len(split), 'text')} of train have whole sentences as one "
                 f"word, as their script has no blanks: --set corpus.tokenizer={language} finds "
                 "their words"
             )
