@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from attnaudit.core.numbers import count
 from attnaudit.report.cards.card import Axis, Card, CardRow, card_row
 from attnaudit.report.cards.wording import of_head
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
@@ -35,8 +36,9 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         if score is not None
     ]
     sentence = (
-        f"When words are replaced by those of other texts, the weights{of_head(rows)} of the "
-        f"replaced words correlate {figure(row['value'])} with the fall of the output"
+        f"When words of {count(row['n'], rows.text)} are replaced by words of other texts, the "
+        f"weights{of_head(rows)} of the replaced words correlate {figure(row['value'])} with the "
+        "fall of the output"
     )
     yardstick = "0: no better than a count of words, 1: the output follows attention exactly"
     if others:
@@ -44,7 +46,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         title = SCORES.get(name, name.replace("_", " "))
         yardstick = f"{title} {with_interval(best)}"
         better = lead["high"] is not None and lead["high"] < 0
-        sentence += f"; {title} marks the words that matter better" if better else ""
+        sentence += f"; {title} is the better guide to the words that matter" if better else ""
     yield card_row(
         QUESTION,
         "rank correlation of weights replaced with the fall of the log-odds",
