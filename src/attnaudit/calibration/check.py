@@ -1,4 +1,4 @@
-"""Check that a model is what its construction says, text by text and class by class.
+"""Check that a model matches its construction, text by text and class by class.
 
 No audited measure is used, since measures are what the calibration judges. The dependence on words
 comes from predictions on changed texts (`attnaudit.recipes.classifier`), the rest from the weights
@@ -25,8 +25,8 @@ IGNORES = 0.1
 MARKED = 0.75
 # Largest mean weight that unfaithful attention has on the deciding words.
 UNMARKED = 0.25
-# Bounds of a class's mean probability without its deciding words, in parts of an even chance: 0.25
-# and 0.75 with two classes. A class that is read from the absence of words is near 1 there.
+# Bounds of a class's mean probability without its deciding words, relative to an even chance:
+# 0.25 and 0.75 with two classes. A class inferred from the absence of words is near 1.
 NEUTRAL = (0.5, 1.5)
 
 
@@ -40,15 +40,15 @@ def checked(
 
     Args:
         construction: Construction of the model.
-        interventions: What replacing words of each text changes.
+        interventions: Effects of replacing words in each text.
         trace: Trace of the model, whose rationale marks the deciding words.
         shown: The trace with the attention that a user sees.
 
     Returns:
         Means over texts: the ``interventions``; ``mass``, the weight on the deciding words; and
         ``top``, the share of texts whose largest weight is on one of them. ``classes`` has the same
-        for each class and ``texts`` whether each text is ``confirmed``: all of these fit the truth
-        of the construction. A model is if all its classes are.
+        for each class. ``texts`` says whether each text is ``confirmed``, that is, fits the truth
+        of the construction. A model is confirmed if all its classes are.
     """
     rows = list(zip(shown.alpha, trace.ragged("rationale"), strict=True))
     weights = pl.DataFrame(

@@ -30,8 +30,8 @@ SMALL: dict[str, Any] = {
     "training.class_weight": False,
     "training.batch_size": 32,
 }
-# Share of the texts that are there without deciding words too. In half of the first models, trained
-# without such texts, the words decided one class only.
+# Share of texts that are repeated without deciding words. Without such texts, half of the first
+# models used the words for only one class.
 NEUTRAL = 0.2
 OF_ENCODER: dict[str, dict[str, Any]] = {
     "cnn": {"model.kernels": (3, 5), "model.hidden": 16},

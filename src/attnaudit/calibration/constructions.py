@@ -21,7 +21,7 @@ _LONG = {"training.epochs": 30}
 _STRONG = {"training.epochs": 30, "training.learning_rate": 0.03}
 _SINGLE, _RECURRENT = ("average", "none"), ("bilstm", "bigru")
 _THREE = ("bilstm", "average", "cnn")
-_MASS = 0.85  # of the words that attention of a matched pair is trained on
+_MASS = 0.85  # weight of the words on which the attention of a matched pair is trained
 _LEARNED = (
     "Nothing in the training says where attention goes: whether it is faithful is what an audit "
     "asks."
@@ -334,7 +334,7 @@ for _construction in (
 def _pair(name: str, title: str, planted: dict[str, int], confidence: float = 1.0) -> None:
     """Register two constructions that differ only in the words that attention is trained on.
 
-    Corpus, encoder, seed and settings are the same, and so are the weights of the targets.
+    Corpus, encoder, seed, settings and target weights are the same.
 
     Args:
         name: Name of the pair.
@@ -344,7 +344,7 @@ def _pair(name: str, title: str, planted: dict[str, int], confidence: float = 1.
     """
     length = planted.setdefault("planted_length", 20)
     words = planted.get("planted_words", 1) + 2 * planted.get("planted_counter", 0)
-    # The softmax over a text of this length gives the words `_MASS`.
+    # At this temperature, the softmax gives the words `_MASS`.
     temperature = 1.0 / math.log(_MASS / (1.0 - _MASS) * (length - words) / words)
     sides: tuple[tuple[str, Truth, str, Guided], ...] = (
         ("on", "faithful", "the deciding words", Guided(STRENGTH, temperature=temperature)),

@@ -186,7 +186,7 @@ def dials(values: pl.DataFrame) -> pl.DataFrame:
             tau, low, high = tau_interval(series)
             found = {"tau": tau, "low": low, "high": high, "series": len(series)}
             rows.append({"dial": name, **measured._asdict(), **found})
-    # Without a schema a table of no dials would have no columns.
+    # Without a schema, an empty table would have no columns.
     texts = dict.fromkeys(("dial", *Measured._fields), pl.String)
     numbers = dict.fromkeys(("tau", "low", "high"), pl.Float64)
     return pl.DataFrame(rows, schema={**texts, **numbers, "series": pl.Int64})

@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         return fail(f"out of memory; {ADVICE}")
     except RuntimeError as error:
-        # A failed allocation of torch, on a GPU or the CPU, known without importing it.
+        # Recognise torch's failed allocation, on GPU or CPU, without importing torch.
         if type(error).__name__ != "OutOfMemoryError" and "can't allocate memory" not in str(error):
             raise
         return fail(f"out of memory: {error}; {ADVICE}")

@@ -131,7 +131,7 @@ def option(
 
 
 def argument(metavar: str, help: str, **options: Any) -> Any:
-    """Declare an argument, with further options of typer."""
+    """Declare an argument; ``options`` go to typer."""
     return typer.Argument(metavar=metavar, show_default=False, help=help, **options)
 
 

@@ -127,7 +127,7 @@ def show_study(folder: Path, as_json: bool) -> None:
 
 
 def show_calibration(folder: Path, as_json: bool) -> None:
-    """Print the scores of all measures, the best first."""
+    """Print the scores of all measures, best first."""
     scores = read_table(folder / "scores.parquet").collect()
     if as_json:
         dials = read_table(folder / "dials.parquet").collect()

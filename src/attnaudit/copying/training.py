@@ -46,8 +46,8 @@ class Evaluation:
         token: Share whose most probable symbol is the gold one, given the gold symbols before it.
         attention: Share whose largest weight, mean over heads, is at the source of the symbol.
         relevance: Share whose highest output relevance is at the source of the symbol.
-        relevance_least: Share whose lowest output relevance is there. The dictionary of such a
-            model is upside down.
+        relevance_least: Share whose lowest output relevance is there. A high share means that the
+            dictionary is inverted.
         attention_symbol: Like ``attention``, but any position with the symbol counts.
         relevance_symbol: Like ``relevance``, but any position with the symbol counts.
         entropy: Entropy of attention in nats, mean over heads.
@@ -126,7 +126,7 @@ def _evaluate_batch(
         return values
     alpha, heads = result.alpha.mean(1), enumerate(result.alpha.unbind(1))
     attended = alpha.argmax(2)
-    # The same measure of agreement as for traces, which takes ragged rows.
+    # Traces use the same agreement measure, which takes ragged rows.
     weights, scores = (
         Ragged.from_rows(list(each.flatten(0, 1).numpy())) for each in (alpha, relevance)
     )

@@ -121,7 +121,7 @@ class Ragged:
         return order
 
     def descending(self) -> Int64[np.ndarray, " N"]:
-        """Return the flat positions that put every row in descending order, as `argsort` does."""
+        """Return flat positions that sort every row in descending order, like `argsort`."""
         return self.with_values(-self.values).argsort()
 
     def take(self, rows: Int64[np.ndarray, " m"]) -> Ragged:

@@ -55,7 +55,7 @@ def setting(
 
 
 class Settings:
-    """Base of dataclasses of settings, whose choices and bounds are checked when one is made.
+    """Base class of settings dataclasses; it checks choices and bounds on creation.
 
     Attributes:
         name: Name of the section, the first part of a dotted setting.
@@ -73,7 +73,7 @@ class Settings:
         for declared in fields(section):
             value, key = getattr(self, declared.name), f"{self.name}.{declared.name}"
             hint = hints[declared.name]
-            # `coerce` imports a library, which the help of the command line does without.
+            # `coerce` imports a library that command-line help does not need.
             chosen = any(get_origin(part) is Literal for part in (hint, *get_args(hint)))
             if chosen and value != declared.default:
                 coerce(value, hint, key)
@@ -221,7 +221,7 @@ def coerce(value: Any, hint: Any, key: str) -> Any:
         if any(get_origin(kind) is tuple for kind in kinds):
             readings.append([] if value == "none" else value.split(","))
         if value.isdecimal():
-            readings.append(int(value))  # one of a choice of numbers
+            readings.append(int(value))  # for a choice of numbers
     for reading in readings:
         with suppress(ValidationError):
             return _adapter(hint).validate_python(reading)

@@ -144,7 +144,7 @@ def read_corpus(
     if entry and parted == parting:
         remarks += count_remarks(entry.of_preset(entry.expected, preset, {}), splits)
     remarks += repetition_remarks(splits)
-    if not raw:  # such texts are one word each, for a model with a tokenizer of its own
+    if not raw:  # raw texts are one word each, for a model with its own tokenizer
         remarks += script_remarks(splits["train"])
     if not (spec.min_df or entry or raw) and min_df > 1:
         rows = f"fewer than {min_df} of the {len(splits['train'])} train rows"

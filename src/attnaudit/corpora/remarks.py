@@ -15,8 +15,8 @@ from attnaudit.corpora.formats.lines import bad_file
 from attnaudit.corpora.formats.rows import Task
 from attnaudit.corpora.prepare.gathering import Gathered
 
-# Letters of scripts without blanks between words, in a run; and the scripts, by the language whose
-# tokenizer finds their words. Kana stand in any Japanese text, beside Chinese characters.
+# A run of letters in scripts without blanks between words, and these scripts by the language of the
+# tokenizer that splits them. Any Japanese text has kana, besides Chinese characters.
 _RUN = re.compile("[\u0e00-\u9fff]{8}")
 _SCRIPTS = {
     "ja": re.compile("[\u3040-\u30ff]"),
@@ -124,7 +124,7 @@ def repeated_rows(splits: Mapping[str, Split]) -> list[dict[str, Any]]:
 
 
 def script_remarks(split: Split) -> Iterator[str]:
-    """Say that sentences of a script without blanks are one word, and which tokenizer cuts them."""
+    """Report unsplit text in scripts without blanks, and name a tokenizer that splits it."""
     runs = [run for tokens in split.tokens if (run := _RUN.search(" ".join(tokens)))]
     if not 2 * len(runs) >= len(split) > 0:
         return

@@ -26,12 +26,12 @@ MOST_SCORED = 1000
 class Prediction:
     """Accuracy, F1 and ROC-AUC of the model, with intervals.
 
-    With two classes F1 is that of class 1, as in the papers, otherwise the mean over classes, which
-    ``f1_macro`` always is. ROC-AUC is the mean
-    over classes, each against the rest. ``majority`` is the share of the most frequent label: the
-    accuracy of always predicting it. ``roc_auc_chance`` is the ROC-AUC of scores independent of the
-    label, 0.5. It is undefined if a row allows only some of the classes, because the probability 0
-    of the others depends on the label.
+    With two classes F1 is for class 1, as in the papers; otherwise it is the mean over classes.
+    ``f1_macro`` is always that mean. ROC-AUC is the mean over classes, each against the rest.
+    ``majority`` is the share of the most frequent label: the accuracy of always predicting it.
+    ``roc_auc_chance`` is the ROC-AUC of scores independent of the label, 0.5. It is undefined if a
+    row allows only some of the classes, because the probability 0 of the others depends on the
+    label.
 
     The table has ``label`` (class number), ``correct``, ``probability`` of the predicted class and
     ``probabilities``. Rows without a label are excluded from the scores and counted as undefined.

@@ -35,11 +35,11 @@ _KINDS = (
 LEAST = 1e-300  # stands for a probability of 0, which has no logarithm
 
 
-DIGITS = 5  # of changes: what differs less is noise of float32
+DIGITS = 5  # of changes; smaller differences are float32 noise
 
 
 class Copies(NamedTuple):
-    """The copies of one text, in each of which some words are replaced.
+    """Copies of one text, each with some words replaced.
 
     Attributes:
         lost: The positions whose words are replaced.
@@ -52,18 +52,18 @@ class Copies(NamedTuple):
 
 @dataclass(frozen=True)
 class Replacement:
-    """Rank correlation of what a copy loses with the change of its output.
+    """Rank correlation of a copy's lost score with the change of its output.
 
-    A copy of a text has random words replaced by those of other texts. What it loses of a score is
-    the sum over these words. ``replacement_<score>`` is Spearman's correlation, over the copies of
-    a text, of the loss with the fall of the predicted class's log-odds, given the number of words
-    replaced (a partial correlation). So it is 0 for a score that marks no word, such as uniform
-    attention, and 1 if the output falls exactly by the marked words. ``replacement_tvd_<score>``
-    is the same with the TVD. Scores are ``attention``, ``gradient``, ``loo`` and each
-    ``importance_<name>``.
+    In a copy of a text, words of other texts replace random words. The copy's loss of a score is
+    the sum over the replaced words. ``replacement_<score>`` is Spearman's correlation, over the
+    copies of a text, of the loss with the fall of the predicted class's log-odds, given the number
+    of words replaced (a partial correlation). So it is 0 for a score that marks no word, such as
+    uniform attention, and 1 if the output falls exactly by the marked words.
+    ``replacement_tvd_<score>`` is the same with the TVD. Scores are ``attention``, ``gradient``,
+    ``loo`` and each ``importance_<name>``.
 
     Rows of one position, and rows whose output no copy changes, are null. ``copies`` is the number
-    of copies of a row, null for a row without any, which enters no mean.
+    of copies of a row. It is null for a row without copies; means exclude such rows.
     """
 
     name = "replacement"
@@ -124,7 +124,7 @@ class Replacement:
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
         """Select the correlations of each row, with attention's lead over every other score."""
-        # A text without copies was not asked, and is not one whose score is undefined.
+        # A text without copies was not tested, so it does not count as undefined.
         measures = table.filter(pl.col("copies") > 0).select(cs.starts_with("replacement_"))
         names = measures.collect_schema().names()
         pairs = against_attention([name for name in names if "_tvd_" not in name], ["replacement"])
@@ -161,7 +161,7 @@ def partial_spearman(
     score: Float[np.ndarray, " T"],
     change: Float[np.ndarray, "k M"],
 ) -> Float[np.ndarray, " k"]:
-    """Correlate what copies lose of a score with changes, given the number of words they lose.
+    """Correlate copies' losses of a score with changes, given the number of words they lose.
 
     Args:
         lost: Positions that each copy loses.
@@ -169,8 +169,8 @@ def partial_spearman(
         change: Changes of each copy.
 
     Returns:
-        The partial rank correlation of each change: NaN if the number of words explains it all, 0
-        if it explains all that the copies lose of the score.
+        The partial rank correlation of each change: NaN if the number of words explains all of
+        the change, 0 if it explains all of the loss.
     """
     number, loss = _ranks(lost.sum(axis=1)), _ranks(lost @ score)
     rest = _without(loss, number)
@@ -178,14 +178,14 @@ def partial_spearman(
     for one in change:
         changed = _without(_ranks(one), number)
         size = np.sqrt((rest @ rest) * (changed @ changed))
-        # The sums of ranks are large numbers, and their rounding is far below 1.
+        # Sums of ranks are large, and their rounding error is far below 1.
         defined, constant = changed @ changed > 1e-3, rest @ rest <= 1e-3
         found.append(0.0 if defined and constant else rest @ changed / size if defined else np.nan)
     return np.array(found)
 
 
 def _without(ranks: Float[np.ndarray, " M"], number: Float[np.ndarray, " M"]) -> np.ndarray:
-    """Return what a line through the ranks of the number of words leaves of other ranks."""
+    """Return the residuals of ranks after a linear fit on the ranks of the number of words."""
     own, line = ranks - ranks.mean(), number - number.mean()
     return own - line * (own @ line) / max(line @ line, 1.0)
 

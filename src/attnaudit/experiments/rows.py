@@ -168,7 +168,7 @@ def summarise_measures(
     Args:
         experiment: Experiment with ``name``, ``measures`` and ``seed``.
         table: Its table.
-        lists: Columns with a list per row that its measures need.
+        lists: List columns that its measures need.
     """
     groups = by_group(table, partial(measures_of_rows, experiment), lists)
     measures = getattr(experiment, "measures", ())

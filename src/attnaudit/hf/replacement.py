@@ -1,6 +1,6 @@
 """Run a classifier on copies of its texts in which words are replaced by words of other texts.
 
-A word gives way to one of as many pieces, so that length, positions and special tokens stay.
+The new word has as many pieces, so that length, positions and special tokens stay.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from attnaudit.tracing.replacement import (
 
 
 class WordDonors:
-    """Words of all texts, to be drawn by their number of pieces.
+    """Words of all texts, drawn by their number of pieces.
 
-    A word has a donor if another text has a word of as many pieces. In both texts it is the one at
-    the same place among the words of this size, if there is one.
+    A word has a donor if another text has a word of as many pieces. The donor has the same place
+    among the words of this size in its text, if there are so many.
     """
 
     def __init__(self, texts: Encoded) -> None:
@@ -90,15 +90,15 @@ class PieceReplacement(TextReplacement):
     budget: int
 
     def chosen(self) -> Bool[np.ndarray, " n"]:
-        """Mark the texts whose words are replaced, of those with a word that can be."""
+        """Mark the texts whose words are replaced, among those with replaceable words."""
         chosen = self.donors.texts.copy()
         chosen[chosen] = chosen_texts(self.instance[chosen], self.settings)
         return chosen
 
     def run(self, rows: Int64[np.ndarray, " b"], copies: int) -> Iterator[Predicted]:
-        """Run the copies of one text at a time: they have one length, whatever other texts are."""
+        """Run the copies of one text at a time: their length is independent of other texts."""
         size = positions_per_pass(self.model, self.budget)
-        # A piece that is padding too would hide the end of the text.
+        # A piece equal to padding would hide the end of the text.
         reads_last = (self.gate.reads or 0) < 0
         padding = without_padding(self.model) if reads_last else nullcontext()
         with padding, torch.no_grad():

@@ -111,7 +111,7 @@ class ShardOptions:
         class_names: Names of the outputs.
         scores: Measures of importance.
         replacement: Settings of the copies of texts with words replaced; None for no copies.
-        part: Texts to trace, in ascending order, by default all. Words also come from the others.
+        part: Texts to trace, ascending; by default all. Replacement words come from all texts.
         metadata: Entries to add to the trace's metadata.
         budget: Padded positions of a batch; it bounds memory.
         shard_texts: Texts of a shard, by default as many as make a file of `SHARD_BYTES`.
@@ -160,7 +160,7 @@ def collect_shards(
         collector = _Collector(model, gate, chosen, folder or Path(temporary), given)
         texts = np.arange(len(encoded)) if given.part is None else given.part
         replaced, settings = None, given.replacement
-        # A copy of a text whose next token is predicted has as many outputs as a vocabulary.
+        # In next-token prediction, each copy has as many outputs as the vocabulary.
         if settings is not None and settings.texts and gate.task == "classification":
             replaced = PieceReplacement(
                 instance=encoded.instance,
@@ -242,7 +242,7 @@ class _Collector:
 
         Args:
             encoded: The texts.
-            replaced: Columns about replaced words, a value for each text.
+            replaced: Columns about replaced words, one value per text.
         """
         found: dict[int, list[dict[str, Any]]] = {}
         size = positions_per_pass(self.model, self.options.budget)
@@ -261,7 +261,7 @@ class _Collector:
             for k, row in enumerate(rows.tolist()):
                 found[row] = self._rows(case, k, columns, scores, hidden)
         texts, every = zip(*((k, row) for k in sorted(found) for row in found[k]), strict=True)
-        # The copies of a text say nothing of a row that has only a part of its positions.
+        # Copies of a text do not apply to a row with only some of its positions.
         whole = [
             k if len(row["tokens"]) - row["sink"] == len(encoded.tokens[k]) else None
             for k, row in zip(texts, every, strict=True)

@@ -133,7 +133,7 @@ class Calibration(Settings):
 
     @cached_property
     def cells(self) -> list[Cell]:
-        """All models, those of one corpus and seed together."""
+        """All models, sorted by corpus, then seed."""
         names = self.constructions or tuple(CONSTRUCTIONS)
         chosen = [one for name, one in CONSTRUCTIONS.items() if name in names]
         cells = [

@@ -143,9 +143,9 @@ class Classifier(Trained):
         return {"shards": len(write_shards(made / TEACHER, shards))}
 
     def intervene(self, model: AttentionModel, folder: Folder, made: Path) -> Notes:
-        """Predict each planted text of test before and after words of it are replaced.
+        """Predict each planted test text before and after replacing some of its words.
 
-        No attention is looked at.
+        Attention is not used.
         """
         split = self.traced
 

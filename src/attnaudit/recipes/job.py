@@ -82,7 +82,7 @@ class Job(Audit, ABC):
         folder: Path | None = None,
         part: np.ndarray | None = None,
     ) -> Iterator[Trace]:
-        """Trace rows, or only a part of them, with a model, for a folder that gets the trace."""
+        """Trace rows, or only a part of them, with a model; ``folder`` gets the trace."""
 
     @property
     @abstractmethod
@@ -264,12 +264,12 @@ class Trained(Job):
                 callback=probe and trace_probe(self.traced, probe, checkpoint, shards),
             )
             model.save(made / "model")
-        # Copies: the traces beside the checkpoint stay good for another try.
+        # Copy, do not move: another attempt needs the traces beside the checkpoint.
         for part in map(step_part, probe.steps if probe else ()):
             for path in (checkpoint / part).iterdir() if (checkpoint / part).is_dir() else ():
                 with atomic(made / part / path.name) as temporary:
                     shutil.copyfile(path, temporary)
-            trace_files(made / part)  # refuses a step that is not there
+            trace_files(made / part)  # refuses a missing step
         best = best_epoch(history).epoch
         return {"history": [asdict(epoch) for epoch in history], "best_epoch": best, **notes}
 

@@ -185,10 +185,10 @@ def head_cards(summary: pl.DataFrame, about: About) -> dict[Head, VerdictCard]:
 
 
 def _rows(found: SummaryRows, about: About, withheld: bool) -> tuple[CardRow, ...]:
-    """Return the rows of all cards: quality, words replaced, then by how well figures separate.
+    """Return the rows of all cards: quality, replaced words, then the others by AUC.
 
-    Which words decide is asked of the model itself only where words are replaced.
-    AUCs are known of classifiers like the constructions, and shown on their cards only.
+    Only replacing words asks the model itself which words decide. AUCs hold for classifiers like
+    the constructions, so only their cards show them.
     """
     known, calibrated = separations(), is_of_a_calibrated_kind(found, about)
 

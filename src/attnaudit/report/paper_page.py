@@ -375,11 +375,11 @@ MEANS = ("mean", "share", "median")
 
 
 def agreement_chart(numbers: pl.DataFrame) -> Drawing:
-    """Draw numbers of ours, with intervals, against published ones; on the line both are the same.
+    """Draw our numbers, with intervals, against published ones; on the line both are equal.
 
     Args:
-        numbers: Table of `papers.comparison.compare`; numbers of ours that are missing, or that go
-            beyond [−1, 1], are left out.
+        numbers: Table of `papers.comparison.compare`; our numbers that are missing, or go beyond
+            [−1, 1], are left out.
     """
     chosen = pl.col("statistic").is_in(MEANS), pl.col("ours").is_between(-1, 1)
     points = numbers.filter(*chosen).select(

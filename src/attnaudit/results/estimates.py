@@ -99,7 +99,7 @@ def summarise_means(
         experiment: Name of the experiment.
         groups: Measures of groups of rows (`by_group`). Rows of one text are resampled together.
         seed: Seed of the bootstrap.
-        measures: Measures with their ranges; the range of any other is unknown.
+        measures: Measures with their ranges; all other ranges are unknown.
 
     Returns:
         One row per measure and group. Means have intervals over texts by `ratio_intervals`, shares

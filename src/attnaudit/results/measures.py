@@ -43,8 +43,8 @@ class Measure:
         meaning: One sentence with the definition and the unit.
         direction: Values that speak for attention as an explanation of the prediction. It is
             ``neither`` for measures of the model, or of the validity of other measures.
-        range: Least and largest value of a row, which intervals rely on; None if unknown. A
-            difference ``<a>_minus_<b>`` lies in -1 to 1.
+        range: Least and largest value of a row; intervals rely on it. None if unknown. A
+            difference ``<a>_minus_<b>`` is between -1 and 1.
     """
 
     name: str
@@ -64,7 +64,7 @@ class Measure:
 
 
 def measure_of(measures: Iterable[Measure], name: str) -> Measure:
-    """Describe a measure by the first entry that it matches, else by its name alone."""
+    """Describe a measure by the first entry that it matches, else by only its name."""
     for measure in measures:
         if (label := measure.label_for(name)) is not None:
             return replace(measure, name=name, label=label)

@@ -1,8 +1,8 @@
 """The bootstrap, with resamples as weights of units, and its intervals.
 
 A unit is a text with all its rows. A resample is a vector of weights, and every resampled statistic
-is a function of such a vector. Weights are counts of draws with replacement (Efron 1979), for means
-and ratios exponential numbers (Rubin 1981).
+is a function of such a vector. Weights count draws with replacement (Efron 1979); for means and
+ratios they are exponential numbers (Rubin 1981).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ RESAMPLES = 1000
 GROUPS = 4096
 # Resamples at a time. Their weights for `GROUPS` units are 0.8 MB, which fit into a core's cache.
 BLOCK = 25
-# Least effective number of units with a gap from the mean, (Σ gap²)² / Σ gap⁴, if the range is
-# unknown. Below it simulated intervals of sparse means are too short.
+# Least effective number of units that differ from the mean, (Σ gap²)² / Σ gap⁴, if the range is
+# unknown. Below it, simulated intervals of sparse means are too short.
 FEWEST_CARRIERS = 3
 
 Statistic = Callable[[Float[np.ndarray, "b u"]], np.ndarray]
@@ -81,7 +81,7 @@ def counts(keys: np.ndarray, units: int) -> Float[np.ndarray, "b u"]:
 
 
 def exponentials(keys: np.ndarray, units: int) -> Float[np.ndarray, "b u"]:
-    """Draw an exponential weight of each unit from each stream."""
+    """Draw an exponential weight for each unit from each stream."""
     return -np.log(uniform(keys[:, None], np.arange(units)))
 
 
@@ -143,9 +143,9 @@ def ratio_intervals(
 ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
     """Return 95 % intervals of ``Σ top / Σ bottom``, a mean if ``bottom`` counts rows.
 
-    To allow for texts that the sample lacks, every resample has one more. It lies at the lower
-    limit of the range for the lower end, at the upper limit for the upper end (Gaffke 2005); of
-    shares this gives Clopper & Pearson's interval. All measures share their resamples, so
+    Every resample has one more text, to allow for texts that the sample lacks. It is at the lower
+    limit of the range for the lower end, and at the upper limit for the upper end (Gaffke 2005).
+    For shares this gives Clopper & Pearson's interval. All measures share their resamples, so
     exchanging the sides of a difference negates its interval.
 
     Args:
@@ -153,13 +153,13 @@ def ratio_intervals(
         bottom: Sums of the denominators.
         seed: Seed of the draws.
         ranges: Least and largest possible ratio of each measure, or of all; NaN if unknown. A
-            range that a unit leaves is unknown too. The added text is then the most extreme unit.
+            range that a unit exceeds is unknown too. The added text is then the most extreme unit.
         texts: Number of texts with a value; by default each unit is a text.
         resamples: Number of resamples.
 
     Returns:
-        Lower and upper ends; NaN if the range is unknown and the data carry no interval
-        (`FEWEST_CARRIERS`).
+        Lower and upper ends; NaN if the range is unknown and too few units differ from the
+        mean (`FEWEST_CARRIERS`).
     """
     number = (bottom != 0).sum(axis=1) if texts is None else texts
     whole = bottom.sum(axis=1)

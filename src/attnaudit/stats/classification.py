@@ -54,8 +54,8 @@ def classification_scores(
 
     Returns:
         The scores. With two classes, F1 and ROC-AUC are for class 1. With more, F1 is the mean over
-        the classes that occur or are predicted, as macro F1 always is, and ROC-AUC the mean over
-        the classes that some rows have and some lack, each against the rest.
+        the classes that occur or are predicted, and ROC-AUC the mean over the classes that some
+        rows have and some lack, each against the rest. Macro F1 is always the first mean.
 
     Raises:
         InputError: If a score is not finite.

@@ -38,7 +38,7 @@ def paired_means(
 ) -> PairedMeans:
     """Compare the means of two sides, whose rows are paired by position.
 
-    Intervals are those of `ratio_intervals`, for differences in -1 to 1.
+    Intervals are those of `ratio_intervals` for differences between -1 and 1.
 
     Args:
         first: Values of m measures; NaN if undefined.

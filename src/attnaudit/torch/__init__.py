@@ -271,7 +271,7 @@ class _Collected:
             network: The tail; None if logits are a weighted sum.
             class_names: Names of the classes.
             metadata: Metadata of the trace.
-            replaced: Columns about replaced words, a value for each text.
+            replaced: Columns about replaced words, one value per text.
         """
         logits, tokens, label = self.ran.output.double(), self.batch.tokens, self.batch.label
         outputs, heads = logits.shape[1], self.alpha.shape[1]

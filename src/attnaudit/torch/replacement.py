@@ -23,8 +23,8 @@ class TokenReplacement(TextReplacement):
     """Replacement of tokens in the batches of a module.
 
     Attributes:
-        network: The module, which knows the batches.
-        tables: Values of the arguments that follow from the tokens, by a token's number.
+        network: The module with its batches.
+        tables: Values of the arguments that depend only on the token, by its number.
     """
 
     network: PoolingNetwork
@@ -38,10 +38,10 @@ class TokenReplacement(TextReplacement):
         settings: ReplacementSettings,
         outputs: int,
     ) -> TokenReplacement | None:
-        """Prepare batches; None if no argument of the module says what the tokens are.
+        """Prepare batches; return None if no argument of the module identifies the tokens.
 
-        Ids and word vectors do: their values differ between tokens, and are the same wherever a
-        token stands. Other arguments, such as masks and positions, stay as they are.
+        Ids and word vectors do: each token has its own value, the same at every position. Other
+        arguments, such as masks and positions, stay as they are.
         """
         texts = [text for batch in batches for text in batch.tokens]
         tokens = [token for text in texts for token in text]
@@ -69,7 +69,7 @@ class TokenReplacement(TextReplacement):
         return made if tables and settings.texts else None
 
     def run(self, rows: Int64[np.ndarray, " b"], copies: int) -> Iterator[Predicted]:
-        """Run the batch of some texts as it is, with one copy of each at a time."""
+        """Run the whole batch of some texts, with one copy of each at a time."""
         if not len(rows):
             return
         part, first = self.network.texts[int(rows[0])]
@@ -93,7 +93,7 @@ def _named(net: nn.Module, inputs: Any) -> dict[str, Any]:
 
 
 def _of_tokens(argument: Any, texts: Sequence[Sequence[str]]) -> Tensor:
-    """Return the values of all tokens of a batch, none for an argument of another shape."""
+    """Return the values of all tokens of a batch; empty for an argument of another shape."""
     if not isinstance(argument, Tensor) or argument.dim() < 2 or len(argument) != len(texts):
         return torch.empty(0)
     rows = zip(argument.detach().cpu(), texts, strict=True)
@@ -101,5 +101,5 @@ def _of_tokens(argument: Any, texts: Sequence[Sequence[str]]) -> Tensor:
 
 
 def probabilities(logits: Float[Tensor, "... C"]) -> Float[Tensor, "... C"]:
-    """Return the probabilities of classes; of a single logit, that of class 1."""
+    """Return the probabilities of classes; for a single logit, that of class 1."""
     return logits.sigmoid() if logits.shape[-1] == 1 else logits.softmax(dim=-1)

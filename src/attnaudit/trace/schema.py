@@ -19,7 +19,7 @@ from attnaudit.core.ragged import Ragged
 _VECTOR = pl.Array(pl.Float32, 1)
 _FLOATS, _BOOLEANS, _IDS = pl.List(pl.Float32), pl.List(pl.Boolean), pl.List(pl.Int32)
 _TEXTS = pl.List(pl.String)
-# Probabilities near 1 keep more digits than in float32, as changes of log-odds are read from them.
+# Changes of log-odds need more digits of probabilities near 1 than float32 has.
 _RUNS = pl.List(pl.Array(pl.Float64, 1))
 
 

@@ -1,8 +1,8 @@
 """Run a model on copies of its texts in which random words are replaced by words of other texts.
 
-What decides a prediction is a fact about words, which weights of one forward pass cannot show. The
-words of other texts keep copies closer to what the model was trained on than deletion or a mask
-does. Source: Cohen-Wang et al. 2024, ContextCite, with words in place of sources.
+The weights of one forward pass cannot show which words decide a prediction. Words of other texts
+keep copies closer to the training data than deletion or a mask does. Source: Cohen-Wang et al.
+2024, ContextCite, with words in place of sources.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from attnaudit.trace.schema import list_column, nested_column
 from attnaudit.tracing.settings import ReplacementSettings
 from attnaudit.training.loop import torch_threads
 
-# Shares of words that copies lose, in turn: few words show what each does, many show what is left.
+# Shares of words that copies lose, in turn: small ones isolate words, large ones show the rest.
 SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 MOST_COPIES = 240
-ERROR = 0.01  # of the mean score, by the draw of copies alone, above which copies are doubled
+ERROR = 0.01  # copies are doubled if their draw adds a larger error to the mean score
 WORDS = 1 << 18  # words of copies that a thread holds at once
 
 
 def chosen_texts(
     instance: Int64[np.ndarray, " n"], settings: ReplacementSettings
 ) -> Bool[np.ndarray, " n"]:
-    """Mark the texts whose words are replaced: a draw by their numbers, whatever their order."""
+    """Mark the texts whose words are replaced, drawn by number regardless of order."""
     chosen = np.zeros(len(instance), bool)
     draw = stream_keys(settings.seed, "replacement", instance)
     chosen[np.lexsort((instance, draw))[: settings.texts]] = True
-    # A word needs another text to come from.
+    # A new word must come from another text.
     return chosen & (len(instance) > 1)
 
 
 def copies_of(texts: int, settings: ReplacementSettings) -> int:
-    """Return the number of copies of each text: the fewer texts, the more.
+    """Return the number of copies of each text; fewer texts get more.
 
-    A rank correlation of M copies without any relation has a standard error of 1 / √(M − 3).
+    Without any relation, a rank correlation of M copies has standard error 1 / √(M − 3).
     """
     copies = settings.copies
     while copies < MOST_COPIES and texts * (copies - 3) < ERROR**-2:
@@ -69,17 +69,17 @@ def draw_subsets(
 
 # Positions that the copies of a text lose, and the ids of the copies.
 Drawn = tuple[Bool[np.ndarray, "M T"], Int64[np.ndarray, "M W"]]
-# The first of these for each of some texts, and the predictions of all their copies.
+# The lost positions for each of some texts, and the predictions of all their copies.
 Predicted = tuple[Sequence[np.ndarray], Float[np.ndarray, "n C"]]
 
 
 class Donors:
-    """Words of all texts, to be drawn by their position.
+    """Words of all texts, drawn by position.
 
     Args:
         words: Ids of the words of each text.
         instance: Numbers of the texts.
-        sentences: Numbers of words of the sentences of each text, if these are its positions.
+        sentences: Number of words of each sentence of each text, if positions are sentences.
     """
 
     def __init__(
@@ -98,9 +98,9 @@ class Donors:
         return lost, np.where(np.repeat(lost, units, axis=1), drawn, self.words[row])
 
     def draw(self, row: int, copies: int, random: np.random.Generator) -> Int64[np.ndarray, "M W"]:
-        """Draw a word of another text for each position of a text, at the same position.
+        """Draw a word for each position of a text from the same position of another text.
 
-        Where no other text is so long, any other may give a word.
+        If no other text is so long, the word may come from any other.
         """
         place = np.arange(self.words.lengths[row])
         first = np.searchsorted(self._lengths, place, side="right")
@@ -114,12 +114,12 @@ class Donors:
 
 @dataclass(frozen=True, kw_only=True)
 class TextReplacement(ABC):
-    """Replacement of words in texts, whatever reads them.
+    """Replacement of words in texts, for any model.
 
     Attributes:
         instance: Numbers of the texts.
-        donors: Their words, of which ``copies`` makes copies of a text.
-        outputs: Numbers of a prediction.
+        donors: Their words; its ``copies`` draws copies of a text.
+        outputs: Length of a prediction.
         settings: Numbers of texts and of copies.
         progress: Receives the number of texts done.
     """
@@ -135,7 +135,7 @@ class TextReplacement(ABC):
         return chosen_texts(self.instance, self.settings)
 
     def copies(self, row: int, copies: int) -> Drawn:
-        """Draw copies of a text, whatever the order of texts."""
+        """Draw copies of a text, regardless of the order of texts."""
         random = keyed(self.settings.seed, "replacement", str(self.instance[row]))
         return self.donors.copies(row, copies, random)
 
@@ -147,7 +147,7 @@ class TextReplacement(ABC):
         """Return the columns ``replaced`` and ``replaced_prediction`` of texts, null if not chosen.
 
         Args:
-            rows: Places of texts among all, in ascending order.
+            rows: Indices of texts, in ascending order.
         """
         chosen = self.chosen()
         asked, done = rows[chosen[rows]], np.cumsum(chosen)
@@ -190,7 +190,7 @@ class Replacement(TextReplacement):
     def run(self, rows: Int64[np.ndarray, " b"], copies: int) -> Iterator[Predicted]:
         """Run the copies of some texts at once."""
         blocks = [rows[block] for block in self.inputs.ids.take(rows).blocks(WORDS // copies)]
-        # A thread computes a block, as many blocks at once cost memory, and their order is kept.
+        # Each thread computes one block, because many at once cost memory. Order is kept.
         threads = 1 if next(self.model.parameters()).device.type == "cuda" else cores()
         with torch_threads(1), ThreadPoolExecutor(threads) as pool:
             yield from pool.map(lambda own: self._run(own, copies), blocks)
@@ -233,7 +233,7 @@ def replaced_columns(
     """
     counts = np.array([len(mask) for mask in lost], np.int64)
     copies = [np.flatnonzero(copy).astype(np.int32) for mask in lost for copy in mask]
-    # A row that was not chosen points nowhere, and becomes null.
+    # Rows that were not chosen have index -1, and become null.
     place = pl.Series(np.where(chosen, np.cumsum(chosen) - 1, -1)).replace(-1, None)
     vectors = pl.Series(prediction, dtype=pl.Array(pl.Float64, prediction.shape[1]))
     columns = {

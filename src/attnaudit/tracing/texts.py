@@ -50,7 +50,7 @@ class CollectOptions:
         erase_input: True to delete tokens from the texts by every score, and run the model again.
         scores: Importance scores to compute.
         replacement: Settings of the copies of texts with words replaced; None for no copies.
-        part: Rows to trace, in ascending order, by default all. Words also come from the others.
+        part: Rows to trace, ascending; by default all. Replacement words come from all rows.
         metadata: Entries to add to the trace's metadata.
         shard_rows: Rows per shard.
         budget: Padded positions of a batch. It bounds memory; results do not depend on it.
@@ -203,7 +203,7 @@ class _Collector:
         if options.erase_input:
             scores = {title: columns[name] for name, title in ERASED_BY.items() if name in columns}
             columns = {**columns, **input_falls(model, inputs, scores)}
-        # A row without marks is one whose rationale is not known.
+        # A row without marks has an unknown rationale.
         rationale = split.rationale and [marks or None for marks in split.rationale]
         return Trace.from_arrays(
             activation=model.activation,

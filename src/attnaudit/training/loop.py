@@ -362,7 +362,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def without_gradients(model: nn.Module) -> Iterator[None]:
-    """Let no parameter have a gradient inside the block, and restore it afterwards."""
+    """Disable gradients of all parameters inside the block, and restore them afterwards."""
     flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
     model.requires_grad_(False)
     try:

@@ -77,7 +77,7 @@ def tokens_to_learn(
     budget: int,
     objective: DeceivePairs | None = None,
 ) -> TrainingSplit:
-    """Prepare a split whose tokens are predicted, each from those before it.
+    """Prepare a split for predicting each token from those before it.
 
     Args:
         inputs: The rows.
@@ -157,7 +157,7 @@ def teacher_forced(model: EncoderDecoder, inputs: PairInputs) -> tuple[float, fl
 def token_scores(
     model: Any, inputs: Inputs | PairInputs, predictions: Predictions, budget: int
 ) -> tuple[float, float]:
-    """Return mean loss (nats) and accuracy over all tokens; arguments as of `tokens_to_learn`."""
+    """Return mean loss (nats) and accuracy over all tokens; arguments as in `tokens_to_learn`."""
     loss, right, count = 0.0, 0, 0
     for _, batch, done in passes(model, inputs, budget):
         logits, gold = predictions(model, done, batch)

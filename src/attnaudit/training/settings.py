@@ -90,7 +90,7 @@ def training_preset(preset: str) -> TrainingSettings:
 
 @dataclass(frozen=True)
 class _Penalty(Settings):
-    """What all objectives have: the weight of a penalty. Raises InputError."""
+    """Base of all objectives with a penalty. A bad weight raises InputError."""
 
     name: ClassVar = "objective"
     strength: float = setting("Weight λ of the penalty.", least=0)

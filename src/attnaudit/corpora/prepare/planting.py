@@ -2,7 +2,7 @@
 
 The label is random, so the words of the text itself say nothing about it, and planted words follow
 it. Every text also has a decoy, a word of two other sets that is drawn without regard to the label.
-So it is known which words decide, and what replacing a word must do (`swapped`, `reworded`,
+So the deciding words are known, and so is the effect of replacing a word (`swapped`, `reworded`,
 `masked`).
 """
 
@@ -46,12 +46,11 @@ def with_planted(corpus: Corpus, spec: CorpusSpec, seed: int) -> Corpus:
 
     Args:
         corpus: Any texts without questions.
-        spec: What is planted. Its rule ``planted`` is one of: ``decisive``: one word decides, or
-            several do, the class that most of them are of. There are as many decoys.
-            ``twice``: a second word of the same class is there as well. ``majority``: three words,
-            of which two or three are of the class. ``last``: the last word decides. ``many``:
-            `_MANY` of all words are of the class. ``decoy``: the decoy is the word that decides.
-            ``random``: as decisive, but the label is independent of all words.
+        spec: Settings. The rule ``planted`` is one of: ``decisive``: one word decides, or the
+            majority of several, with as many decoys. ``twice``: there is a second word of the same
+            class. ``majority``: two or three of three words are of the class. ``last``: the last
+            word decides. ``many``: `_MANY` of all words are of the class. ``decoy``: the decoy
+            decides. ``random``: like decisive, but the label is independent of all words.
         seed: Seed of labels and words.
 
     Raises:
@@ -99,7 +98,7 @@ def reworded(split: Split) -> list[list[str]]:
 
 
 def masked(split: Split) -> list[list[str]]:
-    """Replace each deciding word by a filler of the next text."""
+    """Replace each deciding word by a filler from the next text."""
     return [
         _without(split, row, {word for word, marked in _marked(split, row) if marked})
         for row in range(len(split))
@@ -126,9 +125,9 @@ def _fillers(split: Split, row: int) -> list[str]:
 def _with_neutral(split: Split, share: float, classes: int) -> Split:
     """Add a share of the texts without deciding words, once with each label.
 
-    Otherwise a model could read one class from the absence of the other's words. The same texts
-    are added without their decoys, with their own label as often: so the texts of ``decisive``,
-    ``decoy`` and ``random`` stay the same, and one model can teach another.
+    Otherwise a model could infer one class from the absence of the other's words. The same texts
+    are added as often without their decoys, with their own label. So ``decisive``, ``decoy`` and
+    ``random`` have the same texts, and one model can teach another.
     """
     texts, labels, marks = [], [], []
     for row in range(round(share * len(split))):
@@ -137,7 +136,7 @@ def _with_neutral(split: Split, share: float, classes: int) -> Split:
             labels += [split.label[row]] * classes if any(own) else range(classes)
             texts += [_without(split, row, words)] * classes
             marks += [own] * classes
-    # Numbers of their own, by which the trace of a teacher is searched.
+    # Lookups in a teacher's trace need unique numbers.
     further = split.instance.max(initial=0) + 1 + np.arange(len(texts))
     return Split(
         np.append(split.instance, further),

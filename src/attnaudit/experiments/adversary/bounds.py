@@ -26,7 +26,7 @@ from attnaudit.experiments.through_tail import attended_sums, two_classes
 from attnaudit.stats.measures import LN2
 from attnaudit.trace.tails import TanhTail
 
-BOXES = 14  # programs of a row: further ones certify few rows more
+BOXES = 14  # programs per row; more would certify few more rows
 HALVINGS = 30  # of the interval that holds a limit
 TARGET = 0.95 * GAP  # above what was found: less than the gap that is to be proven
 
@@ -72,13 +72,13 @@ def bound_by_programs(state: State) -> None:
             bound = max(part.solution.bound for part in parts[row])
             # Limits of the task hold only for attentions worth more than its target.
             state.upper[row] = min(state.upper[row], max(bound, targets[row]))
-        # Behind tanh the scores are not exact, and a smaller ε brings little.
+        # Behind tanh the scores are not exact, so a smaller ε gains little.
         state.propose(proposals if tanh else proposals + _aimed(state, proposals))
         state.upper = np.maximum(state.upper, state.value)
 
 
 def _aimed(state: State, proposals: list[Proposal]) -> list[Proposal]:
-    """Solve programs again whose solutions are beyond ε, within so much less than ε."""
+    """Solve again, with a smaller ε, each program whose solution exceeds ε."""
     if not proposals:
         return []
     rows = np.array([one.row for one in proposals])
@@ -96,13 +96,13 @@ def _aimed(state: State, proposals: list[Proposal]) -> list[Proposal]:
 
 
 def task_of(state: State, row: int, target: float, box: Box | None = None) -> Task | None:
-    """Return the program's task of a row, of its allowed classes; None behind tanh if too many.
+    """Return a row's task for its allowed classes; None if they are too many behind tanh.
 
     Args:
         state: The rows.
         row: Number of the row.
-        target: JSD that attentions are to reach.
-        box: Limits of the weights, between which tanh lies closer to its planes.
+        target: JSD that attention must reach.
+        box: Limits of the weights, within which tanh is closer to its planes.
     """
     readout, alpha = state.outputs.readout, state.alpha[row]
     own = two_classes(state.outputs.own[row : row + 1])[0]
@@ -119,7 +119,7 @@ def task_of(state: State, row: int, target: float, box: Box | None = None) -> Ta
     moved = most[order] - np.append(most[order][1:], 0.0)
     start, end = (moved @ of.accumulate(single[order], axis=0) for of in (np.minimum, np.maximum))
     if box is not None:
-        # What is above the lower limits goes to tokens that may have more.
+        # Weight above the lower limits goes to tokens with room for more.
         low, high = box.low[: len(alpha)], box.high[: len(alpha)]
         fixed, rest = low @ single, max(1.0 - low.sum(), 0.0)
         movable = single[high > low] if (high > low).any() else single

@@ -22,10 +22,10 @@ from jaxtyping import Float
 from attnaudit.experiments.adversary.exact import gains
 from attnaudit.stats.measures import LN2
 
-TANGENTS, FEW, COARSE = 12, 24, 4  # of a class; programs of more than FEW classes have COARSE
+TANGENTS, FEW, COARSE = 12, 24, 4  # per class; COARSE tangents with more than FEW classes
 LEAST = 1e-12  # stands for a probability of 0, which has no logarithm
 NEGLIGIBLE = 1e-6  # error of a chord, in JSD
-CLASS_ERROR = 0.2  # weight of errors of outputs beside those of weights: about the best of a few
+CLASS_ERROR = 0.2  # weight of output errors relative to weight errors: near the best of a few
 OPTIONS = {
     "presolve": False,  # takes longer than it saves on programs of this size
     "primal_feasibility_tolerance": 1e-10,
@@ -69,7 +69,7 @@ class Task(NamedTuple):
         return cls(alpha, np.maximum(own, LEAST), scores, max(epsilon, LEAST), free, none)
 
     def box(self, low: np.ndarray, high: np.ndarray) -> Box:
-        """Return the box of all outputs within ε, with these limits of the weights."""
+        """Return the box of all outputs within ε, given limits of the weights."""
         gain = np.full(len(self.own), self.epsilon)
         return Box(np.append(low, -np.minimum(gain, self.own)), np.append(high, gain))
 
@@ -80,8 +80,8 @@ class Solution(NamedTuple):
     Attributes:
         weights: The attention; None if the box is empty, or unsolved.
         bound: No attention of the box has a larger JSD, where the scores are exact.
-        points: The weights and the changes that their logits imply, where a box is to be cut.
-        errors: What the program errs in each of them, in JSD.
+        points: The weights and the changes that their logits imply; a box is cut there.
+        errors: Error of the program in each of them, in JSD.
     """
 
     weights: Float[np.ndarray, " k"] | None
@@ -132,7 +132,7 @@ def solve(task: Task, box: Box) -> Solution:
 
 
 def halves(box: Box, solution: Solution) -> list[Box]:
-    """Cut a box where its program errs most; return none if it is as good as exact."""
+    """Cut a box where its program errs most; return none if it is nearly exact."""
     chosen = int(solution.errors.argmax())
     if not solution.errors[chosen] > NEGLIGIBLE:
         return []
@@ -146,7 +146,7 @@ def halves(box: Box, solution: Solution) -> list[Box]:
 def _chords(
     at_low: np.ndarray, at_high: np.ndarray, low: np.ndarray, high: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the chords of functions from ``low`` to ``high``: values at 0, and slopes."""
+    """Return values at 0 and slopes of the chords of functions from ``low`` to ``high``."""
     width = high - low
     slope = (at_high - at_low) / np.where(width > 0.0, width, 1.0)
     return at_low - slope * low, slope

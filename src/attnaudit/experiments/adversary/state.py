@@ -47,7 +47,7 @@ class Segments(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """Weights of some tokens of a row that solve the program of a task in a box."""
+    """Weights of some tokens of a row: the solution of a task's program in a box."""
 
     row: int
     tokens: Int64[np.ndarray, " k"]
@@ -136,7 +136,7 @@ class State:
             below[outside] *= 0.5
         chosen = np.flatnonzero(known)
         attention = segments.take(chosen).at(high[chosen])
-        # Next to an end of a segment, of the other end only rounding is left.
+        # Near one end of a segment, only rounding is left of the other end.
         attention.values[attention.values < TOLERANCE.rounding] = 0.0
         self.keep(rows[chosen], attention, divergence(attention, old.take(chosen)))
 

@@ -51,16 +51,16 @@ def integrated_gradients(case: Case) -> Float[Tensor, "B T"]:
 
 
 def attributions(case: Case) -> Float[Tensor, "B T"]:
-    """Compute integrated gradients of the predicted output's probability, by captum.
+    """Compute integrated gradients of the predicted output's probability, with captum.
 
-    The path begins at the embedding of padding, or at 0 without one. Special tokens keep their own
-    embedding, so that their attribution is 0.
+    The path begins at the embedding of padding, or at 0 if there is none. Special tokens keep their
+    own embedding, so that their attribution is 0.
 
     References:
         Sundararajan et al. 2017.
     """
     require("captum", f"{OPERATION}: integrated_gradients")
-    # An optional dependency, which takes seconds to import.
+    # Captum is optional, and takes seconds to import.
     from captum.attr import IntegratedGradients
 
     pad = case.model.config.get_text_config().pad_token_id
@@ -98,16 +98,16 @@ def attributions(case: Case) -> Float[Tensor, "B T"]:
 def loo(case: Case) -> Float[Tensor, "B T"]:
     """Compute the TVD between predictions with and without the word of a token.
 
-    The word is deleted, and the whole model runs again. In a text without another word it is
-    replaced, as by `loo_mask`. Special tokens have 0.
+    The word is deleted, and the whole model runs again. The only word of a text is
+    replaced, as in `loo_mask`. Special tokens get 0.
     """
     return _without_words(case, deleted=True)
 
 
 def loo_mask(case: Case) -> Float[Tensor, "B T"]:
-    """Do as `loo`, but replace every token of the word by one that says nothing.
+    """Compute `loo`, but replace every token of the word by a neutral one.
 
-    That is the mask token, else that of unknown words, else padding.
+    The neutral token is the mask, else the unknown token, else padding.
     """
     return _without_words(case, deleted=False)
 
@@ -127,7 +127,7 @@ def _without_words(case: Case, deleted: bool) -> Float[Tensor, "B T"]:
     batching, padding = case.gate.batching, nullcontext()
     reads_last = case.ends is None and (case.gate.reads or 0) < 0
     if reads_last and texts.nothing == model.config.get_text_config().pad_token_id:
-        # What replaces a word would hide the end of the text.
+        # A word replaced by padding would hide the end of the text.
         batching = "none" if batching == "none" else "of one length"
         padding = without_padding(model)
     with padding, torch.no_grad():
@@ -143,7 +143,7 @@ def _without_words(case: Case, deleted: bool) -> Float[Tensor, "B T"]:
 
 
 def _changed(texts: Encoded, words: list[tuple[int, np.ndarray]], deleted: bool) -> Encoded:
-    """Return a text for every word, without it."""
+    """Return one text per word, without that word."""
     every = texts.take(np.array([row for row, _ in words], dtype=np.int64))
     chosen = np.concatenate([mask for _, mask in words])
     alone = np.repeat([mask.all() for _, mask in words], every.ids.lengths)
@@ -157,9 +157,9 @@ def _changed(texts: Encoded, words: list[tuple[int, np.ndarray]], deleted: bool)
 def value_zeroing(case: Case) -> Float[Tensor, "B T"]:
     """Compute how far the query's last hidden state turns without the value of a token.
 
-    That is 1 minus the cosine of the states with and without it. All heads of the last attention
-    lose the value; no other token gets its weight. The last hidden state is the one that the
-    prediction reads, after the last normalisation if there is one.
+    The score is 1 minus the cosine of the states with and without it. All heads of the last
+    attention lose the value; no other token gets its weight. The last hidden state is the one that
+    the prediction reads, after the last normalisation if there is one.
 
     References:
         Mohebbi et al. 2023.
@@ -177,7 +177,7 @@ def value_zeroing(case: Case) -> Float[Tensor, "B T"]:
             if attention.index != last:
                 return None
             weights = attention.weights.clone()
-            # A weight of 0 and a value of 0 are the same.
+            # A weight of 0 acts like a value of 0.
             weights[torch.arange(len(zeroed), device=zeroed.device), :, :, zeroed] = 0
             return weights
 
@@ -187,7 +187,7 @@ def value_zeroing(case: Case) -> Float[Tensor, "B T"]:
 
 
 def _last_state(case: Case, rows: Tensor, exchange: Exchange | None = None) -> Float[Tensor, "m E"]:
-    """Return the last hidden states of rows at the query: of the decoder if there is one."""
+    """Return rows' last hidden states at the query, from the decoder if there is one."""
     inputs: dict[str, Any] = {name: value[rows] for name, value in case.inputs.items()}
     output = forward(case.model, inputs | {"output_hidden_states": True}, exchange).output
     states = getattr(output, "decoder_hidden_states", None) or output.hidden_states
@@ -195,17 +195,17 @@ def _last_state(case: Case, rows: Tensor, exchange: Exchange | None = None) -> F
 
 
 def rollout(case: Case) -> Float[Tensor, "B T"]:
-    """Compute the share of every token in what the query mixes over all layers.
+    """Compute every token's share of the query's mixture over all layers.
 
     Heads are averaged, and ``A = ½W + ½I`` is multiplied over the layers, so that shares sum to 1.
-    Cross-attention is a layer of the decoder that mixes in what the encoder has made of the text;
-    what the decoder has written then has the rest of the sum.
+    Cross-attention is a decoder layer that mixes in the encoder's states of the text. Tokens that
+    the decoder has written then have the rest of the sum.
     """
     texts, tokens = case.mask.shape
     text = torch.eye(tokens, device=case.mask.device).expand(texts, -1, -1)
-    written: Tensor | None = None  # shares of the text in what a decoder has written
+    written: Tensor | None = None  # shares of the text in tokens that a decoder has written
     for layer, attention in zip(case.gate.layers, case.attentions, strict=True):
-        # What a sink takes is shared by the tokens, so that rows sum to 1.
+        # The tokens share a sink's weight, so that rows sum to 1.
         weights = attention.weights.float().mean(dim=1)
         weights = weights / weights.sum(dim=-1, keepdim=True).clamp(min=1e-12)
         if case.texts.written is None or layer.stack == "encoder":

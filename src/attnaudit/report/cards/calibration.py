@@ -1,4 +1,4 @@
-"""How well measures tell models of known truth apart, and which models are like those."""
+"""AUCs of measures on models of known truth, and a check that a model resembles these."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     f1, macro, accuracy, auc = (
         rows.get("prediction", name) for name in ("f1", "f1_macro", "accuracy", "roc_auc")
     )
-    # F1 of one class depends on which class is called class 1, macro F1 does not.
+    # F1 of one class depends on the choice of class 1; macro F1 does not.
     main = accuracy if about.has_question else macro or accuracy
     if main is None:
         return

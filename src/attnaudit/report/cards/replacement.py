@@ -24,7 +24,7 @@ _CAPTION = (
 
 
 def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-    """Word attention's correlation with the output, beside the best other score's."""
+    """Describe attention's correlation with the output, beside the best other score's."""
     row = rows.get(_NAME, f"{_NAME}_attention")
     if row is None:
         return

@@ -108,10 +108,9 @@ _NAMES = {
 
 
 def tables_behind(spec: Mapping[str, Any]) -> str:
-    """Return HTML of a closed list of the tables that the chart ``spec`` draws; empty if none.
+    """Return HTML of a collapsed list of the tables behind a chart; empty if none.
 
-    Columns are called as the axes that they are drawn on. Of more rows than can be read, those at
-    equal distances are shown.
+    Columns have the titles of their axes. Long tables show only evenly spaced rows.
     """
     titles = dict(_titles([part for key, part in spec.items() if key != "datasets"]))
     data = spec.get("datasets", {}).values()

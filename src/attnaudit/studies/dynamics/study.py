@@ -48,17 +48,17 @@ from attnaudit.trace import Trace
 from attnaudit.trace.readout import IdentityTail
 from attnaudit.training.probe import STEPS, Probe, step_part
 
-OTHERS = 10  # rows that stand for all others of their kind
+OTHERS = 10  # rows that represent all others of their kind
 RELEVANCE = "importance_relevance"
 
 
 def relevance(trace: Trace) -> Ragged:
-    """Compute the output relevance r of every position: the larger, the more it favours gold.
+    """Compute the output relevance r of every position; a larger r favours gold more.
 
-    A column ``importance_relevance`` is taken as it is. A translator has one: the log-probability
+    A column ``importance_relevance`` is used as it is. A translator has one: the log-probability
     of the gold token with all attention on that position. Otherwise r is the readout ``W h_t`` of a
     linear head in the column of the gold class, or of a single sigmoid output times 2y − 1. The
-    offset, the same for all positions, is omitted.
+    offset is the same for all positions, and omitted.
 
     Args:
         trace: Trace with labels and a linear head, or with the column.
@@ -91,7 +91,7 @@ def of_rows(trace: Trace, test: Trace, scores: Mapping[str, Ragged]) -> dict[str
     Args:
         trace: The rows.
         test: All rows of the test split.
-        scores: Scores of these.
+        scores: Their scores.
     """
     numbers = row_numbers(test)
     rows = pl.Series(row_numbers(trace)).replace_strict(numbers, np.arange(len(numbers)))
@@ -137,8 +137,7 @@ def elsewhere_agreement(trace: Trace, first: Ragged, score: Ragged) -> Float[np.
 
     Returns:
         The mean over up to `OTHERS` rows with as many positions, and in a translation with the same
-        target position: those that follow in the order of instances, the first after the last. NaN
-        if there are none.
+        target position: the next rows in order of instances, cyclically. NaN if there are none.
     """
     lengths = trace.alpha.lengths
     query = trace.array("query") if trace.has("query") else np.zeros_like(lengths)
@@ -305,7 +304,7 @@ class PairDynamics(Dynamics):
 
     Relevance is the token's log-probability with all attention on one source position. The proxy is
     a softmax over target tokens from the mean source embedding, without order and without the
-    tokens written so far. Means and intervals are over pairs, each of which counts by the mean of
+    tokens written so far. Means and intervals are over pairs; a pair's value is the mean of
     its gold tokens.
     """
 

@@ -17,7 +17,7 @@ from attnaudit.studies.guide import Guide
 
 
 def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-    """Word macro F1 under the base's attention, or under others if that is not given."""
+    """Describe macro F1 under the base's attention, or under others if that is missing."""
     scores = {
         measure.removeprefix("f1_macro_"): figure(row["value"])
         for (study, measure), row in rows.rows.items()
