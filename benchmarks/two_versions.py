@@ -64,8 +64,9 @@ def answer() -> None:
         path, name = json.loads(line)
         if path not in read:
             read = {path: Trace.read(path)}
-        trace, experiment, taken = read[path], make_experiment(name), list[float]()
-        if refusal(experiment, trace) is None:
+        trace, taken = read[path], list[float]()
+        experiment = make_experiment(name) if name in EXPERIMENTS else None
+        if experiment is not None and refusal(experiment, trace) is None:
             wall, cpu = time.perf_counter(), time.process_time()
             experiment(trace)
             taken = [time.process_time() - cpu, time.perf_counter() - wall]
