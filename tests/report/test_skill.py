@@ -16,8 +16,8 @@ from sklearn.metrics import roc_auc_score
 
 from attnaudit.core.files import write_json
 from attnaudit.experiments import EXPERIMENTS, facts
+from attnaudit.experiments.findings import Finding
 from attnaudit.experiments.prediction import Prediction
-from attnaudit.experiments.verdict import Finding
 from attnaudit.recipes.translator import translation_rows
 from attnaudit.report.card import verdict
 from attnaudit.report.cards.card import WITHHELD, Claim, card_row

@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from attnaudit.experiments.verdict import AGAINST
+from attnaudit.experiments.findings import AGAINST
 from attnaudit.report.cards.card import CardRow
 from attnaudit.report.charts.marks import interval_chart
 from attnaudit.report.charts.svg import drawn

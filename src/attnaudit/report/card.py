@@ -14,7 +14,7 @@ from attnaudit.calibration.separation import Separation, separations
 from attnaudit.core.numbers import count
 from attnaudit.core.printable import as_markup
 from attnaudit.experiments import EXPERIMENTS
-from attnaudit.experiments.verdict import class_differs
+from attnaudit.experiments.findings import class_differs
 from attnaudit.report.cards import card
 from attnaudit.report.cards.calibration import NOTE, is_of_a_calibrated_kind, separates
 from attnaudit.report.cards.card import CardRow, of_enough, without_conclusions

@@ -1,6 +1,6 @@
 """Cards: one file per experiment words what its summary says, and draws it.
 
-An experiment computes and names its measures; `attnaudit.experiments.verdict` decides what may be
+An experiment computes and names its measures; `attnaudit.experiments.findings` decides what may be
 claimed; a card words it. Registering a card is a second call beside `register_experiment`.
 """
 

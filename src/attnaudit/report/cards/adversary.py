@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attnaudit.experiments.verdict import FOR, furthest
+from attnaudit.experiments.findings import FOR, furthest
 from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale, Violins
 from attnaudit.report.words import difference, figure

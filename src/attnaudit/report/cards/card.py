@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from attnaudit.core.numbers import count
-from attnaudit.experiments.verdict import FEW, NEITHER, Finding
+from attnaudit.experiments.findings import FEW, NEITHER, Finding
 from attnaudit.report.charts.specs import FigureSpec
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.words import amount, interval

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attnaudit.experiments.verdict import AGAINST, LOW, POLICY, comprehensiveness, decide
+from attnaudit.experiments.findings import AGAINST, LOW, POLICY, comprehensiveness, decide
 from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
 from attnaudit.report.cards.wording import of_head
 from attnaudit.report.words import amount, percent, with_interval

@@ -20,7 +20,7 @@ from attnaudit.copying.study import (
     passing,
 )
 from attnaudit.core.numbers import count
-from attnaudit.experiments.verdict import AGAINST, FOR, decide
+from attnaudit.experiments.findings import AGAINST, FOR, decide
 from attnaudit.report.cards.card import Axis, CardRow, Claim, card_row
 from attnaudit.report.charts.marks import Scale, cell_chart, line_chart, point_chart
 from attnaudit.report.charts.palette import Palette

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from attnaudit.core.numbers import count
-from attnaudit.experiments.verdict import FOR, agreement
+from attnaudit.experiments.findings import FOR, agreement
 from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
 from attnaudit.report.words import degree, figure, with_interval

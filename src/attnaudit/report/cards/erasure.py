@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from attnaudit.experiments.erasure.curves import COLUMNS, MINIMUM, flip_curves
-from attnaudit.experiments.verdict import AGAINST, POLICY, removal
+from attnaudit.experiments.findings import AGAINST, POLICY, removal
 from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
 from attnaudit.report.cards.wording import of_head
 from attnaudit.report.charts.marks import Scale, line_chart, point_chart

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attnaudit.experiments.verdict import FOR, all_heads
+from attnaudit.experiments.findings import FOR, all_heads
 from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
 from attnaudit.report.cards.wording import heads
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from attnaudit.experiments.verdict import AGAINST, BOTH, FEW, FOR, UNCLEAR, side_of
+from attnaudit.experiments.findings import AGAINST, BOTH, FEW, FOR, UNCLEAR, side_of
 from attnaudit.report.cards.card import CardRow
 from attnaudit.report.words import listed
 

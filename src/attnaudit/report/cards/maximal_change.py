@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from attnaudit.experiments.findings import largest_change
 from attnaudit.experiments.maximal_change.experiment import PROVEN_GAP
-from attnaudit.experiments.verdict import largest_change
 from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
 from attnaudit.report.cards.wording import heads, of_head
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from attnaudit.experiments.verdict import FOR, ranges
+from attnaudit.experiments.findings import FOR, ranges
 from attnaudit.report.cards.adversary import within_epsilon
 from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale, Violins

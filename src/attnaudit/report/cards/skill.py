@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnaudit.experiments.verdict import skill
+from attnaudit.experiments.findings import skill
 from attnaudit.report.words import figure, with_interval
 from attnaudit.results.summary import SummaryRows
 

@@ -7,7 +7,7 @@ from math import floor, log10
 from typing import Any
 
 from attnaudit.core.numbers import thousands
-from attnaudit.experiments.verdict import UNCLEAR, Finding
+from attnaudit.experiments.findings import UNCLEAR, Finding
 from attnaudit.report.words import figure, name_head, name_heads, percent
 from attnaudit.results.summary import INSTANCE, SummaryRows, instances
 from attnaudit.stats.inference import FEWEST

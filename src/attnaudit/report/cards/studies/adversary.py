@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from attnaudit.experiments.verdict import AGAINST, NEITHER, POLICY, decide
+from attnaudit.experiments.findings import AGAINST, NEITHER, POLICY, decide
 from attnaudit.report.cards.card import CardRow, Claim, StudyCard, card_row
 from attnaudit.report.charts.marks import Scale, point_chart
 from attnaudit.report.charts.svg import Figure, drawn

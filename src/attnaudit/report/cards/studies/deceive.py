@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from attnaudit.experiments.verdict import AGAINST, HIGH, NEITHER, POLICY, UNCLEAR, Finding
+from attnaudit.experiments.findings import AGAINST, HIGH, NEITHER, POLICY, UNCLEAR, Finding
 from attnaudit.report.cards.card import Axis, CardRow, Claim, StudyCard, card_row
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.models import score_panels, seeds_and_spread

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from attnaudit.core.numbers import count
-from attnaudit.experiments.verdict import AGAINST, FOR, HIGH, LOW, NEITHER, UNCLEAR, Finding
+from attnaudit.experiments.findings import AGAINST, FOR, HIGH, LOW, NEITHER, UNCLEAR, Finding
 from attnaudit.report.cards.card import Axis, CardRow, Claim, StudyCard, card_row
 from attnaudit.report.charts.marks import Scale, line_chart
 from attnaudit.report.charts.svg import Figure, Panel, drawn

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from attnaudit.experiments.verdict import AGAINST, FOR, decide
+from attnaudit.experiments.findings import AGAINST, FOR, decide
 from attnaudit.report.cards.card import Axis, CardRow, Claim, StudyCard, card_row
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.models import model_label, score_panels, seeds_and_spread

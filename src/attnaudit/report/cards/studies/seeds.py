@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from attnaudit.experiments.verdict import AGAINST, POLICY, decide
+from attnaudit.experiments.findings import AGAINST, POLICY, decide
 from attnaudit.report.cards.card import Axis, CardRow, Claim, StudyCard, card_row
 from attnaudit.report.charts.marks import Scale, box_chart
 from attnaudit.report.charts.svg import Figure, drawn

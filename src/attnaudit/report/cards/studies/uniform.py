@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from attnaudit.experiments.verdict import FOR, NEITHER, POLICY, decide
+from attnaudit.experiments.findings import FOR, NEITHER, POLICY, decide
 from attnaudit.report.cards.card import Axis, CardRow, Claim, StudyCard, card_row
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.models import model_label, score_panels, seeds_and_spread

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attnaudit.experiments.verdict import (
+from attnaudit.experiments.findings import (
     AGAINST,
     BOTH,
     FOR,
