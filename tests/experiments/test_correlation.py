@@ -6,8 +6,9 @@ import pytest
 from scipy.stats import kendalltau
 
 from attnaudit.experiments.correlation import Correlation
-from tests.oracles.scores import naive_benjamini_hochberg
-from tests.traces import make_trace
+from attnaudit.trace import Trace
+from tests.oracles.scores import attention_on, naive_benjamini_hochberg
+from tests.traces import known, make_trace, trace_of, with_columns
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,9 @@ def test_every_row_matches_scipy(trace, table: pl.DataFrame):
         "gradient_loo": ("gradient", "loo"),
         "ig": ("alpha", "importance_ig"),
     }
-    assert table.columns[3:] == [f"{kind}_{name}" for name in pairs for kind in ("tau", "p")]
+    kinds = ("tau", "p", "attention_on")
+    expected = [f"{kind}_{name}" for name in pairs for kind in kinds]
+    assert table.columns[3:] == [name for name in expected if name != "attention_on_gradient_loo"]
     for name, (one, other) in pairs.items():
         for row in range(len(trace)):
             x, y = trace.ragged(one)[row], trace.ragged(other)[row]
@@ -64,3 +67,35 @@ def test_significance_is_adjusted_within_the_group(table: pl.DataFrame):
         tau, p = rows.drop_nulls("tau_gradient").select("tau_gradient", "p_gradient").to_numpy().T
         above = summary.filter(measure="above_chance_gradient", group=group)["value"].item()
         assert above == pytest.approx((0.5 + np.sign(tau) * (0.5 - p / 2)).mean())
+
+
+def test_attention_on_importance_is_the_mean_of_words_drawn_by_attention(
+    trace, table: pl.DataFrame
+) -> None:
+    signed = trace.ragged("importance_ig")
+    signed = signed.with_values(signed.values * np.resize([1, -1, -1], len(signed.values)))
+    for own, found in (
+        (trace, table),
+        (changed := with_columns(trace, importance_ig=signed), Correlation()(changed)),
+    ):
+        for name, column in (("gradient", "gradient"), ("loo", "loo"), ("ig", "importance_ig")):
+            for row in range(len(own)):
+                value = attention_on(own.alpha[row], own.ragged(column)[row])
+                assert found[f"attention_on_{name}"][row] == known(value, 1e-6)
+
+
+def test_attention_on_importance_where_it_is_known() -> None:
+    """All attention on the only word that matters, on another, uniform; no score; one word."""
+    alpha = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.25] * 4, [0.25] * 4, [1.0]]
+    loo = [[0.3, 0.0, 0.0, 0.0]] * 3 + [[0.0] * 4, [0.5]]
+    trace = trace_of(alpha, np.ones(17), loo=loo, gradient=loo)
+    found = Correlation()(trace)["attention_on_loo"].to_list()
+    assert found == [0.75, -0.25, 0.0, None, None]
+
+
+def test_special_tokens_take_no_part_in_attention_on_importance() -> None:
+    """Attention on [CLS] counts for no word, and T is the number of words."""
+    trace = trace_of([[0.5, 0.5, 0.0]], np.ones(3), loo=[[0.9, 0.2, 0.0]], gradient=[[1.0] * 3])
+    table = trace.table.with_columns(special=pl.Series([[True, False, False]]))
+    marked = Trace(table, trace.metadata | {"schema": 2}, trace.tail).checked("here")
+    assert Correlation()(marked)["attention_on_loo"].item() == pytest.approx(0.5)

@@ -1,4 +1,4 @@
-"""Does attention rank tokens in the same order as measures of their importance?
+"""Does attention rank tokens, and find them, as measures of their importance do?
 
 Source: Jain & Wallace 2019, §4.1.
 """
@@ -13,6 +13,7 @@ import polars as pl
 from attnaudit.core.papers import JAIN2019
 from attnaudit.core.settings import Settings, setting
 from attnaudit.experiments.rows import (
+    attention_on,
     differences,
     importance_scores,
     make_table,
@@ -36,6 +37,7 @@ class Correlation(Settings):
     The scores are gradient, leave-one-out and every ``importance_<name>``, over the tokens that are
     not special. The table has ``tau_<name>`` and ``p_<name>``, null if an argument is constant or
     T < 2. ``tau_gradient_loo``, between two importance scores, is the reference for the others.
+    ``attention_on_<name>`` is the mean share of a score at attended tokens: see `attention_on`.
 
     Attributes:
         significance: Largest p-value of a row that counts as significant.
@@ -45,6 +47,14 @@ class Correlation(Settings):
     needs = ("gradient", "loo")
     papers = (JAIN2019,)
     measures = (
+        Measure(
+            "attention_on_{score}",
+            "attention on importance, {score}",
+            "Share of the score (absolute values) at a token, averaged by attention over the "
+            "tokens of an instance, less 1/T: 0 under uniform attention, −0.5 to 1.",
+            "higher",
+            range=(-0.5, 1.0),
+        ),
         Measure(
             "tau_gradient_loo_minus_tau_{score}",
             "τ gradient – leave-one-out minus τ attention – {score}, paired",
@@ -133,10 +143,12 @@ class Correlation(Settings):
         columns: dict[str, np.ndarray] = {}
         for name, pair in pairs.items():
             columns[f"tau_{name}"], columns[f"p_{name}"] = kendall_tau(*pair)
+            if name != YARDSTICK:
+                columns[f"attention_on_{name}"] = attention_on(*pair)
         return make_table(trace, columns)
 
     def of_rows(self, table: pl.LazyFrame) -> pl.LazyFrame:
-        """Select τ and its significance for each row, with the differences of τ."""
+        """Select all measures of each row, with the differences of τ."""
         known = table.collect_schema().names()
         names = [name.removeprefix("tau_") for name in known if name.startswith("tau_")]
 
@@ -151,6 +163,7 @@ class Correlation(Settings):
         }
         measures |= {f"significant_{name}_bh": significant_together(name) for name in names}
         measures |= {f"above_chance_{name}": _above_chance(name) for name in names}
+        measures |= {name: pl.col(name) for name in known if name.startswith("attention_on_")}
         pairs = [(f"tau_{YARDSTICK}", f"tau_{name}") for name in names if name != YARDSTICK]
         return table.select(*differences(*pairs, ("tau_gradient", "tau_loo")), **measures)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from jaxtyping import Bool, Shaped, UInt64
+from jaxtyping import Bool, Float, Shaped, UInt64
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import stream_keys
@@ -96,6 +96,23 @@ def words_of(trace: Trace) -> tuple[Ragged, Bool[np.ndarray, " n"]]:
     words = trace.alpha.with_values(~trace.ragged("special").values.astype(bool))
     # A row of words only has the same result as all of its tokens; a row without any has none.
     return words, words.reduce(np.logical_or) & ~words.reduce(np.logical_and)
+
+
+def attention_on(alpha: Ragged, score: Ragged) -> Float[np.ndarray, " n"]:
+    """Return the mean share of a score at attended words, less that under uniform attention.
+
+    Σ α_t |s_t| / (Σ α_t Σ |s_t|) − 1/T, between −1/T and 1 − 1/T. Attention has no sign and may
+    mark evidence against a class, so signed scores count by their size, as gradient and
+    leave-one-out do by definition. Signed sums could also cancel to 0.
+
+    Returns:
+        One number per row; NaN for one word, or if attention or score is 0 at every word.
+    """
+    size = np.abs(score.values.astype(np.float64))
+    total = alpha.sum() * score.with_values(size).sum()
+    defined = (total > 0.0) & (alpha.lengths > 1)
+    share = alpha.with_values(alpha.values * size).sum() / np.where(defined, total, np.nan)
+    return share - 1.0 / np.maximum(alpha.lengths, 1)
 
 
 def taken_names(trace: Trace, names: Iterable[str], by: str) -> str | None:
