@@ -89,7 +89,7 @@ def test_a_perfect_measure_has_an_auc_of_one_and_more_seeds_make_no_interval_nar
         0, named=True
     )
     assert [perfect[name] for name in ("auc", "least", "high")] == pytest.approx([1.0] * 3)
-    assert perfect["low"] < 0.9, "the next construction may be another one"
+    assert perfect["low"] < 0.95, "the next construction may be another one"
     few, many = (
         scores(pl.DataFrame(made(lambda one, seed: noisy(1, 2)(one, 0), seeds=n))).row(
             0, named=True
@@ -221,7 +221,7 @@ def attending(trace: Trace, on: float, off: float) -> Trace:
 def test_each_truth_has_many_constructions_and_every_construction_a_reason() -> None:
     assert all(len(found) >= 8 for found in TRUE.values())
     assert all(one.reason.endswith(".") and one.title for one in CONSTRUCTIONS.values())
-    assert {one.half for one in CONSTRUCTIONS.values()} == {"fit"}, "none is held out yet"
+    assert {one.half for one in CONSTRUCTIONS.values()} == {"fit", "held"}
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # Importing this module registers the constructions.
-from attnaudit.calibration import constructions  # noqa: F401
+from attnaudit.calibration import constructions, held  # noqa: F401
 from attnaudit.calibration.construction import CONSTRUCTIONS, Cell, Construction, cells_of
 
 __all__ = ["CONSTRUCTIONS", "Cell", "Construction", "cells_of"]

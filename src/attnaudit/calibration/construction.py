@@ -52,6 +52,7 @@ class Construction:
         encoders: Encoders of the models.
         attention: Attention of the models.
         rule: Rule that plants deciding words in the texts (`corpus.planted`).
+        vectors: Initial word vectors of the models.
         planted: Further settings of the corpus (`corpus.planted_words` and others).
         settings: Settings of the training that differ from `SMALL`.
         objective: Maps a strength to the objective of the training.
@@ -72,6 +73,7 @@ class Construction:
     encoders: tuple[str, ...] = ("bilstm",)
     attention: str = "additive"
     rule: PlantedRule = "decisive"
+    vectors: str = "random"
     planted: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     objective: Callable[[float | None], Objective] | None = None
@@ -189,7 +191,7 @@ def training_of(
         base.corpus.source,
         encoder=encoder,
         attention=construction.attention,
-        vectors="random",
+        vectors=construction.vectors,
         seed=seed,
         settings={**SMALL, **OF_ENCODER.get(encoder, {}), **construction.settings, **dial},
     )

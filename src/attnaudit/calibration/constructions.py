@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from attnaudit.calibration.construction import CONSTRUCTIONS, Construction, Truth
 from attnaudit.calibration.transform import permuted
@@ -18,7 +20,7 @@ _DECOYS = tuple(sorted(DECOY_WORDS))
 # Passing a word through the states to another position, or through a small weight, takes longer to
 # learn.
 _LONG = {"training.epochs": 30}
-_STRONG = {"training.epochs": 30, "training.learning_rate": 0.03}
+STRONG = {"training.epochs": 30, "training.learning_rate": 0.03}
 _SINGLE, _RECURRENT = ("average", "none"), ("bilstm", "bigru")
 _THREE = ("bilstm", "average", "cnn")
 _MASS = 0.85  # weight of the words on which the attention of a matched pair is trained
@@ -250,7 +252,7 @@ for _construction in (
         "No state holds another word, so the decision comes from the decisive word's small weight "
         "times a large readout.",
         _SINGLE,
-        settings=_STRONG,
+        settings=STRONG,
         # The default temperature leaves the decisive word a weight below 1e-4, from which models
         # learned nothing. This one leaves it about 0.02 in a text of 24 words.
         objective=lambda _: Guided(STRENGTH, "words", _DECOYS, 0.3),
@@ -262,7 +264,7 @@ for _construction in (
         "Weights of 1/T mark no word, and one word decides.",
         _SINGLE,
         attention="uniform",
-        settings=_STRONG,
+        settings=STRONG,
     ),
     Construction(
         "constant_mixing",
@@ -331,7 +333,17 @@ for _construction in (
     CONSTRUCTIONS.register(_construction)
 
 
-def _pair(name: str, title: str, planted: dict[str, int], confidence: float = 1.0) -> None:
+def pair(
+    name: str,
+    title: str,
+    planted: Mapping[str, int],
+    settings: Mapping[str, Any] = STRONG,
+    *,
+    starts: tuple[str, str] = ("on", "off"),
+    reason: str = "Neutral texts leave nothing to read from absence",
+    objective: type[Guided] = Guided,
+    **fields: Any,
+) -> None:
     """Register two constructions that differ only in the words that attention is trained on.
 
     Corpus, encoder, seed, settings and target weights are the same.
@@ -340,37 +352,41 @@ def _pair(name: str, title: str, planted: dict[str, int], confidence: float = 1.
         name: Name of the pair.
         title: How it differs from the pair ``one``.
         planted: Settings of the corpus.
-        confidence: Factor of the trained logits.
+        settings: Settings of the training.
+        starts: How the names of the faithful and of the unfaithful construction start.
+        reason: Why the deciding words are known.
+        objective: Class of the objective.
+        **fields: Other fields of `Construction`.
     """
-    length = planted.setdefault("planted_length", 20)
+    planted = {"planted_length": 20, **planted}
     words = planted.get("planted_words", 1) + 2 * planted.get("planted_counter", 0)
     # At this temperature, the softmax gives the words `_MASS`.
-    temperature = 1.0 / math.log(_MASS / (1.0 - _MASS) * (length - words) / words)
+    odds = _MASS / (1.0 - _MASS) * (planted["planted_length"] - words) / words
+    temperature = 1.0 / math.log(odds)
     sides: tuple[tuple[str, Truth, str, Guided], ...] = (
-        ("on", "faithful", "the deciding words", Guided(STRENGTH, temperature=temperature)),
-        ("off", "unfaithful", "as many decoys", Guided(STRENGTH, "words", _DECOYS, temperature)),
+        (starts[0], "faithful", "the deciding words", objective(STRENGTH, temperature=temperature)),
+        (starts[1], "unfaithful", "decoys", objective(STRENGTH, "words", _DECOYS, temperature)),
     )
     for start, truth, on, guided in sides:
-        CONSTRUCTIONS.register(
-            Construction(
-                f"{start}_{name}",
-                f"{title}, attention trained on {on}",
-                truth,
-                f"Attention is trained on {on}; neutral texts leave nothing to read from absence.",
-                ("bilstm", "average", "none"),
-                planted=planted,
-                settings={**_STRONG, "model.confidence": confidence},
-                objective=lambda _, guided=guided: guided,
-            )
+        own = Construction(
+            f"{start}_{name}",
+            f"{title}, attention trained on {on}",
+            truth,
+            f"{reason}; attention is trained on {on}.",
+            planted=planted,
+            settings=settings,
+            objective=lambda _, guided=guided: guided,
+            **{"encoders": ("bilstm", "average", "none"), **fields},
         )
+        CONSTRUCTIONS.register(own)
 
 
-_pair("one", "one deciding word in 20", {})
-_pair("two", "two redundant words", {"planted_words": 2})
-_pair("four", "four redundant words", {"planted_words": 4})
-_pair("counter", "two words against one, none redundant", {"planted_counter": 1})
-_pair("long", "texts of 100 words", {"planted_length": 100})
-_pair("longest", "texts of 400 words", {"planted_length": 400})
-_pair("classes", "four classes", {"planted_classes": 4})
-_pair("sure", "logits times four", {}, 4.0)
-_pair("unsure", "logits times a quarter", {}, 0.25)
+pair("one", "one deciding word in 20", {})
+pair("two", "two redundant words", {"planted_words": 2})
+pair("four", "four redundant words", {"planted_words": 4})
+pair("counter", "two words against one, none redundant", {"planted_counter": 1})
+pair("long", "texts of 100 words", {"planted_length": 100})
+pair("longest", "texts of 400 words", {"planted_length": 400})
+pair("classes", "four classes", {"planted_classes": 4})
+pair("sure", "logits times four", {}, {**STRONG, "model.confidence": 4.0})
+pair("unsure", "logits times a quarter", {}, {**STRONG, "model.confidence": 0.25})

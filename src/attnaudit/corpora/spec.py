@@ -14,7 +14,21 @@ from attnaudit.corpora.formats.rows import ROLES, column_option
 from attnaudit.corpora.registry import CORPORA, UnitName
 
 Preset = Literal["paper", "code2019", "flan", "han"]
-PlantedRule = Literal["decisive", "twice", "majority", "last", "many", "decoy", "random"]
+PlantedRule = Literal[
+    "decisive",
+    "twice",
+    "majority",
+    "last",
+    "many",
+    "decoy",
+    "random",
+    "first",
+    "negation",
+    "same",
+    "unique",
+    "noisy",
+    "uneven",
+]
 # Corpora that settings are for (`require_used`), and how a refusal names them.
 _KINDS = {
     "files": "a corpus that is read from files",

@@ -167,8 +167,8 @@ class Guided(_Penalty):
     Attributes:
         target: ``rationale`` is the softmax over positions of a score that is ``1 / temperature``
             at words of the rationale and 0 elsewhere. ``words`` is the same for the tokens among
-            ``words``, and ``last`` for the last token. ``given`` is attention that comes with the
-            split (`taught_by`).
+            ``words``, ``last`` for the last token, and ``next`` for the tokens after the rationale.
+            ``given`` is attention that comes with the split (`taught_by`).
         words: Words of the target ``words``.
         temperature: Temperature of the softmax, above 0.
         alone: Factor of a second penalty, the mean squared readout of positions that the target
@@ -179,11 +179,28 @@ class Guided(_Penalty):
         InputError: The strength is negative, or the temperature is not above 0.
     """
 
-    target: Literal["rationale", "words", "last", "given"] = "rationale"
+    target: Literal["rationale", "words", "last", "next", "given"] = "rationale"
     words: tuple[str, ...] = ()
     temperature: float = setting("Temperature of the softmax.", 0.1, above=0)
     alone: float = 0.0
     kind: Literal["guided"] = "guided"
+
+
+@dataclass(frozen=True)
+class Distilled(Guided):
+    """Train attention towards a target, and the output towards a base model's.
+
+    As `Guided`, with ``mean TVD(ŷ, ŷ_base)`` in place of the loss on labels. The predictions of the
+    base model come with the split (`taught_by`).
+
+    Attributes:
+        kind: Name of the objective in a spec.
+
+    Raises:
+        InputError: The strength is negative, or the temperature is not above 0.
+    """
+
+    kind: Literal["distilled"] = "distilled"  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 @dataclass(frozen=True)
@@ -203,10 +220,11 @@ class Sparse(_Penalty):
 
 
 # Objectives of classifiers. Translators have only one, `DeceivePairs`, so it needs no name here.
-Objective = Adversary | Deceive | Guided | Sparse
+Objective = Adversary | Deceive | Guided | Distilled | Sparse
 OBJECTIVES: dict[str, type[Adversary] | type[Deceive] | type[Guided] | type[Sparse]] = {
     "adversary": Adversary,
     "deceive": Deceive,
     "guided": Guided,
+    "distilled": Distilled,
     "sparse": Sparse,
 }

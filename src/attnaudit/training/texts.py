@@ -30,6 +30,7 @@ from attnaudit.training.loop import (
 from attnaudit.training.settings import (
     Adversary,
     Deceive,
+    Distilled,
     Guided,
     Objective,
     Sparse,
@@ -184,6 +185,8 @@ def objective_loss(objective: Objective, model: Any, split: Split, labels: Loss)
     """
     if isinstance(objective, Adversary):
         return _adversary_loss(objective, model, split)
+    if isinstance(objective, Distilled):
+        labels = _base_distance(model, split, "objective distilled")
     penalty = PENALTIES[type(objective)](objective, model, split)
 
     def measure(done: Any, rows: np.ndarray) -> Tensor:
@@ -200,18 +203,28 @@ def _adversary_loss(objective: Adversary, model: AttentionModel, split: Split) -
     if model.settings.heads > 1:
         got = f"a model of {model.settings.heads} heads"
         raise InputError("train", where, got, "one attention a text")
+    distance, attention = _base_distance(model, split, where), split.attention
+    assert attention is not None
+    share = 0.5 if objective.scaling == "released" else 1.0
+
+    def measure(done: Any, rows: np.ndarray) -> Tensor:
+        pair = done.alpha, padded(attention, rows, done.alpha.device)
+        divergence = _kl(*pair) if objective.divergence == "forward" else _kl(*pair[::-1])
+        return share * distance(done, rows) - objective.strength * divergence.mean()
+
+    return measure
+
+
+def _base_distance(model: AttentionModel, split: Split, where: str) -> Loss:
+    """Make the mean TVD to the predictions of a base model."""
     if split.attention is None or split.prediction is None:
         expected = "one taught by the trace of a base model"
         raise InputError("train", where, "a corpus alone", expected)
-    share = 0.5 if objective.scaling == "released" else 1.0
-    attention, prediction = split.attention, torch.from_numpy(split.prediction.astype(np.float32))
+    prediction = torch.from_numpy(split.prediction.astype(np.float32))
 
     def measure(done: Any, rows: np.ndarray) -> Tensor:
-        device = done.alpha.device
-        distance = model.distance(model.probabilities(done.logits), prediction[rows].to(device))
-        pair = done.alpha, padded(attention, rows, device)
-        divergence = _kl(*pair) if objective.divergence == "forward" else _kl(*pair[::-1])
-        return (share * distance - objective.strength * divergence).mean()
+        target = prediction[rows].to(done.logits.device)
+        return model.distance(model.probabilities(done.logits), target).mean()
 
     return measure
 
@@ -267,6 +280,7 @@ def _sparsity(objective: Sparse, model: Any, split: Split) -> Penalty:
 PENALTIES: dict[type, Callable[[Any, Any, Split], Penalty]] = {
     Deceive: _deception,
     Guided: _guidance,
+    Distilled: _guidance,
     Sparse: _sparsity,
 }
 
@@ -281,8 +295,10 @@ def _target(objective: Guided, split: Split) -> Ragged:
     if objective.target == "last":
         marked = [[k == len(tokens) - 1 for k in range(len(tokens))] for tokens in split.tokens]
     else:
-        words = "rationale" if objective.target == "rationale" else objective.words
+        words = objective.words if objective.target == "words" else "rationale"
         marked = marks(split, words)
+        if objective.target == "next":
+            marked = [[False, *row[:-1]] for row in marked]
     score = Ragged.from_rows(marked, np.float64)
     # Scores are at most 1, so subtracting 1 keeps low temperatures from overflowing.
     weight = score.with_values(np.exp((score.values - 1.0) / objective.temperature))

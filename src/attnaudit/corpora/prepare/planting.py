@@ -8,7 +8,7 @@ So the deciding words are known, and so is the effect of replacing a word (`swap
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -29,10 +29,18 @@ ROWS = {"train": 2000, "dev": 100, "test": 80}  # at most so many rows of each s
 WORDS = 24  # at most so many words of a text, around what is marked in it
 CLASSES = ("negative", "positive", "cold", "warm")
 TRIGGERS, DECOYS = (BAD, GOOD, COLD_SECOND, WARM_SECOND), (COLD_FIRST, WARM_FIRST)
-TRIGGER_WORDS, DECOY_WORDS = (frozenset(sum(sets, ())) for sets in (TRIGGERS, DECOYS))
+# Words of the rule negation, in no text of a corpus: those that keep a class, those that turn it.
+MODIFIERS = (("verily", "forsooth", "soothly"), ("nowise", "nohow", "noways"))
+TRIGGER_WORDS, DECOY_WORDS = (
+    frozenset(sum(sets, ())) for sets in ((*TRIGGERS, *MODIFIERS), DECOYS)
+)
 _TWINS = dict(zip(BAD + COLD_FIRST + COLD_SECOND, GOOD + WARM_FIRST + WARM_SECOND, strict=True))
 _OTHER = _TWINS | {other: word for word, other in _TWINS.items()}
+_SETS = (*TRIGGERS, *MODIFIERS)
+_PLANTED = {*_OTHER, *sum(MODIFIERS, ())}
 _MANY = 0.4  # share of words that decide by the rule many
+_WRONG = 0.15  # share of wrong labels by the rule noisy
+_RARE = 0.15  # share of the first class by the rule uneven
 _LEAST = 4  # words of a text before planting
 # Rare words would tell a text, and with it its random label, apart.
 _MIN_DF = 5
@@ -51,6 +59,10 @@ def with_planted(corpus: Corpus, spec: CorpusSpec, seed: int) -> Corpus:
             class. ``majority``: two or three of three words are of the class. ``last``: the last
             word decides. ``many``: `_MANY` of all words are of the class. ``decoy``: the decoy
             decides. ``random``: like decisive, but the label is independent of all words.
+            ``first``: the first word of the text decides; the same words elsewhere do not.
+            ``negation``: a word and the modifier before it, which may turn its class. ``same``: all
+            planted words of a text are the same word. ``unique``: each class has only one word.
+            ``noisy``: some labels of train and dev are wrong. ``uneven``: the first class is rare.
         seed: Seed of labels and words.
 
     Raises:
@@ -62,7 +74,7 @@ def with_planted(corpus: Corpus, spec: CorpusSpec, seed: int) -> Corpus:
     classes = CLASSES[: spec.planted_classes]
     splits = {name: _planted(split, name, spec, seed) for name, split in corpus.splits.items()}
     for name in ("train", "dev"):
-        splits[name] = _with_neutral(splits[name], spec.planted_neutral, len(classes))
+        splits[name] = _with_neutral(splits[name], spec)
     texts = f"at most {ROWS['train']} texts of train; labels drawn at random"
     note = f"words planted with seed {seed} by the rule {spec.planted} into {texts}"
     return replace(
@@ -100,16 +112,15 @@ def reworded(split: Split) -> list[list[str]]:
 def masked(split: Split) -> list[list[str]]:
     """Replace each deciding word by a filler from the next text."""
     return [
-        _without(split, row, {word for word, marked in _marked(split, row) if marked})
+        _without(split, row, [marked for _, marked in _marked(split, row)])
         for row in range(len(split))
     ]
 
 
-def _without(split: Split, row: int, words: Set[str]) -> list[str]:
+def _without(split: Split, row: int, dropped: Sequence[bool]) -> list[str]:
     others = _fillers(split, (row + 1) % len(split)) or ["."]
     return [
-        others[k % len(others)] if word in words else word
-        for k, word in enumerate(split.tokens[row])
+        others[k % len(others)] if dropped[k] else word for k, word in enumerate(split.tokens[row])
     ]
 
 
@@ -119,22 +130,27 @@ def _marked(split: Split, row: int) -> list[tuple[str, bool]]:
 
 
 def _fillers(split: Split, row: int) -> list[str]:
-    return [word for word in split.tokens[row] if word not in _OTHER]
+    return [word for word in split.tokens[row] if word not in _PLANTED]
 
 
-def _with_neutral(split: Split, share: float, classes: int) -> Split:
+def _with_neutral(split: Split, spec: CorpusSpec) -> Split:
     """Add a share of the texts without deciding words, once with each label.
 
     Otherwise a model could infer one class from the absence of the other's words. The same texts
     are added as often without their decoys, with their own label. So ``decisive``, ``decoy`` and
-    ``random`` have the same texts, and one model can teach another.
+    ``random`` have the same texts, and one model can teach another. By the rule ``first``, words
+    that do not decide stay.
     """
+    classes = spec.planted_classes
     texts, labels, marks = [], [], []
-    for row in range(round(share * len(split))):
+    for row in range(round(spec.planted_neutral * len(split))):
         for words in (TRIGGER_WORDS, DECOY_WORDS):
-            own = [marked and word not in words for word, marked in _marked(split, row)]
+            pairs = _marked(split, row)
+            stays = TRIGGER_WORDS if spec.planted == "first" else ()
+            dropped = [word in words and (marked or word not in stays) for word, marked in pairs]
+            own = [marked and word not in words for word, marked in pairs]
             labels += [split.label[row]] * classes if any(own) else range(classes)
-            texts += [_without(split, row, words)] * classes
+            texts += [_without(split, row, dropped)] * classes
             marks += [own] * classes
     # Lookups in a teacher's trace need unique numbers.
     further = split.instance.max(initial=0) + 1 + np.arange(len(texts))
@@ -150,15 +166,19 @@ def _planted(split: Split, name: str, spec: CorpusSpec, seed: int) -> Split:
     enough = [row for row in range(len(split)) if len(_fillers(split, row)) >= _LEAST]
     chosen = keyed(seed, "planted rows", name).permutation(np.array(enough, dtype=np.int64))
     taken = split.take(np.sort(chosen[: ROWS.get(name, ROWS["test"])]))
-    label = keyed(seed, "planted labels", name).permutation(
-        np.arange(len(taken)) % spec.planted_classes
-    )
+    label = np.arange(len(taken)) % spec.planted_classes
+    if spec.planted == "uneven":
+        label = (np.arange(len(taken)) >= _RARE * len(taken)).astype(label.dtype)
+    label = keyed(seed, "planted labels", name).permutation(label)
     made = [
         _text(taken, row, spec, int(label[row]), keyed(seed, "planted", name, str(instance)))
         for row, instance in enumerate(taken.instance.tolist())
     ]
     if spec.planted == "random":
         label = keyed(seed, "random labels", name).permutation(label)
+    if spec.planted == "noisy" and name != "test":
+        wrong = keyed(seed, "wrong labels", name).random(len(taken)) < _WRONG
+        label = (label + wrong) % spec.planted_classes
     decided = [own for _, _, own in made] if spec.planted == "decoy" else label
     words, marks = [text for text, _, _ in made], [row for _, row, _ in made]
     return Split(taken.instance, words, np.array(decided, dtype=np.int32), marks)
@@ -178,7 +198,7 @@ def _text(
     # A window around the first marked word, without words that are planted elsewhere.
     known = split.rationale and split.rationale[row]
     pairs = zip(split.tokens[row], known or [False] * len(split.tokens[row]), strict=True)
-    kept = [(word, mark) for word, mark in pairs if word not in _OTHER]
+    kept = [(word, mark) for word, mark in pairs if word not in _PLANTED]
     further = row
     # Deciding words, decoys and a last word need room.
     while len(kept) < (spec.planted_length or 2 * number + 1):
@@ -193,18 +213,27 @@ def _text(
     order = rng.permutation(last).tolist()
     of_decoy = int(rng.integers(2))
     picked = rng.integers(len(GOOD), size=len(words)).tolist()
-    first = next((place for place in marked if place < last), order[0])
+    if rule in ("same", "unique"):
+        picked = [picked[0] if rule == "same" else 0] * len(words)
+    first = 0 if rule == "first" else next((place for place in marked if place < last), order[0])
     places = [first, *(place for place in order if place != first)]
     decoys_at = places[-number:]
     more = {"twice": 2, "majority": 3, "many": max(2, round(_MANY * len(words)))}
     most = min(more.get(rule or "", number), len(places) - number)
-    places = [last] if rule == "last" else places[:most]
+    others, places = places[most:], [last] if rule == "last" else places[:most]
     classes = [label] * len(places)
     for k in range(number - against, min(number, len(places))):
         classes[k] = (label + int(rng.integers(1, spec.planted_classes))) % spec.planted_classes
     if rule == "majority" and len(places) == 3 and rng.random() < 0.5:
         classes[int(rng.integers(3))] = (label + 1) % spec.planted_classes
-    for place, words_of in zip(places, (TRIGGERS[k] for k in classes), strict=True):
+    if rule == "first":
+        words[others[0]] = TRIGGERS[int(rng.integers(2))][picked[others[0]] % len(GOOD)]
+    if rule == "negation":
+        free = set(range(last)) - set(decoys_at)
+        place = next(place for place in (*places, *others) if {place - 1, place} <= free)
+        turned = int(rng.integers(2))
+        places, classes = [place - 1, place], [len(TRIGGERS) + turned, label ^ turned]
+    for place, words_of in zip(places, (_SETS[k] for k in classes), strict=True):
         words[place] = words_of[picked[place] % len(words_of)]
     for pick, place in zip(picked, decoys_at, strict=False):
         words[place] = DECOYS[of_decoy][pick % len(DECOYS[0])]
