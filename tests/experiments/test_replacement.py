@@ -107,6 +107,17 @@ def test_texts_that_say_nothing_have_no_score() -> None:
     assert row.select("n", "undefined").row(0) == (3, 2)
 
 
+def test_rows_without_copies_do_not_move_the_intervals() -> None:
+    """Texts in three rows each; the first half has no copies."""
+    table = Replacement()(make_trace(40, (4, 9), seed=0, copies=20))
+    heads = pl.concat([table.with_columns(head=pl.lit(k, pl.Int32)) for k in range(3)])
+    untested = heads.with_columns(
+        pl.when(pl.col("instance") >= 20).then(column).alias(column) for column in table.columns[3:]
+    )
+    alone = Replacement().summarise(heads.filter(pl.col("instance") >= 20))
+    assert Replacement().summarise(untested).equals(alone)
+
+
 def test_special_tokens_are_no_words() -> None:
     trace = make_trace(5, [6] * 5, seed=2, copies=30)
     special = pl.Series("special", [[True, *[False] * 5]] * 5)

@@ -32,7 +32,8 @@ _KINDS = (
     ("replacement", "fall of the log-odds"),
     ("replacement_tvd", "change of the output"),
 )
-LEAST = 1e-300  # stands for a probability of 0, which has no logarithm
+LEAST = 1e-45  # smallest float32, for a probability of 0, which has no logarithm
+CLOSE = 2.0**-53  # and for the distance of a single float64 output from 0 or 1
 
 
 DIGITS = 5  # of changes; smaller differences are float32 noise
@@ -92,7 +93,6 @@ class Replacement:
             for kind, label in _KINDS[::-1]
         ),
     )
-    summarise = summarise_measures
     seed = 0
 
     def refuses(self, trace: Trace) -> str | None:
@@ -121,11 +121,14 @@ class Replacement:
                     columns[f"{kind}_{name}"][row] = value
         return make_table(trace, {"copies": copies, **columns})
 
+    def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
+        """Summarise rows with copies; others were not tested, so they are not undefined."""
+        return summarise_measures(self, table.lazy().filter(pl.col("copies") > 0))
+
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
         """Select the correlations of each row, with attention's lead over every other score."""
-        # A text without copies was not tested, so it does not count as undefined.
-        measures = table.filter(pl.col("copies") > 0).select(cs.starts_with("replacement_"))
+        measures = table.select(cs.starts_with("replacement_"))
         names = measures.collect_schema().names()
         pairs = against_attention([name for name in names if "_tvd_" not in name], ["replacement"])
         pairs += against_attention(names, ["replacement_tvd"])
@@ -149,8 +152,8 @@ def copies_of_row(trace: Trace, row: int) -> Copies:
 def log_odds(prediction: Float[np.ndarray, "n C"], predicted: int) -> Float[np.ndarray, " n"]:
     """Return the log-odds of a class against all others together."""
     if prediction.shape[1] == 1:
-        ours = prediction[:, 0] if predicted else 1.0 - prediction[:, 0]
-        others = 1.0 - ours
+        positive = np.clip(prediction[:, 0], CLOSE, 1.0 - CLOSE)
+        ours, others = (positive, 1.0 - positive) if predicted else (1.0 - positive, positive)
     else:
         ours, others = prediction[:, predicted], np.delete(prediction, predicted, 1).sum(axis=1)
     return np.log(np.maximum(ours, LEAST)) - np.log(np.maximum(others, LEAST))
