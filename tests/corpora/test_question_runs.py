@@ -59,7 +59,7 @@ def test_the_trace_has_questions_and_a_tail(finished: Path):
 @pytest.mark.slow
 def test_every_experiment_runs(finished: Path):
     assert {path.stem for path in (finished / "results").glob("*.parquet")} == {
-        "prediction", "replacement", "correlation", "permutation", "maximal_change", "adversary", "ranges", "identifiability", "erasure",
+        "prediction", "replacement", "surrogate", "correlation", "permutation", "maximal_change", "adversary", "ranges", "identifiability", "erasure",
         "comprehensiveness", "plausibility",
     }  # fmt: skip
     table = pl.read_parquet(finished / "results" / "adversary.parquet")

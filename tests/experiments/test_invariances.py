@@ -165,7 +165,8 @@ def test_an_experiment_whose_columns_are_missing_is_left_out_and_named() -> None
     trace = make_trace(10, gradient=False, rationale=False)
     left_out = audit(trace).left_out
     assert left_out.keys() == {
-        *("replacement", "correlation", "plausibility", "agreement", "alignment", "joint")
+        *("replacement", "surrogate", "correlation", "plausibility", "agreement"),
+        *("alignment", "joint"),
     }
     assert left_out["correlation"] == "the trace has no column gradient"
     with pytest.raises(TraceError, match="correlation: the trace has no column gradient"):

@@ -28,7 +28,7 @@ from tests.traces import make_trace
 
 EXPERIMENTS = (
     "prediction", "correlation", "permutation", "maximal_change", "joint", "adversary", "ranges", "identifiability", "erasure",
-    "comprehensiveness", "plausibility", "replacement",
+    "comprehensiveness", "plausibility", "replacement", "surrogate",
 )  # fmt: skip
 TINY = {
     "corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "training.epochs": 3,

@@ -157,6 +157,17 @@ COHENWANG2024 = Paper(
     "Advances in Neural Information Processing Systems",
     2024,
 )
+BELLONI2011 = Paper(
+    "belloni2011",
+    "Belloni, Alexandre and Chernozhukov, Victor and Wang, Lie",
+    "Square-Root Lasso: Pivotal Recovery of Sparse Signals via Conic Programming",
+    "Biometrika",
+    2011,
+    kind="article",
+    volume="98",
+    number="4",
+    pages="791--806",
+)
 NEELY2021 = Paper(
     "neely2021",
     "Neely, Michael and Schouten, Stefan F. and Bleeker, Maurits J. R. and Lucic, Ana",

@@ -36,12 +36,14 @@ from attnaudit.experiments.registry import (
 from attnaudit.experiments.replacement import Replacement
 from attnaudit.experiments.rows import keys, row_streams
 from attnaudit.experiments.shards import tables_of_shards
+from attnaudit.experiments.surrogate import Surrogate
 from attnaudit.results.groups import by_group
 
 # Reports and audits follow the order of registration.
 for _experiment in (
     Prediction,
     Replacement,
+    Surrogate,
     Correlation,
     Permutation,
     MaximalChange,

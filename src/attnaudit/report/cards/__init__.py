@@ -23,12 +23,14 @@ from attnaudit.report.cards import (
     prediction,
     ranges,
     replacement,
+    surrogate,
 )
 from attnaudit.report.cards.card import Card, card_row
 
 _MODULES = (
     prediction,
     replacement,
+    surrogate,
     correlation,
     permutation,
     maximal_change,

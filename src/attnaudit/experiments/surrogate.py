@@ -1,0 +1,229 @@
+"""Which words decide, for and against, if the model is a sum over words?
+
+Source: the sparse linear surrogate of ContextCite (Cohen-Wang et al. 2024), with words in place of
+sources and the penalty of the square-root LASSO.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from jaxtyping import Bool, Float, UInt64
+from numba import njit
+
+from attnaudit.core.papers import BELLONI2011, COHENWANG2024
+from attnaudit.core.random import bits, stream_keys
+from attnaudit.experiments.replacement import copies_of_row, partial_spearman
+from attnaudit.experiments.rows import (
+    attention_on,
+    make_table,
+    over_words,
+    summarise_measures,
+    taken_names,
+)
+from attnaudit.results.measures import SIGNED, Measure
+from attnaudit.trace import Trace
+
+SWEEPS = 1000  # over all words; most fits need fewer than 30
+EXACT = 1e-8  # step, relative to the spread of the log-odds, below which a fit has converged
+
+
+@dataclass(frozen=True)
+class Surrogate:
+    """Sparse linear fit of the predicted class's log-odds on the words that copies keep.
+
+    ``weights`` has the log-odds that each word adds, negative for evidence against the class. They
+    are fitted to all copies of a text. Each half of the copies, drawn by the row's key, is also
+    predicted by a fit to the other half: ``r2_held_out`` is its R², ``replacement_surrogate`` the
+    mean of the partial rank correlations that `Replacement` computes for other scores, and the
+    difference from it is attention's lead on the same halves. ``attention_on_surrogate`` is the
+    share of all absolute weight where attention is: see `attention_on`. ``surrogate_words`` is the
+    number of words with a weight.
+
+    Rows of one word or fewer than two copies are null, and means exclude them.
+    """
+
+    name = "surrogate"
+    needs = ("replaced", "replaced_prediction")
+    papers = (COHENWANG2024, BELLONI2011)
+    measures = (
+        Measure(
+            "replacement_attention_minus_replacement_surrogate",
+            "fall of the log-odds with words replaced, attention minus surrogate, paired",
+            "How much better the words that attention marks say what happens than a sparse linear "
+            "fit to other copies of the same text.",
+            "higher",
+        ),
+        Measure(
+            "replacement_surrogate",
+            "fall of the log-odds with words replaced, rank correlation, surrogate",
+            "Spearman's correlation of the surrogate's weights that copies lose with the fall of "
+            "the log-odds, given the number of words replaced, over copies not fitted, −1 to 1.",
+            range=SIGNED,
+        ),
+        Measure(
+            "attention_on_surrogate",
+            "attention on importance, surrogate",
+            "Share of the surrogate's absolute weights at a token, averaged by attention over the "
+            "tokens of an instance, less 1/T: 0 under uniform attention, −0.5 to 1.",
+            "higher",
+            range=(-0.5, 1.0),
+        ),
+        Measure(
+            "r2_held_out",
+            "R² of the surrogate on copies not fitted",
+            "Share of the log-odds' variance over copies that a sum over words predicts, each half "
+            "by a fit to the other; at most 1, below 0 if worse than the mean.",
+            range=None,
+        ),
+        Measure(
+            "surrogate_words",
+            "words with a weight in the surrogate",
+            "Number of words of an instance whose weight is not 0.",
+            range=None,
+        ),
+    )
+    seed: int = 0
+
+    def refuses(self, trace: Trace) -> str | None:
+        """Explain why the experiment does not apply to a trace; None if it does."""
+        if not trace.table["replaced"].null_count() < len(trace):
+            return "no text of the trace has copies with words replaced"
+        return taken_names(trace, ("surrogate",), "the surrogate of every trace")
+
+    def __call__(self, trace: Trace) -> pl.DataFrame:
+        """Compute the table, one row per row of the trace."""
+        weights = trace.alpha.with_values(np.zeros(len(trace.alpha.values)))
+        scores = {"alpha": trace.alpha, "weights": weights}
+        words = over_words(trace, scores)["alpha"].lengths
+        copies = trace.table["replaced"].list.len().fill_null(0).to_numpy()
+        columns = {measure.name: np.full(len(trace), np.nan) for measure in self.measures}
+        # The heads of a text have the same copies, so they share halves and fits.
+        streams = stream_keys(self.seed, self.name, trace.instance)
+        fits: dict[tuple[Any, ...], CrossFit] = {}
+        for row in np.flatnonzero((copies > 1) & (words > 1)).tolist():
+            lost, (fall, _) = copies_of_row(trace, row)
+            text = trace.instance[row], lost.tobytes(), fall.tobytes()
+            fit = fits[text] = fits.get(text) or cross_fit(lost, fall, streams[row : row + 1])
+            own = fit.correlation(lost, fall, fit.of_halves)
+            lead = fit.correlation(lost, fall, [trace.alpha[row]] * 2) - own
+            columns["replacement_attention_minus_replacement_surrogate"][row] = lead
+            columns["replacement_surrogate"][row] = own
+            columns["r2_held_out"][row] = fit.r2
+            columns["surrogate_words"][row] = np.count_nonzero(fit.weights)
+            weights[row][:] = fit.weights
+        columns["attention_on_surrogate"] = attention_on(*over_words(trace, scores).values())
+        table = make_table(trace, {**columns, "weights": weights})
+        has_fit = pl.col("surrogate_words").is_not_null()
+        return table.with_columns(pl.when(has_fit).then("weights"))
+
+    def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
+        """Summarise rows with copies; others were not tested, so they are not undefined."""
+        return summarise_measures(self, table.lazy().drop_nulls("surrogate_words"))
+
+
+class CrossFit(NamedTuple):
+    """Fits to all copies of a text and to each half of them.
+
+    Attributes:
+        weights: Weights of the fit to all copies.
+        of_halves: Weights of the fit to each half.
+        others: The copies that each half lacks.
+        r2: R² on them.
+    """
+
+    weights: Float[np.ndarray, " T"]
+    of_halves: Float[np.ndarray, "2 T"]
+    others: Bool[np.ndarray, "2 M"]
+    r2: float
+
+    def correlation(
+        self,
+        lost: Bool[np.ndarray, "M T"],
+        fall: Float[np.ndarray, " M"],
+        scores: Iterable[np.ndarray],
+    ) -> float:
+        """Return the mean over halves of the partial rank correlation, with a score for each."""
+        found = [
+            partial_spearman(lost[half], score, fall[None, half])
+            for half, score in zip(self.others, scores, strict=True)
+        ]
+        return float(np.mean(found))
+
+
+def cross_fit(
+    lost: Bool[np.ndarray, "M T"], fall: Float[np.ndarray, " M"], stream: UInt64[np.ndarray, " 1"]
+) -> CrossFit:
+    """Fit all copies, and two halves of them that the stream draws."""
+    half = np.zeros(len(fall), bool)
+    half[np.argsort(bits(stream, np.arange(len(fall))))[: len(fall) // 2]] = True
+    of_halves, error, power = [], 0.0, 0.0
+    for own in (half, ~half):
+        weights, base = fit_surrogate(lost[own], fall[own])
+        of_halves.append(weights)
+        error += ((fall - base - lost @ weights)[~own] ** 2).sum()
+        power += ((fall - fall[own].mean())[~own] ** 2).sum()
+    return CrossFit(
+        fit_surrogate(lost, fall)[0],
+        np.stack(of_halves),
+        np.stack([~half, half]),
+        1.0 - error / power if np.ptp(fall) > 0.0 else np.nan,
+    )
+
+
+def fit_surrogate(
+    lost: Bool[np.ndarray, "M T"], fall: Float[np.ndarray, " M"]
+) -> tuple[Float[np.ndarray, " T"], float]:
+    """Fit the fall of a class's log-odds as a sum over lost words by the square-root LASSO.
+
+    It minimises ‖fall − base − Σ weights‖ / √M + λ Σ |weight_t| · spread_t, where spread_t is the
+    standard deviation of word t's indicator and λ = √(2 log T / M). This λ is just large enough to
+    leave out words that do nothing, whatever the size of the noise (Belloni et al. 2011). So
+    nothing is tuned, and weights scale with the logits. They are shrunk by about λ times the noise.
+
+    Args:
+        lost: Positions that each copy loses.
+        fall: Fall of the class's log-odds in each copy.
+
+    Returns:
+        The log-odds that each position adds, and the base. Positions that are always lost
+        together, such as the pieces of a word, share one weight equally.
+    """
+    columns, place, number = np.unique(lost, axis=1, return_inverse=True, return_counts=True)
+    spread = columns.std(axis=0)
+    spread[spread == 0.0] = np.inf  # a word that no copy, or every copy, loses has no weight
+    x, y = (columns - columns.mean(axis=0)) / spread, fall - fall.mean()
+    penalty = np.sqrt(2.0 * np.log(max(len(spread), 2)) / len(y))
+    found = _descend(x.T @ x / len(y), x.T @ y / len(y), y @ y / len(y), penalty)
+    weights = (found / spread / number)[place.reshape(-1)]
+    return weights, float(fall.mean() - lost.mean(axis=0) @ weights)
+
+
+@njit(cache=True, nogil=True)
+def _descend(gram, cross, power, penalty):
+    """Minimise √(power − 2 b·cross + b·gram·b) + penalty · Σ|b| by coordinate descent.
+
+    The root is the least of v / 2σ + σ / 2 over σ, so LASSO steps with penalty · σ and updates of
+    σ alternate (Sun & Zhang 2012). Every diagonal entry of ``gram`` is 1 or 0.
+    """
+    found, slope, left = np.zeros(len(cross)), cross.copy(), power
+    for _ in range(SWEEPS):
+        # Rounding leaves about 1e-16 of the power when the fit is perfect.
+        threshold, largest = penalty * np.sqrt(max(left, 1e-14 * power)), 0.0
+        for t in range(len(cross)):
+            single = slope[t] + found[t]
+            step = np.sign(single) * max(abs(single) - threshold, 0.0) - found[t]
+            if step != 0.0:
+                left += step * (step - 2.0 * slope[t])
+                # By a loop: numba takes seconds to compile an assignment of arrays.
+                for other in range(len(cross)):
+                    slope[other] -= step * gram[t, other]
+                found[t] += step
+                largest = max(largest, abs(step))
+        if largest <= EXACT * np.sqrt(power):
+            break
+    return found
