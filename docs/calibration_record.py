@@ -1,6 +1,6 @@
-"""Ship the scores of a calibration: ``python docs/calibration_record.py DIR`` copies them into the package.
+"""Ship how often verdicts are right: ``python docs/calibration_record.py COMMIT DIR…`` counts held-out models.
 
-DIR is the folder of ``attnaudit study calibration --out DIR``. Cards then show how well each measure tells faithful models from unfaithful.
+Each DIR is the folder of an ``attnaudit study calibration --out DIR`` at that commit. Cards then say how often an answer was wrong.
 """
 
 from __future__ import annotations
@@ -10,17 +10,32 @@ from pathlib import Path
 
 import polars as pl
 
-from attnaudit.calibration.separation import SCORES
+from attnaudit.calibration.score import auc_interval, truth_pairs
+from attnaudit.calibration.verdicts import confusion, held_models
+from attnaudit.core.files import write_json
 
 PACKAGE = Path(__file__).parents[1] / "src" / "attnaudit"
+RECORD = "experiments/verdict.json"
 
 
-def ship(folder: Path, package: Path = PACKAGE) -> Path:
-    """Write ``scores.csv`` of a finished calibration into the package."""
-    scores = pl.read_parquet(folder / "calibration" / "scores.parquet")
-    scores.with_columns(pl.col(pl.Float64).round(4)).write_csv(package / SCORES)
-    return package / SCORES
+def ship(commit: str, folders: list[Path], package: Path = PACKAGE) -> Path:
+    """Write the counts, and what else docs/calibration.md says of the held-out half."""
+    read = [pl.read_parquet(folder / "calibration" / "verdicts.parquet") for folder in folders]
+    held = pl.concat(read).filter(half="held")
+    known = held.filter(pl.col("confirmed"), pl.col("score").is_not_null())
+    pairs = truth_pairs(known.with_columns(value=pl.col("score")))
+    shares = confusion(held).select("truth", "models", "right", "wrong", "agree").to_dicts()
+    facts = {
+        "commit": commit,
+        "models": held_models(held),
+        "auc": auc_interval(pairs)._asdict(),
+        "constructions": list(pairs.shape),
+        "shares": shares,
+        "unconfirmed": held.filter(~pl.col("confirmed")).height,
+    }
+    write_json(package / RECORD, facts)
+    return package / RECORD
 
 
 if __name__ == "__main__":
-    print(ship(Path(sys.argv[1])))
+    print(ship(sys.argv[1], list(map(Path, sys.argv[2:]))))

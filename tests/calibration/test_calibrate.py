@@ -100,7 +100,7 @@ def test_a_sweep_that_was_stopped_ends_like_one_that_was_not(done: Path, tmp_pat
         calibrate(sweep(tmp_path / "out"), say=stop)
     assert not (tmp_path / "out" / "calibration").exists()
     calibrate(sweep(tmp_path / "out"))
-    for name in ("values", "checks", "scores", "dials", "matrix"):
+    for name in ("values", "checks", "scores", "dials", "matrix", "verdicts"):
         one, other = (
             pl.read_parquet(out / "calibration" / f"{name}.parquet")
             for out in (done, tmp_path / "out")
@@ -120,7 +120,7 @@ def test_the_command_shows_scores_and_a_dry_run_writes_nothing(
     given += ["--set=calibration.encoders=1", f"--set=calibration.constructions={','.join(TWO)}"]
     assert main([*given, "--out", str(done), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert set(found) == {"scores", "dials"}
+    assert set(found) == {"verdicts", "scores", "dials"}
     monkeypatch.chdir(tmp_path)
     assert main([*given, "--out", str(done), "--dry-run"]) == 0
     assert "0 of 6 missing" in capsys.readouterr().out

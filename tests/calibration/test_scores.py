@@ -23,12 +23,8 @@ from attnaudit.calibration.score import (
     scores,
     share_larger,
 )
-from attnaudit.experiments import audit
 from attnaudit.report.calibration_page import write_calibration
-from attnaudit.report.cards.calibration import is_of_a_calibrated_kind
-from attnaudit.results.about import About
-from attnaudit.results.summary import SummaryRows
-from attnaudit.trace import Trace, trace_metadata
+from attnaudit.trace import Trace
 from tests.oracles.auc import every_pair, over_constructions
 from tests.traces import make_trace
 
@@ -222,30 +218,6 @@ def test_each_truth_has_many_constructions_and_every_construction_a_reason() -> 
     assert all(len(found) >= 8 for found in TRUE.values())
     assert all(one.reason.endswith(".") and one.title for one in CONSTRUCTIONS.values())
     assert {one.half for one in CONSTRUCTIONS.values()} == {"fit", "held"}
-
-
-@pytest.mark.parametrize(
-    ("of", "alike"),
-    [({}, True), ({"outputs": 3}, False), ({"query": 4}, False), ({"query": 1}, True), ({"question": True}, False),
-     ({"named": True}, True), ({"outputs": 3, "named": True}, False)],
-)  # fmt: skip
-def test_only_classifiers_of_two_classes_with_one_attention_a_text_are_like_the_constructions(
-    tmp_path: Path, of: dict[str, Any], alike: bool
-) -> None:
-    """Of a trace of any program: without names of its classes, with several rows a text, or with questions and without a task."""
-    trace = make_trace(24, (4, 8), outputs=of.get("outputs", 1), seed=1)
-    place, table = np.arange(24), trace.table
-    if "query" in of:
-        instance = pl.Series("instance", place // of["query"])
-        table = table.with_columns(instance, pl.Series("query", place % of["query"], pl.Int32))
-    if "question" in of:
-        table = table.with_columns(pl.Series("question", [["is", "it"]] * 24))
-    metadata = {**trace.metadata, "class_names": trace.class_names if "named" in of else []}
-    trace = Trace(table, metadata, trace.tail).checked("trace")
-    trace.write(tmp_path)
-    summary = audit(trace, ["comprehensiveness"]).summary
-    for known in (trace.metadata, trace_metadata(tmp_path)):
-        assert is_of_a_calibrated_kind(SummaryRows.of(summary), About.of({}, known)) is alike
 
 
 def write_calibrated(folder: Path, names: Any = None) -> Path:

@@ -43,14 +43,14 @@ def test_it_is_the_partial_rank_correlation_of_the_textbook(outputs: int) -> Non
     for row in range(len(trace)):
         lost = trace.cell("replaced", row)
         runs = np.array(trace.cell("replaced_prediction", row))
-        change = -oracle.log_odds(runs, int(trace.predicted[row]))
+        change = oracle.matched_change(trace.prediction[row], runs, int(trace.predicted[row]))
         for name, column in (
             ("attention", "alpha"),
             ("loo", "loo"),
             ("rollout", "importance_rollout"),
         ):
             score = trace.alpha[row] if column == "alpha" else trace.ragged(column)[row]
-            expected = oracle.partial_spearman(lost, score.astype(float), np.round(change, 5))
+            expected = oracle.partial_spearman(lost, score.astype(float), change)
             assert table[f"replacement_{name}"][row] == pytest.approx(expected, abs=1e-9)
 
 
@@ -128,7 +128,7 @@ def test_special_tokens_are_no_words() -> None:
     trace = Trace(table, trace.metadata | {"schema": 2}, trace.tail).checked("here")
     score = Replacement()(trace)["replacement_attention"][0]
     runs = np.array(trace.cell("replaced_prediction", 0))
-    change = np.round(-oracle.log_odds(runs, int(trace.predicted[0])), 5)
+    change = oracle.matched_change(trace.prediction[0], runs, int(trace.predicted[0]))
     weights = np.where(np.arange(6) == 0, 0.0, trace.alpha[0])
     assert score == pytest.approx(oracle.partial_spearman(lost[0], weights, change), abs=1e-9)
 
@@ -136,7 +136,7 @@ def test_special_tokens_are_no_words() -> None:
 def test_sums_in_another_order_are_the_same_sum() -> None:
     lost = np.array([[1, 1, 1, 0], [0, 1, 1, 1], [1, 0, 0, 0], [0, 0, 0, 1]] * 3, bool)
     score = np.array([0.1, 0.2, 0.3, 0.1])
-    change = np.tile([[2.0, 2.0, 1.0, 1.5]], 3)
+    change = np.tile([2.0, 2.0, 1.0, 1.5], 3)
     backwards = partial_spearman(lost[:, ::-1], score[::-1], change)
     assert partial_spearman(lost, score, change) == pytest.approx(backwards, abs=1e-12)
 

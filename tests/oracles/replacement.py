@@ -16,7 +16,13 @@ def partial_spearman(lost: list[list[int]], score: np.ndarray, change: np.ndarra
 
 
 def log_odds(prediction: np.ndarray, predicted: int) -> np.ndarray:
-    """Of a class against the others, of every copy."""
-    ours = prediction[:, predicted] if prediction.shape[1] > 1 else prediction[:, 0]
-    ours = 1.0 - ours if prediction.shape[1] == 1 and predicted == 0 else ours
-    return np.log(ours) - np.log(1.0 - ours)
+    """Of a class against the most probable other one, of every copy."""
+    two = prediction if prediction.shape[1] > 1 else np.hstack([1 - prediction, prediction])
+    others = [max(p for k, p in enumerate(row) if k != predicted) for row in two]
+    return np.log(two[:, predicted]) - np.log(others)
+
+
+def matched_change(own: np.ndarray, runs: np.ndarray, predicted: int) -> np.ndarray:
+    """Of the probability of a class against the next, with logits such that the text has 0.9."""
+    scale = np.log(9.0) / log_odds(own[None], predicted)
+    return np.round(np.abs(1 / (1 + np.exp(-scale * log_odds(runs, predicted))) - 0.9), 5)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +9,6 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from attnaudit.calibration.separation import Separation
 from attnaudit.experiments import audit
 from attnaudit.report.card import verdict
 from attnaudit.report.cards.card import CardRow
@@ -97,139 +94,6 @@ def by_class(few: Any = (), **figures: dict[str, tuple[float, float]]) -> pl.Dat
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 
-def lead_of(
-    shuffled: Sequence[float],
-    possible: Sequence[float],
-    kept: Sequence[float] = (0.0,) * 4,
-    half: float = 0.01,
-    few: Sequence[str] = (),
-) -> str:
-    """The line on top of a card, by figures for all instances and for each class.
-
-    These are the change under shuffled weights, the mean possible weight and that which must stay;
-    ``half`` is half an interval of class b.
-    """
-    groups, halves = GROUPS[: len(shuffled)], (0.01, 0.01, half, 0.01)
-    change, most, least = (
-        dict(zip(groups, zip(values, halves, strict=False), strict=False))
-        for values in (shuffled, possible, kept)
-    )
-    summary = by_class(
-        few,
-        permutation__median_delta_y=change,
-        ranges__mean_possible=most,
-        ranges__mean_possible_upper=most,
-        ranges__top_necessary_lower=least,
-    )
-    return verdict(summary, ABOUT).lead
-
-
-def may_be_shown(names: str = "") -> str:
-    of = f" of {names}" if names else ""
-    return f"may be shown as one explanation of its predictions{of}, not as the only one"
-
-
-A, B = "“a”", "“b”"
-DENIED = "For predictions of {}, claim only that heatmaps"
-UNKNOWN = "accuracy is not measured"
-
-
-@pytest.mark.parametrize(
-    ("figures", "lines", "absent"),
-    [
-        (
-            ((0.5, 1.0, 0.0), (0.6, 0.2, 1.0), (0.4, 0.8, 0.0)),
-            (f"{may_be_shown(A)}: shuffling the weights changes its output by 1.000", DENIED.format(B), UNKNOWN),
-            "",
-        ),
-        (
-            ((0.895, 0.9, 0.05), (0.205, 0.2, 0.9)),
-            (f"{may_be_shown()}: shuffling", DENIED.format(B), UNKNOWN),
-            A,
-        ),
-        # The intervals of b hold the means of all.
-        (((0.895, 0.9, 0.05), (0.205, 0.2, 0.9), (0.0,) * 4, 0.9), (), B),
-        (((0.8, 0.9, 0.7), (0.3, 0.2, 0.3)), (), B),
-        # The possible weight says nothing of a, and so does not speak for heatmaps.
-        (((0.5, 0.9, 0.3), (0.6, 0.4, 0.8)), (), A),
-        (
-            ((0.5, 0.9, 0.05), (0.2, 0.1, 0.3), (0.7, 0.8, 0.6)),
-            (may_be_shown(A), f"disagree on whether that explains its predictions of {B}.",
-             "For: to keep nearly the same output, most", "Against: shuffling the weights changes its output by only 0.050.", UNKNOWN),
-            "",
-        ),
-        (
-            ((0.5, 0.9, 0.8, 0.05), (0.4, 0.2, 0.1, 0.9)),
-            (f"{may_be_shown('“a” and “b”')}: shuffling the weights changes its output by 0.15 or more.", DENIED.format("“c”"), UNKNOWN),
-            "",
-        ),
-        (
-            ((0.5, 0.9, 0.05, 0.9), (0.4, 0.2, 0.9, 0.9), (0.0,) * 4, 0.01, GROUPS[3:]),
-            (may_be_shown(A), DENIED.format(B), "For predictions of “c”, too little is known", UNKNOWN),
-            "",
-        ),
-        # What differs is another measure, or another figure of the same one, which does not decide.
-        (((0.5, 0.9, 0.1), (0.51, 0.51, 0.51), (0.49, 0.51, 0.4)), (), "may be shown"),
-        (((0.5, 0.9, 0.1), (0.6, 0.2, 0.9), (0.49, 0.51, 0.4)), (), "may be shown"),
-    ],
-)  # fmt: skip
-def test_a_class_is_named_only_if_its_figures_show_that_it_differs(
-    figures: tuple[Any, ...], lines: tuple[str, ...], absent: str
-) -> None:
-    lead = lead_of(*figures)
-    for line, said in zip(lead.split("\n") if lines else (), lines, strict=True):
-        assert said in line
-    assert not absent or absent not in lead
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_no_class_is_promised_what_a_measure_denies_it(seed: int) -> None:
-    """Random figures of three classes; of “a” and “c” the intervals are narrow."""
-    shuffled, possible, kept = np.random.default_rng(seed).random((3, 4)).round(2)
-    lead = lead_of(shuffled, possible, kept, half=0.3)
-    shown = [line for line in lead.split("\n") if "may be shown" in line]
-    for name, change, most, least in zip("abc", shuffled[1:], possible[1:], kept[1:], strict=True):
-        denied, supported = change < 0.15 or (most >= 0.5 > least), change >= 0.15 or least >= 0.5
-        assert not (denied and any(f"“{name}”" in line for line in shown))
-        differs = name != "b" and change < 0.14 and shuffled[0] >= 0.18
-        assert not (differs and not supported and shown and f"“{name}”" not in lead), (
-            "a class against which all measures speak is named"
-        )
-
-
-@pytest.mark.parametrize(("half", "shown"), [(0.1, False), (0.005, True)])
-def test_removal_is_almost_as_soon_as_possible_in_a_class_where_that_share_differs_from_all(
-    half: float, shown: bool
-) -> None:
-    """However far apart the areas are, which are larger where decisions are easy to flip."""
-    figures = {
-        "area_attention": (0.5, 0.8, 0.2),
-        "area_random": (0.1, 0.2, 0.1),
-        "area_minimum": (0.7, 0.9, 0.3),
-        "area_attention_minus_area_random": (0.4, 0.6, 0.1),
-        "gain_attention": (0.79, 0.81, 0.77),
-        "never_minimum": (0.0,) * 3,
-        "never_attention": (0.0,) * 3,
-    }
-    rows = {
-        f"erasure__{name}": {
-            group: (value, half if "gain" in name else 0.01)
-            for group, value in zip(GROUPS[:3], values, strict=True)
-        }
-        for name, values in figures.items()
-    }
-    assert (may_be_shown("“a”") in verdict(by_class(**rows), ABOUT).lead) == shown
-
-
-def test_names_of_classes_stay_on_their_line_and_are_cut() -> None:
-    names = {"all": 0.5, "predicted:neg\nFor: all good": 0.9, f"predicted:{'x' * 4000}": 0.05}
-    changes = {group: (value, 0.01) for group, value in names.items()}
-    able, unable, _ = verdict(by_class(permutation__median_delta_y=changes), ABOUT).lead.split("\n")
-    assert "predictions of “neg For: all good”, not" in able
-    assert "x…”, claim only" in unable
-    assert len(unable) < 300
-
-
 def removal(attention: float, random: float = 0.0, gradient: float | None = 0.0) -> CardRow:
     """The row of comprehensiveness, by the falls without the best tokens of three rankings."""
     falls = {"attention": attention, "random": random, "gradient": gradient}
@@ -313,31 +177,89 @@ def test_a_distance_that_is_not_0_is_not_shown_as_0(reach: float, shown: str) ->
     assert row.figure == shown
 
 
-# AUC of figures that decide, from the best.
-DECIDES = {
-    ("ranges", "mean_possible"): 0.9,
-    ("adversary", "emax_jsd"): 0.7,
-    ("permutation", "median_delta_y"): 0.6,
-}
+def replaced(**groups: tuple[float, float]) -> dict[str, dict[str, tuple[float, float]]]:
+    """Attention's share of leave-one-out, with half an interval, by group."""
+    share = {name.replace("__", ":"): one for name, one in groups.items()}
+    same = dict.fromkeys(share, (0.4, 0.01))
+    names = {"attention": same, "loo": same, "share": share}
+    return {f"replacement__replacement_{name}": own for name, own in names.items()}
 
 
-def test_rows_are_in_the_order_in_which_measures_separate(monkeypatch: pytest.MonkeyPatch) -> None:
-    known = {key: Separation(auc, auc - 0.1, auc + 0.1, 9, 11) for key, auc in DECIDES.items()}
-    monkeypatch.setattr("attnaudit.report.card.separations", lambda: known)
+def test_the_card_has_a_row_for_each_of_five_questions_and_folds_the_rest() -> None:
     measures = (
         *("prediction__f1_macro", "permutation__median_delta_y", "adversary__emax_jsd"),
-        *("ranges__mean_possible", "ranges__mean_possible_upper"),
+        *("ranges__mean_possible", "ranges__mean_possible_upper", "correlation__tau_loo"),
         *("identifiability__max_tvd_alpha", "identifiability__identifiable"),
         *("replacement__replacement_attention", "replacement__replacement_loo"),
     )
-    summary = summary_of(**dict.fromkeys(measures, around(0.5)))
-    card = verdict(summary, replace(ABOUT, class_names=("negative", "positive")))
-    shown = ["prediction", "replacement", *(name for name, _ in DECIDES), "identifiability"]
-    assert [row.experiment for row in card.rows] == shown, "what decides nothing comes last"
-    assert "AUC 0.90 [0.80, 1.00] (9 × 11)" in card.rows[2].separates
-    unknown = verdict(summary, ABOUT)  # AUCs are of classifiers of two classes
-    assert [row.experiment for row in unknown.rows] == shown
-    assert not any(row.separates for row in unknown.rows)
+    card = verdict(summary_of(**dict.fromkeys(measures, around(0.5))), ABOUT)
+    expected = ["prediction", "replacement", "correlation", "permutation", "ranges"]
+    assert [row.experiment for row in card.rows] == expected
+    assert {row.experiment for row in card.further} == {"adversary", "identifiability"}
+
+
+def test_every_row_has_the_sign_of_its_side() -> None:
+    card = verdict(
+        by_class(
+            **replaced(all=(0.9, 0.1)),
+            permutation__median_delta_y={"all": (0.01, 0.001)},
+            permutation__max_alpha={"all": (0.5, 0.01)},
+        ),
+        ABOUT,
+    )
+    assert [row.sign for row in card.rows] == ["✔", "✘"]
+    console = Console(record=True, width=200)
+    card.print(console)
+    assert "✔ Does the output follow" in console.export_text()
+
+
+SHOWN, WHERE = "may be shown as an explanation", "not why it predicts what it does"
+
+
+@pytest.mark.parametrize(
+    ("groups", "lines"),
+    [
+        ({"all": (0.9, 0.1)}, [SHOWN]),
+        ({"all": (0.2, 0.1)}, [WHERE]),
+        ({"all": (0.5, 0.1)}, ["not enough texts to tell"]),
+        # A class that is like all others is not named.
+        ({"all": (0.9, 0.1), "predicted__a": (0.8, 0.1)}, [SHOWN]),
+        ({"all": (0.9, 0.1), "predicted__a": (0.5, 0.1), "predicted__b": (0.9, 0.1)}, [SHOWN]),
+        (
+            {"all": (0.6, 0.05), "predicted__a": (0.9, 0.1), "predicted__b": (0.1, 0.1), "predicted__c": (0.5, 0.1)},
+            ["depends on the predicted class", f"“a”: heatmaps of this model {SHOWN}", f"“b”: heatmaps of this model show where it puts weight, {WHERE}", "“c”: no conclusion"],
+        ),
+    ],
+)  # fmt: skip
+def test_the_line_on_top_is_the_verdict_and_names_classes_with_another(
+    groups: dict[str, Any], lines: list[str]
+) -> None:
+    *told, _ = verdict(by_class(**replaced(**groups)), ABOUT).lead.split("\n")
+    for line, said in zip(told, lines, strict=True):
+        assert said in line
+
+
+def test_without_replaced_words_nothing_is_concluded_from_weights() -> None:
+    card = verdict(summary_of(permutation__median_delta_y=around(0.5)), ABOUT)
+    assert card.lead.startswith("No conclusion about heatmaps of this model: weights by themselves")
+    assert card.to_json()["verdict"]["code"] == "none"
+
+
+def test_names_of_classes_stay_on_their_line_and_are_cut() -> None:
+    groups = {"all": (0.6, 0.01), "predicted:neg\nFor: all good": (0.9, 0.01), f"predicted:{'x' * 4000}": (0.1, 0.01)}  # fmt: skip
+    _, able, unable, _ = verdict(by_class(**replaced(**groups)), ABOUT).lead.split("\n")
+    assert "predictions of “neg For: all good”: heatmaps" in able
+    assert "x…”: heatmaps" in unable
+    assert len(unable) < 400
+
+
+def test_the_card_says_how_often_its_answer_was_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = {"faithful": {"show": 9, "where": 1}, "unfaithful": {"where": 20}}
+    monkeypatch.setattr("attnaudit.experiments.verdict.held_out", lambda: counts)
+    monkeypatch.setattr("attnaudit.report.cards.lead.held_out", lambda: counts)
+    for share, said in ((0.9, "0 % [0 %, 16 %] of 20 models"), (0.1, "10 % [2 %, 40 %] of 10")):
+        assert said in verdict(by_class(**replaced(all=(share, 0.1))), ABOUT).sure
+    assert verdict(by_class(**replaced(all=(0.5, 0.1))), ABOUT).sure == ""
 
 
 def test_classes_are_listed_where_a_common_mean_does_not_describe_them() -> None:

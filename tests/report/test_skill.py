@@ -21,7 +21,7 @@ from attnaudit.experiments.prediction import Prediction
 from attnaudit.recipes.translator import translation_rows
 from attnaudit.report.card import verdict
 from attnaudit.report.cards.card import WITHHELD, Claim, card_row
-from attnaudit.report.cards.lead import claimed
+from attnaudit.report.cards.lead import of_studies
 from attnaudit.report.cards.skill import no_skill, no_skill_of_run
 from attnaudit.report.run_page import write_report
 from attnaudit.report.study_page import study_card, write_studies
@@ -66,7 +66,6 @@ def test_few_instances_carry_no_conclusion(n: int, texts: int | None) -> None:
     few = (texts or n) < 20
     assert card.rows[1].sentence.startswith(f"No conclusion from {texts or n} instances") is few
     assert (card.rows[1].side == "") is few
-    assert card.lead.startswith("No conclusion about heatmaps of this model") is few
     assert "Correct on 90 %" in card.rows[0].sentence
 
 
@@ -245,15 +244,15 @@ AGAINST_X = Claim(Finding("e", "m", "against", "low"), "x")
 @pytest.mark.parametrize(
     ("claims", "told"),
     [
-        ([], "not why it predicts what it does: nothing below shows"),
-        ([AGAINST_X], "not why it predicts what it does: x."),
-        ([FOR_Y], "may be shown as one explanation of its predictions, not as the only one: y."),
-        ([FOR_Y, AGAINST_X, AGAINST_X], "explains its predictions.\nFor: y.\nAgainst: x."),
+        ([Claim(None)], "Nothing in the studies speaks for or against"),
+        ([AGAINST_X], "Studies speak against heatmaps of m as explanations of its predictions: x."),
+        ([FOR_Y], "Studies speak for heatmaps of m as explanations of its predictions: y."),
+        ([FOR_Y, AGAINST_X, AGAINST_X], "explain its predictions.\nFor: y.\nAgainst: x."),
     ],
 )
-def test_the_line_on_top_follows_from_the_rows(claims: list[Claim], told: str) -> None:
+def test_the_line_of_studies_follows_from_their_rows(claims: list[Claim], told: str) -> None:
     rows = [card_row("?", "m", {"value": 0.5}, "–", "", claim=claim) for claim in claims]
-    assert told in claimed(rows)
+    assert told in of_studies(rows, "m")
 
 
 def test_every_measure_has_a_description() -> None:

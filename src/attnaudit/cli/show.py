@@ -13,11 +13,13 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from attnaudit.calibration.verdicts import confusion
 from attnaudit.core.files import read_json, read_with_digest
 from attnaudit.core.numbers import count
 from attnaudit.core.printable import as_markup, printable
 from attnaudit.corpora.check import CorpusCheck
 from attnaudit.corpora.fetch import Fetched
+from attnaudit.recipes.audit import VERDICT
 from attnaudit.recipes.job import DICTIONARY
 from attnaudit.report.card import verdict
 from attnaudit.report.sections.comparison import print_comparison
@@ -81,7 +83,7 @@ def show_audit(folder: Path, as_json: bool, details: bool = False) -> None:
     """Print the card of an audit, or its numbers, and where its report is."""
     rows = read_json(folder / "summary.json")
     if as_json:
-        show_json(rows)
+        show_json({"verdict": read_json(folder / VERDICT), "summary": rows})
         return
     trace = folder / read_with_digest(folder / "spec.json")["trace"]
     record = read_record(folder, trace)
@@ -127,12 +129,16 @@ def show_study(folder: Path, as_json: bool) -> None:
 
 
 def show_calibration(folder: Path, as_json: bool) -> None:
-    """Print the scores of all measures, best first."""
-    scores = read_table(folder / "scores.parquet").collect()
+    """Print how often verdicts are right, and the scores of all measures, best first."""
+    scores, dials, verdicts = (
+        read_table(folder / f"{name}.parquet").collect() for name in ("scores", "dials", "verdicts")
+    )
+    answers = confusion(verdicts)
     if as_json:
-        dials = read_table(folder / "dials.parquet").collect()
-        show_json({"scores": scores.to_dicts(), "dials": dials.to_dicts()})
+        tables = {"verdicts": answers, "scores": scores, "dials": dials}
+        show_json({name: table.to_dicts() for name, table in tables.items()})
         return
+    print_rows("verdicts of confirmed models", answers.columns, answers.rows())
     rows = [
         (
             f"{row['experiment']}: {row['measure']}",

@@ -273,39 +273,6 @@ def side_of(sides: Iterable[str]) -> str:
     return BOTH if len(taken) == 2 else next(iter(taken), NEITHER)
 
 
-Named = Mapping[tuple[str, str], Finding]
-"""Findings by the experiment and measure of their card rows."""
-
-
-def class_differs(own: Named, overall: Named, rows: SummaryRows) -> bool:
-    """Return whether the figures show that a predicted class differs from all instances.
-
-    At least one figure that decides for the class must have an interval that does not overlap the
-    one over all instances. If the class's measures disagree, only figures on another side than the
-    verdict on all count. A class whose figures all speak for heatmaps must also rebut each measure
-    that speaks against them over all instances, by an interval that does not overlap.
-
-    Args:
-        own: Findings of the class.
-        overall: Findings of all instances.
-        rows: Summary rows of all instances.
-    """
-    own = {key: one for key, one in own.items() if one.side and key in overall}
-    side, of_all = (side_of(one.side for one in found.values()) for found in (own, overall))
-
-    def is_apart(one: Finding) -> bool:
-        all_rows = rows.get(*one.figure)
-        if all_rows is None or one.low is None or one.high is None or all_rows["low"] is None:
-            return False
-        return one.low > all_rows["high"] or one.high < all_rows["low"]
-
-    # If a class is on both sides, only a contradiction of the verdict on all is an exception.
-    telling = [one for one in own.values() if side != BOTH or one.side != of_all]
-    opposed = [key for key, one in overall.items() if one.side == AGAINST]
-    answered = all(key in own and is_apart(own[key]) for key in opposed)
-    return any(map(is_apart, telling)) and (side != FOR or answered)
-
-
 class Skill(NamedTuple):
     """A model's score, and the best baseline that learns nothing.
 

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 from jaxtyping import Bool, Float
+from scipy.special import expit
 
 from attnaudit.core.papers import COHENWANG2024, ILYAS2022
 from attnaudit.experiments.rows import (
@@ -23,19 +24,17 @@ from attnaudit.experiments.rows import (
     taken_names,
     words_of,
 )
+from attnaudit.results import summarise_ratios
+from attnaudit.results.groups import by_group
 from attnaudit.results.measures import SIGNED, Measure
-from attnaudit.stats.measures import tvd
 from attnaudit.trace import Trace
 from attnaudit.trace.schema import flat, lengths_of
 
-_KINDS = (
-    ("replacement", "fall of the log-odds"),
-    ("replacement_tvd", "change of the output"),
-)
+REFERENCES = ("loo", "gradient")  # the first that a trace has is what attention is compared with
+SHARE = "replacement_share"
 LEAST = 1e-45  # smallest float32, for a probability of 0, which has no logarithm
 CLOSE = 2.0**-53  # and for the distance of a single float64 output from 0 or 1
-
-
+CONFIDENCE = 0.9  # of the prediction, to which the outputs of a text and its copies are scaled
 DIGITS = 5  # of changes; smaller differences are float32 noise
 
 
@@ -44,11 +43,13 @@ class Copies(NamedTuple):
 
     Attributes:
         lost: The positions whose words are replaced.
-        change: Fall of the predicted class's log-odds, then TVD, ``(2, M)``.
+        fall: Fall of the log-odds of the predicted class.
+        change: Change of the output at matched confidence.
     """
 
     lost: Bool[np.ndarray, "M T"]
-    change: Float[np.ndarray, "2 M"]
+    fall: Float[np.ndarray, " M"]
+    change: Float[np.ndarray, " M"]
 
 
 @dataclass(frozen=True)
@@ -57,11 +58,16 @@ class Replacement:
 
     In a copy of a text, words of other texts replace random words. The copy's loss of a score is
     the sum over the replaced words. ``replacement_<score>`` is Spearman's correlation, over the
-    copies of a text, of the loss with the fall of the predicted class's log-odds, given the number
-    of words replaced (a partial correlation). So it is 0 for a score that marks no word, such as
-    uniform attention, and 1 if the output falls exactly by the marked words.
-    ``replacement_tvd_<score>`` is the same with the TVD. Scores are ``attention``, ``gradient``,
-    ``loo`` and each ``importance_<name>``.
+    copies of a text, of the loss with the change of the output, given the number of words replaced
+    (a partial correlation). So it is 0 for a score that marks no word, such as uniform attention,
+    and 1 if the output changes exactly by the marked words. Scores are ``attention``,
+    ``gradient``, ``loo`` and each ``importance_<name>``. ``replacement_share`` is attention's mean
+    correlation divided by that of a reference, leave-one-out or, in traces without it, the
+    gradient.
+
+    The change is that of the probability of the predicted class against the next, after logits are
+    scaled so that it is `CONFIDENCE` in the text itself. So confidence plays no part: logits times
+    a constant have the same changes.
 
     Rows of one position, and rows whose output no copy changes, are null. ``copies`` is the number
     of copies of a row. It is null for a row without copies; means exclude such rows.
@@ -71,26 +77,27 @@ class Replacement:
     needs = ("replaced", "replaced_prediction")
     papers = (ILYAS2022, COHENWANG2024)
     measures = (
-        *(
-            Measure(
-                f"{kind}_attention_minus_{kind}_{{score}}",
-                f"{label} with words replaced, attention minus {{score}}, paired",
-                "How much better the words that attention marks say what happens than those of "
-                "another score, over the same instances.",
-                "higher",
-            )
-            for kind, label in _KINDS[::-1]
+        Measure(
+            SHARE,
+            "change with words replaced, attention's share of the reference",
+            "Attention's mean correlation with the change of the output, divided by that of "
+            "leave-one-out, or of the gradient where leave-one-out is not known: 1 is as good.",
+            "higher",
         ),
-        *(
-            Measure(
-                f"{kind}_{{score}}",
-                f"{label} with words replaced, rank correlation, {{score}}",
-                "Spearman's correlation of the score that copies of a text lose with the "
-                f"{label}, given the number of words replaced, −1 to 1.",
-                "higher",
-                range=SIGNED,
-            )
-            for kind, label in _KINDS[::-1]
+        Measure(
+            "replacement_attention_minus_replacement_{score}",
+            "change with words replaced, attention minus {score}, paired",
+            "How much better the words that attention marks say what happens than those of another "
+            "score, over the same instances.",
+            "higher",
+        ),
+        Measure(
+            "replacement_{score}",
+            "change with words replaced, rank correlation, {score}",
+            "Spearman's correlation of the score that copies of a text lose with the change of the "
+            "output, given the number of words replaced, −1 to 1.",
+            "higher",
+            range=SIGNED,
         ),
     )
     seed = 0
@@ -99,40 +106,43 @@ class Replacement:
         """Explain why the experiment does not apply to a trace; None if it does."""
         if not trace.table["replaced"].null_count() < len(trace):
             return "no text of the trace has copies with words replaced"
-        names = ("attention", "gradient", "loo", "tvd_attention")
+        names = ("attention", "gradient", "loo", "share")
         return taken_names(trace, names, "the scores of every trace")
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the table, one row per row of the trace."""
         scores = {"attention": trace.alpha, **importance_scores(trace)}
-        columns = {
-            f"{kind}_{name}": np.full(len(trace), np.nan) for kind, _ in _KINDS for name in scores
-        }
+        columns = {f"replacement_{name}": np.full(len(trace), np.nan) for name in scores}
         words = trace.alpha.with_values(np.ones(len(trace.alpha.values)))
         if trace.has("special"):
             words = words_of(trace)[0].with_values(words_of(trace)[0].values.astype(np.float64))
         copies = trace.table["replaced"].list.len()
         is_given = copies.is_not_null().to_numpy()
         for row in np.flatnonzero(is_given & (words.sum() > 1)).tolist():
-            lost, change = copies_of_row(trace, row)
+            lost, _, change = copies_of_row(trace, row)
             for name, score in scores.items():
                 found = partial_spearman(lost, score[row] * words[row], change)
-                for (kind, _), value in zip(_KINDS, found, strict=True):
-                    columns[f"{kind}_{name}"][row] = value
+                columns[f"replacement_{name}"][row] = found
         return make_table(trace, {"copies": copies, **columns})
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        """Summarise rows with copies; others were not tested, so they are not undefined."""
-        return summarise_measures(self, table.lazy().filter(pl.col("copies") > 0))
+        """Average the correlations, and divide attention's by the reference's."""
+        # A text without copies was not tested, so it does not count as undefined.
+        tested = table.lazy().filter(pl.col("copies") > 0)
+        means, names = summarise_measures(self, tested), tested.collect_schema().names()
+        reference = next((name for name in REFERENCES if f"replacement_{name}" in names), None)
+        if reference is None:
+            return means
+        ratio = ("replacement_attention", "zero", f"replacement_{reference}")
+        groups = by_group(tested, lambda rows: self.of_rows(rows).with_columns(zero=pl.lit(0.0)))
+        return pl.concat([means, summarise_ratios(self.name, groups, {SHARE: ratio}, self.seed)])
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
         """Select the correlations of each row, with attention's lead over every other score."""
         measures = table.select(cs.starts_with("replacement_"))
         names = measures.collect_schema().names()
-        pairs = against_attention([name for name in names if "_tvd_" not in name], ["replacement"])
-        pairs += against_attention(names, ["replacement_tvd"])
-        return measures.with_columns(differences(*pairs))
+        return measures.with_columns(differences(*against_attention(names, ["replacement"])))
 
 
 def copies_of_row(trace: Trace, row: int) -> Copies:
@@ -141,50 +151,47 @@ def copies_of_row(trace: Trace, row: int) -> Copies:
     runs = trace.table["replaced_prediction"][row].to_numpy()
     lost = np.zeros((len(lists), trace.alpha.lengths[row]), bool)
     lost[np.repeat(np.arange(len(lists)), lengths_of(lists)), flat(lists).to_numpy()] = True
-    own = trace.prediction[row : row + 1]
-    change = [
-        log_odds(own, predicted) - log_odds(runs, predicted),
-        tvd(runs, np.repeat(own, len(runs), axis=0)),
-    ]
-    return Copies(lost, np.round(change, DIGITS))
+    own, leads = (log_odds(one, predicted) for one in (trace.prediction[row : row + 1], runs))
+    # On the decision boundary no scale gives the text this confidence, and nothing is known.
+    scale = np.log(CONFIDENCE / (1.0 - CONFIDENCE)) / own if own > 0.0 else 0.0
+    change = np.abs(expit(leads * scale) - CONFIDENCE)
+    return Copies(lost, np.round(own - leads, DIGITS), np.round(change, DIGITS))
 
 
 def log_odds(prediction: Float[np.ndarray, "n C"], predicted: int) -> Float[np.ndarray, " n"]:
-    """Return the log-odds of a class against all others together."""
+    """Return the log-odds of a class against the most probable other class."""
     if prediction.shape[1] == 1:
         positive = np.clip(prediction[:, 0], CLOSE, 1.0 - CLOSE)
-        ours, others = (positive, 1.0 - positive) if predicted else (1.0 - positive, positive)
+        ours, other = (positive, 1.0 - positive) if predicted else (1.0 - positive, positive)
     else:
-        ours, others = prediction[:, predicted], np.delete(prediction, predicted, 1).sum(axis=1)
-    return np.log(np.maximum(ours, LEAST)) - np.log(np.maximum(others, LEAST))
+        ours, other = prediction[:, predicted], np.delete(prediction, predicted, 1).max(axis=1)
+    return np.log(np.maximum(ours, LEAST)) - np.log(np.maximum(other, LEAST))
 
 
 def partial_spearman(
     lost: Bool[np.ndarray, "M T"],
     score: Float[np.ndarray, " T"],
-    change: Float[np.ndarray, "k M"],
-) -> Float[np.ndarray, " k"]:
-    """Correlate copies' losses of a score with changes, given the number of words they lose.
+    change: Float[np.ndarray, " M"],
+) -> float:
+    """Correlate copies' losses of a score with a change, given the number of words they lose.
 
     Args:
         lost: Positions that each copy loses.
         score: The score of each position.
-        change: Changes of each copy.
+        change: Change of each copy.
 
     Returns:
-        The partial rank correlation of each change: NaN if the number of words explains all of
-        the change, 0 if it explains all of the loss.
+        The partial rank correlation: NaN if the number of words explains all of the change, 0 if
+        it explains all of the loss.
     """
-    number, loss = _ranks(lost.sum(axis=1)), _ranks(lost @ score)
-    rest = _without(loss, number)
-    found = []
-    for one in change:
-        changed = _without(_ranks(one), number)
-        size = np.sqrt((rest @ rest) * (changed @ changed))
-        # Sums of ranks are large, and their rounding error is far below 1.
-        defined, constant = changed @ changed > 1e-3, rest @ rest <= 1e-3
-        found.append(0.0 if defined and constant else rest @ changed / size if defined else np.nan)
-    return np.array(found)
+    number = _ranks(lost.sum(axis=1))
+    loss, changed = (_without(_ranks(values), number) for values in (lost @ score, change))
+    # Sums of ranks are large, and their rounding error is far below 1.
+    if changed @ changed <= 1e-3:
+        return np.nan
+    if loss @ loss <= 1e-3:
+        return 0.0
+    return float(loss @ changed / np.sqrt((loss @ loss) * (changed @ changed)))
 
 
 def _without(ranks: Float[np.ndarray, " M"], number: Float[np.ndarray, " M"]) -> np.ndarray:

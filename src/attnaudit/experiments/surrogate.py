@@ -106,7 +106,7 @@ class Surrogate:
         streams = stream_keys(self.seed, self.name, trace.instance)
         fits: dict[tuple[Any, ...], CrossFit] = {}
         for row in np.flatnonzero((copies > 1) & (words > 1)).tolist():
-            lost, (fall, _) = copies_of_row(trace, row)
+            lost, fall, _ = copies_of_row(trace, row)
             text = trace.instance[row], lost.tobytes(), fall.tobytes()
             fit = fits[text] = fits.get(text) or cross_fit(lost, fall, streams[row : row + 1])
             own = fit.correlation(lost, fall, fit.of_halves)
@@ -149,7 +149,7 @@ class CrossFit(NamedTuple):
     ) -> float:
         """Return the mean over halves of the partial rank correlation, with a score for each."""
         found = [
-            partial_spearman(lost[half], score, fall[None, half])
+            partial_spearman(lost[half], score, fall[half])
             for half, score in zip(self.others, scores, strict=True)
         ]
         return float(np.mean(found))

@@ -24,10 +24,11 @@ from attnaudit.experiments import (
     tables_of_shards,
 )
 from attnaudit.experiments.replay import network_of
+from attnaudit.experiments.verdict import QUALITY, decide_verdict
 from attnaudit.papers.comparison import with_references
 from attnaudit.plans.audit import Battery, choose
 from attnaudit.plans.spec import SCHEMA
-from attnaudit.report.cards.skill import OF_RUN
+from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.results.table import table_file, tables_in
 from attnaudit.steps import SERIAL, Folder, Pool, Recipe, Step, execute
@@ -36,7 +37,8 @@ from attnaudit.steps.folder import SPEC
 from attnaudit.steps.pieces import do_missing, is_whole, piece, whole
 from attnaudit.trace import Trace, trace_files, trace_metadata, trace_task
 
-RESULTS, PAGE, TRANSLATION_PAGE = ("results", "summary.json"), "report.html", "translation.html"
+RESULTS, VERDICT = ("results", "summary.json"), "verdict.json"
+PAGE, TRANSLATION_PAGE = "report.html", "translation.html"
 Notes = dict[str, Any]  # what a step leaves in the manifest
 Rows = list[dict[str, Any]]  # of a summary
 Page = Callable[[Path, Path], Any]  # writes a page about a folder to a path
@@ -74,7 +76,7 @@ class Audit:
         return True
 
     def audit_step(self, writes_spec: bool = False) -> Step:
-        """Audit into ``results/`` and ``summary.json``.
+        """Audit into ``results/``, ``summary.json`` and ``verdict.json``.
 
         With ``writes_spec`` it also writes ``spec.json``: an audit may replace an earlier one.
         """
@@ -92,12 +94,17 @@ class Audit:
         def work(folder: Folder, made: Path) -> Notes:
             (made / RESULTS[0]).mkdir()
             rows, left_out = self._measure(made, folder.pieces) if self.is_traced else ([], {})
-            write_json(made / RESULTS[1], self.rows(folder, made, rows))
+            summary = self.rows(folder, made, rows)
+            write_json(made / RESULTS[1], summary)
+            write_json(
+                made / VERDICT,
+                decide_verdict(pl.DataFrame(summary, schema=SUMMARY_SCHEMA)).to_json(),
+            )
             if writes_spec:
                 write_with_digest(made / SPEC, self.plain)
             return {"left_out": left_out}
 
-        return Step("audit", inputs, (*own, *RESULTS, *tables), work)
+        return Step("audit", inputs, (*own, *RESULTS, VERDICT, *tables), work)
 
     def rows(self, folder: Folder, made: Path, audited: Rows) -> Rows:
         """Return all summary rows, those of the experiments included; write `tables` too."""
@@ -188,7 +195,7 @@ def _network(trace: Path, replay: str | Path) -> Any:
 
 def _quality(battery: Battery, trace: Path) -> list[str]:
     """Return the experiment by which a model is judged, unless it is chosen or impossible."""
-    name = OF_RUN[0]
+    name = QUALITY[0]
     if name in battery.settings or refusal(make_experiment(name), Trace.first(trace)):
         return []
     return [name]

@@ -17,6 +17,7 @@ import polars as pl
 from attnaudit.calibration import CONSTRUCTIONS, Cell, cells_of
 from attnaudit.calibration.check import checked
 from attnaudit.calibration.score import dials, matrix, scores
+from attnaudit.calibration.verdicts import verdict_of
 from attnaudit.core.errors import InputError
 from attnaudit.core.extras import require
 from attnaudit.core.files import read_json, write_json
@@ -44,7 +45,9 @@ from attnaudit.steps.folder import MANIFEST
 from attnaudit.trace import Trace
 
 AUDITS, PLACE = "audits", "calibration"
-TABLES = ("values.parquet", "checks.parquet", "scores.parquet", "dials.parquet", "matrix.parquet")
+TABLES = tuple(
+    f"{name}.parquet" for name in ("values", "checks", "scores", "dials", "matrix", "verdicts")
+)
 CHECK = "check.json"
 SOURCES: dict[str, dict[str, Any]] = {
     "planted-prior": {"corpus.size": 3000, "corpus.length": (12, 24)},
@@ -273,8 +276,13 @@ def _score_step(calibration: Calibration, progress: Progress) -> Step:
         checks = pl.DataFrame(rows)
         values = pl.DataFrame(list(_values(folders)), infer_schema_length=None)
         confirmed = checks.select("cell", "confirmed")
-        values = values.join(confirmed, on="cell", maintain_order="left")
-        found = (values, checks, scores(values), dials(values), matrix(values))
+        verdicts = pl.DataFrame(
+            [{**_facts(cell), **verdict_of(place)} for cell, place in folders.items()]
+        )
+        values, verdicts = (
+            table.join(confirmed, on="cell", maintain_order="left") for table in (values, verdicts)
+        )
+        found = (values, checks, scores(values), dials(values), matrix(values), verdicts)
         for name, table in zip(TABLES, found, strict=True):
             table.write_parquet(made / name)
         return {}

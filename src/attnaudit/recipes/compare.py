@@ -12,6 +12,7 @@ from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import atomic
 from attnaudit.experiments import EXPERIMENTS, keys, make_experiment
 from attnaudit.experiments.registry import measures_of_rows
+from attnaudit.experiments.verdict import decide_verdict
 from attnaudit.plans.audit import TransformerSpec
 from attnaudit.recipes.kinds import KINDS
 from attnaudit.report.cards.skill import no_skill_of_run
@@ -64,9 +65,10 @@ def measured_run(folder: Path) -> MeasuredRun:
         kept = [measure for measure in table.columns if (name, measure) not in OF_THE_METHOD]
         measures |= {f"{name}.{measure}": (name, measure) for measure in kept}
         found.append(table.rename({measure: f"{name}.{measure}" for measure in table.columns}))
-    notice = no_skill_of_run(SummaryRows.of(record.summary))
+    summary = SummaryRows.of(record.summary)
+    notice, verdict = no_skill_of_run(summary), decide_verdict(summary).code
     table = pl.concat(found, how="horizontal")
-    return MeasuredRun(str(folder), table, measures, settings, notice)
+    return MeasuredRun(str(folder), table, measures, settings, notice, verdict)
 
 
 def write_comparison(out: Path, compared: Sequence[PairedRuns]) -> Path:

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from attnaudit.calibration import CONSTRUCTIONS
+from attnaudit.calibration.verdicts import CODES, confusion
 from attnaudit.experiments import measure_label
 from attnaudit.report.charts.marks import cell_chart
 from attnaudit.report.charts.svg import Drawing, Figure, drawn
@@ -41,6 +42,11 @@ _CHECKS = {
     "mass": "attention on deciding words",
     "confirmed": "confirmed",
 }
+_VERDICTS = {code: code for code in CODES} | {
+    "right": "share right",
+    "wrong": "share wrong",
+    "agree": "random halves of the texts agree",
+}
 _DIALS = "dials: Kendall's τ, positive where a measure falls as attention gets less faithful"
 _DIRECTIONS = {"higher": "higher is better", "lower": "lower is better"}
 # Columns with an interval, and the ends of it.
@@ -57,9 +63,9 @@ def write_calibration(folder: Path, page: Path | None = None) -> Path:
     Raises:
         RunError: A file of the folder is damaged.
     """
-    scores, dials, matrix, checks = (
+    scores, dials, matrix, checks, verdicts = (
         read_table(folder / f"{name}.parquet").collect()
-        for name in ("scores", "dials", "matrix", "checks")
+        for name in ("scores", "dials", "matrix", "checks", "verdicts")
     )
     confirmed = checks.filter(pl.col("truth").is_in(["faithful", "unfaithful"]))
     subtitle = (
@@ -67,7 +73,10 @@ def write_calibration(folder: Path, page: Path | None = None) -> Path:
         f"confirmed the truth of {int(confirmed['confirmed'].sum())} of {confirmed.height} that are"
         " faithful or unfaithful by construction"
     )
-    numbers = list(_numbers("faithful over unfaithful", _SCORES, map(_scored, scores.to_dicts())))
+    answers = confusion(verdicts).iter_rows(named=True)
+    told = ((f"{row['half']}, {row['truth']}", "", row) for row in answers)
+    numbers = list(_numbers("verdicts of confirmed models", _VERDICTS, told))
+    numbers += list(_numbers("faithful over unfaithful", _SCORES, map(_scored, scores.to_dicts())))
     for dial in dials["dial"].unique(maintain_order=True):
         title = CONSTRUCTIONS[dial].title
         title += " (no change of truth)" if CONSTRUCTIONS[dial].nuisance else ""

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from attnaudit.calibration.separation import Separation, separations
 from attnaudit.core.numbers import count
 from attnaudit.core.printable import as_markup
 from attnaudit.experiments import EXPERIMENTS
-from attnaudit.experiments.findings import class_differs
+from attnaudit.experiments.verdict import QUALITY, Verdict, decide_verdict
 from attnaudit.report.cards import card
-from attnaudit.report.cards.calibration import NOTE, is_of_a_calibrated_kind, separates
 from attnaudit.report.cards.card import CardRow, of_enough, without_conclusions
-from attnaudit.report.cards.lead import ClassRows, claimed
+from attnaudit.report.cards.lead import how_sure, of_studies, statement
 from attnaudit.report.cards.skill import no_skill_of_run, skill_unknown
 from attnaudit.report.cards.wording import across, heads, kept_words, undecided
 from attnaudit.report.sections.provenance import corpus_title
@@ -26,7 +24,8 @@ from attnaudit.report.words import describe_heads, name_head
 from attnaudit.results.about import UNKNOWN, About
 from attnaudit.results.summary import INSTANCE, Head, Heads, SummaryRows
 
-LINES = 7  # of a card, about a page of a screen; further measures are listed below it
+LINES = (QUALITY, ("replacement",), ("correlation",), ("permutation", "adversary"), ("ranges",))
+"""Experiments of the rows of a card; the first of a line with a result takes it."""
 
 
 @dataclass(frozen=True)
@@ -37,21 +36,20 @@ class VerdictCard:
         title: Model and corpus.
         subtitle: What was counted.
         rows: One question and its answer each.
+        verdict: What may be claimed; None for studies without an audit.
         notices: Why nothing is concluded from some rows.
         model: The name of the model whose heatmaps they are, in the line on top.
         scope: What is not known of the model, and what of it the card is not about, a line each.
         unit: Unit of the means.
         drawn: What intervals draw.
         audited: The heads.
-        further: Rows whose figures tell faithful from unfaithful attention less well.
-        footnote: What telling them apart means.
-        of_studies: Whether no row is of an audit.
-        classes: The rows of each predicted class.
+        further: Rows of further measures.
     """
 
     title: str
     subtitle: str
     rows: tuple[CardRow, ...]
+    verdict: Verdict | None = None
     notices: tuple[str, ...] = ()
     model: str = "this model"
     scope: str = ""
@@ -59,29 +57,27 @@ class VerdictCard:
     drawn: str = "instances"
     audited: Heads | None = None
     further: tuple[CardRow, ...] = ()
-    footnote: str = ""
-    of_studies: bool = False
-    classes: Mapping[str, ClassRows] = field(default_factory=dict)
 
     @property
     def lead(self) -> str:
         """Statement on the heatmaps, or the reason for none."""
-        decided = not self.notices or any(row.side for row in self.rows)
-        claims = (
-            [claimed(self.rows, self.model, self.of_studies, self.classes)]
-            if self.rows and decided
-            else []
-        )
-        said = " ".join([*dict.fromkeys(self.notices), *claims])
-        return "\n".join(filter(None, (said, self.scope)))
+        said = list(dict.fromkeys(self.notices))
+        if self.verdict is not None and not self.notices:
+            said.append(statement(self.verdict, self.model, self.unit))
+        studies = [row for row in self.rows if row.experiment not in EXPERIMENTS]
+        if not self.notices or any(row.side for row in studies):
+            said.append(of_studies(studies, self.model))
+        return "\n".join(filter(None, (*said, self.scope)))
+
+    @property
+    def sure(self) -> str:
+        """How often the answer was wrong for models of known truth; empty if it is no claim."""
+        return how_sure(self.verdict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the card as plain values, with the line on top."""
-        plain = asdict(replace(self, classes={}))
-        classes = {
-            name: {"side": own.side, "differs": own.differs} for name, own in self.classes.items()
-        }
-        return {**plain, "classes": classes, "lead": self.lead}
+        verdict = None if self.verdict is None else self.verdict.to_json()
+        return {**asdict(replace(self, verdict=None)), "verdict": verdict, "lead": self.lead}
 
     def print(self, console: Console | None = None) -> None:
         """Print the card as a table, the sentences beside their figures."""
@@ -104,13 +100,12 @@ class VerdictCard:
         ):
             table.add_column(column, ratio=ratio)
         for row in self.rows:
-            measure = "\n".join(as_markup(line) for line in (row.measure, row.separates) if line)
+            measure = as_markup(row.measure)
             answer = (
                 f"[bold]{as_markup(row.figure)}[/] {as_markup(row.interval)}\n[dim]{measure}[/]"
             )
-            table.add_row(
-                as_markup(row.question), answer, as_markup(row.yardstick), as_markup(row.sentence)
-            )
+            question = f"{row.sign} {as_markup(row.question)}".strip()
+            table.add_row(question, answer, as_markup(row.yardstick), as_markup(row.sentence))
         nothing = as_markup(f"{self.title}: no experiment gave a number")
         console.print(table if self.rows else nothing)
         if self.further:
@@ -118,8 +113,8 @@ class VerdictCard:
                 f"{row.measure} {row.figure} {row.interval}".rstrip() for row in self.further
             )
             console.print(as_markup(f"Further measures: {listed}."), highlight=False)
-        if self.footnote:
-            console.print(as_markup(self.footnote), style="dim", highlight=False)
+        if self.sure:
+            console.print(as_markup(self.sure), style="dim", highlight=False)
 
 
 def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) -> VerdictCard:
@@ -132,8 +127,7 @@ def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) 
     about = about if isinstance(about, About) else About.of(about)
     found = SummaryRows.of(summary)
     notice = no_skill_of_run(found)
-    all_rows = _rows(found, about, withheld=bool(notice))
-    rows, further = all_rows[:LINES], all_rows[LINES:]
+    rows, further = _rows(found, about, withheld=bool(notice))
     drawn = about.drawn if found.audited is None else "texts"
     one_layer = found.audited is not None and len(found.audited.layers) == 1
     model = VerdictCard.model
@@ -143,6 +137,7 @@ def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) 
         _title(about),
         _subtitle(summary, found, about, drawn),
         rows,
+        decide_verdict(found),
         (notice,) if notice else (),
         model,
         "\n".join(filter(None, (skill_unknown(found), kept_words(found), _scope(found, about)))),
@@ -150,25 +145,7 @@ def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) 
         drawn,
         found.audited,
         further,
-        NOTE if any(row.separates for row in all_rows) else "",
-        classes={} if notice else _of_classes(found, about, rows),
     )
-
-
-def _of_classes(found: SummaryRows, about: About, rows: Iterable[CardRow]) -> dict[str, ClassRows]:
-    """Return what the measures of these ``rows`` claim of each predicted class."""
-    # Rows below the line are not part of the verdict, so neither are they for a class.
-    overall = {(row.experiment, row.name): row.finding for row in rows if row.finding is not None}
-    classes = {}
-    for name in sorted(found.predicted):
-        own = [
-            row
-            for row in _rows(found.of_class(name), about, withheld=False)
-            if row.finding is not None and (row.experiment, row.name) in overall
-        ]
-        findings = {(row.experiment, row.name): row.finding for row in own if row.finding}
-        classes[name] = ClassRows(tuple(own), class_differs(findings, overall, found))
-    return classes
 
 
 def head_cards(summary: pl.DataFrame, about: About) -> dict[Head, VerdictCard]:
@@ -177,39 +154,30 @@ def head_cards(summary: pl.DataFrame, about: About) -> dict[Head, VerdictCard]:
     withheld = bool(no_skill_of_run(found))
     cards = {}
     for head, own in found.by_head.items():
-        rows = _rows(own, about, withheld)
-        cards[head] = VerdictCard(
-            name_head(head), "", rows[:LINES], unit=own.unit, further=rows[LINES:]
-        )
+        rows, further = _rows(own, about, withheld)
+        cards[head] = VerdictCard(name_head(head), "", rows, unit=own.unit, further=further)
     return cards
 
 
-def _rows(found: SummaryRows, about: About, withheld: bool) -> tuple[CardRow, ...]:
-    """Return the rows of all cards: quality, replaced words, then the others by AUC.
+Rows = tuple[CardRow, ...]
 
-    Only replacing words asks the model itself which words decide. AUCs hold for classifiers like
-    the constructions, so only their cards show them.
-    """
-    known, calibrated = separations(), is_of_a_calibrated_kind(found, about)
 
-    def separation(row: CardRow) -> Separation | None:
-        return None if row.finding is None else known.get(row.finding.figure)
-
-    def place(row: CardRow) -> tuple[bool, bool, float]:
-        one = separation(row)
-        auc = 0.0 if one is None or one.auc is None else one.auc
-        return not row.of_model, row.experiment != "replacement", -auc
-
-    rows = sorted((row for name in EXPERIMENTS for row in card(name).rows(found, about)), key=place)
-    # An order is needed for every model; the numbers would mislead for other kinds.
-    if calibrated:
-        rows = [replace(row, separates=separates(separation(row))) for row in rows]
+def _rows(found: SummaryRows, about: About, withheld: bool) -> tuple[Rows, Rows]:
+    """Return the rows of a card, and further ones."""
+    rows = [row for name in EXPERIMENTS for row in card(name).rows(found, about)]
     remarks = (undecided(row.finding) + across(found, row.experiment, row.name) for row in rows)
     rows = [
         replace(row, sentence=row.sentence + remark)
         for row, remark in zip(rows, remarks, strict=True)
     ]
-    return tuple(without_conclusions(rows) if withheld else of_enough(rows, found))
+    rows = without_conclusions(rows) if withheld else of_enough(rows, found)
+    lines = [
+        next((row for name in names for row in rows if row.experiment == name), None)
+        for names in LINES
+    ]
+    first = [row for row in lines if row is not None]
+    every = (*first, *(row for row in rows if row not in first))
+    return every[: len(LINES)], every[len(LINES) :]
 
 
 def _scope(found: SummaryRows, about: About) -> str:

@@ -18,6 +18,7 @@ import polars as pl
 from attnaudit.core.display import Shown
 from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.experiments import measure_label
+from attnaudit.experiments.verdict import Verdict, decide_verdict
 from attnaudit.report.card import VerdictCard, verdict
 from attnaudit.report.cards import columns_of_figures
 from attnaudit.report.charts.instances import draw_figures, draw_summaries
@@ -54,6 +55,11 @@ def trace_html(trace: Trace) -> str:
         pictures=[replace(picture, strips=picture.strips[:1]) for picture in pictures],
         columns=", ".join(trace.table.columns),
     )
+
+
+def results_verdict(results: Results) -> Verdict:
+    """Decide what may be claimed."""
+    return decide_verdict(results.summary)
 
 
 def results_card(results: Results) -> VerdictCard:

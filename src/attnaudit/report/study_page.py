@@ -99,8 +99,8 @@ def write_studies(
         title=card.title,
         subtitle=card.subtitle,
         rows=(*audit.rows, *(without_conclusions(card.rows) if audit.notices else card.rows)),
+        verdict=audit.verdict if done["audit"] else None,
         notices=audit.notices or card.notices,
-        of_studies=not done["audit"],
     )
     missing = [
         (study.question, f"run attnaudit study {name}")
@@ -137,11 +137,10 @@ def study_card(summary: pl.DataFrame, about: About) -> VerdictCard:
         f"{models} on {corpus_title(about)}",
         "retrained; brackets: 95 % bootstrap interval",
         tuple(rows),
-        tuple(
+        notices=tuple(
             f"{'Study' if len(names) == 1 else 'Studies'} {', '.join(names)}: {notice}"
             for notice, names in notices.items()
         ),
-        of_studies=True,
     )
 
 
@@ -259,7 +258,7 @@ def copying_card(summary: pl.DataFrame, study: Mapping[str, Any]) -> VerdictCard
     return VerdictCard(
         *copying.headings(settings),
         tuple(without_conclusions(rows) if notice else rows),
-        (notice,) if notice else (),
+        notices=(notice,) if notice else (),
         model="a model trained to copy",
     )
 

@@ -44,6 +44,7 @@ class MeasuredRun:
         measures: Experiment and measure of each measured column of ``rows``.
         settings: Settings of its experiments.
         notice: Reason to conclude nothing from its attention; empty if there is none.
+        verdict: Code of its verdict.
     """
 
     name: str
@@ -51,6 +52,7 @@ class MeasuredRun:
     measures: Mapping[str, tuple[str, str]]
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     notice: str = ""
+    verdict: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class PairedRuns:
             ``_b``. ``jsd`` is the divergence of the two attentions in nats, with the largest first.
         changed: Number of rows with the same keys but different texts; they are not shared.
         notes: Remarks on the limits of the comparison.
+        verdicts: Codes of the verdicts of both runs.
     """
 
     a: str
@@ -73,6 +76,7 @@ class PairedRuns:
     instances: pl.DataFrame
     changed: int
     notes: tuple[str, ...] = ()
+    verdicts: tuple[str, str] = ("", "")
 
     @property
     def unit(self) -> str:
@@ -92,6 +96,7 @@ class PairedRuns:
         named = (*ROW_KEYS, "jsd", "predicted", "predicted" + B)
         shown = self.instances.select(name for name in named if name in self.instances.columns)
         facts = {"a": self.a, "b": self.b, "changed": self.changed, "notes": self.notes}
+        facts |= {"verdicts": self.verdicts}
         rows = {"differences": self.differences, "most_different": shown.head(MOST)}
         return facts | {name: table.to_dicts() for name, table in rows.items()}
 
@@ -136,6 +141,7 @@ def pair(a: MeasuredRun, b: MeasuredRun) -> PairedRuns:
         instances.sort("jsd", descending=True, maintain_order=True),
         changed,
         tuple(_notes(a, b, shared.height)),
+        (a.verdict, b.verdict),
     )
 
 
@@ -196,8 +202,8 @@ def _notes(a: MeasuredRun, b: MeasuredRun, shared: int) -> Iterator[str]:
     if shared < FEW * min(a.rows.height, b.rows.height):
         yield f"few rows in common: {shared} of {a.rows.height} and {b.rows.height}; {SAME_TEXTS}"
     for run in (a, b):
-        if run.notice:
-            yield f"{run.name}: {run.notice}"
+        if said := run.notice or (run.verdict and f"the verdict is {run.verdict}"):
+            yield f"{run.name}: {said}"
     for run, other in ((a, b), (b, a)):
         lacking = (own for name, (own, _) in run.measures.items() if name not in other.measures)
         missing = ", ".join(dict.fromkeys(lacking))

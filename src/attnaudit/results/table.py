@@ -161,8 +161,13 @@ class Results(Mapping[str, Result]):
         parts = (result.summary for result in self.values())
         return pl.concat([pl.DataFrame(schema=SUMMARY_SCHEMA), *parts], how="diagonal")
 
+    @property
+    def verdict(self) -> Any:
+        """The `Verdict`: what may be claimed when heatmaps are shown, over all and by class."""
+        return render("results_verdict", self)
+
     def save(self, path: str | Path) -> Path:
-        """Write ``results/<experiment>.parquet`` and ``summary.json`` into a folder.
+        """Write results, ``summary.json`` and ``verdict.json`` into a folder, as an audit does.
 
         Args:
             path: The folder.
@@ -178,6 +183,7 @@ class Results(Mapping[str, Result]):
             with table_file(folder / "results" / f"{name}.parquet") as add:
                 add(result.table)
         write_json(folder / "summary.json", self.summary.to_dicts())
+        write_json(folder / "verdict.json", self.verdict.to_json())
         return folder
 
     def figure(self, experiment: str) -> Shown:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from attnaudit.core.numbers import count
-from attnaudit.experiments.findings import FEW, NEITHER, Finding
+from attnaudit.experiments.findings import AGAINST, FEW, FOR, NEITHER, Finding
 from attnaudit.report.charts.specs import FigureSpec
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.words import amount, interval
@@ -42,7 +42,6 @@ class CardRow:
         clause: What the row adds to the line on top.
         general: The same for several classes with different figures.
         of_model: Whether the row is about the quality of the model, not about its attention.
-        separates: How well the deciding figure tells faithful attention from unfaithful.
     """
 
     question: str
@@ -62,12 +61,16 @@ class CardRow:
     clause: str = ""
     general: str = ""
     of_model: bool = False
-    separates: str = ""
 
     @property
     def side(self) -> str:
-        """The side that the row takes in the line on top."""
+        """The side that the row takes: for heatmaps, against them, or neither."""
         return NEITHER if self.finding is None else self.finding.side
+
+    @property
+    def sign(self) -> str:
+        """Sign of the side: ✔, ✘ or –; empty for a row about the quality of the model."""
+        return "" if self.of_model else {FOR: "✔", AGAINST: "✘"}.get(self.side, "–")
 
 
 class Claim(NamedTuple):

@@ -2,133 +2,114 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
+from attnaudit.core.numbers import count
 from attnaudit.experiments.findings import AGAINST, BOTH, FEW, FOR, UNCLEAR, side_of
+from attnaudit.experiments.verdict import FROM, Verdict, held_out
 from attnaudit.report.cards.card import CardRow
-from attnaudit.report.words import listed
+from attnaudit.report.cards.wording import enough
+from attnaudit.report.words import figure, listed, percent
+from attnaudit.stats.inference import FEWEST
 
 LONGEST = 60  # characters of a class's name: the line must stay one that people read
+_CLAIMS = {
+    "show": "heatmaps of {model} may be shown as an explanation of its predictions",
+    "where": "heatmaps of {model} show where it puts weight, not why it predicts what it does",
+    "mixed": "the answer for heatmaps of {model} depends on the predicted class",
+}
+_REASONS = {
+    "no_replacement": "weights by themselves show nothing, and no text had words replaced",
+    "no_reference": "the trace has no importance measure to compare attention with",
+    "no_words": "no measure finds words that decide",
+}
 
 
-class ClassRows(NamedTuple):
-    """The card rows of one predicted class.
-
-    Attributes:
-        rows: The rows, each with what it claims.
-        differs: Whether the figures show that the class differs from all instances.
-    """
-
-    rows: tuple[CardRow, ...]
-    differs: bool
-
-    @property
-    def side(self) -> str:
-        """The side that the rows take together."""
-        return side_of(row.side for row in self.rows)
-
-
-Claims = tuple[tuple[str, str], ...]
-"""Side and clause of each claim, once."""
-
-
-def claimed(
-    rows: Sequence[CardRow],
-    model: str = "this model",
-    of_studies: bool = False,
-    classes: Mapping[str, ClassRows] | None = None,
-) -> str:
-    """Say what may be claimed when heatmaps are shown.
-
-    If every class that takes a side differs from all, and they take different ones, there is a
-    line for each side; else one on all, and further ones on the classes that differ from it.
+def statement(verdict: Verdict, model: str, unit: str) -> str:
+    """Say what may be claimed of a model, and of each predicted class with another answer.
 
     Args:
-        rows: The rows of a card.
-        model: The name of the model whose heatmaps they are.
-        of_studies: Whether the rows are of studies without an audit, which speak for or against an
-            explanation and say nothing of the rest.
-        classes: The rows of each predicted class, which a mean over all need not describe.
+        verdict: The answer.
+        model: Name of the model.
+        unit: Noun for what was counted.
     """
-    claims, by_class = _claims(rows), classes or {}
-    side, because = side_of(own for own, _ in claims), _because(claims)
-    known = {name: own for name, own in by_class.items() if own.side}
-    divided = len({own.side for own in known.values()}) > 1
-    divided = divided and all(own.differs for own in known.values())
-    codes = {row.finding.code for row in rows if row.finding is not None and not row.of_model}
-    if divided:
-        lines = []
-    elif of_studies and side != BOTH:
-        says = f"This speaks {side}" if side else "Nothing below speaks for or against"
-        lines = [f"{says} heatmaps of {model} as explanations of its predictions{because}."]
-    # "Nothing shows that predictions depend on it" would blame the model for few texts.
-    elif not claims and codes and codes <= {UNCLEAR, FEW}:
-        lines = [f"No conclusion about heatmaps of {model}: there are not enough texts to tell."]
-    else:
-        because = because or ": nothing below shows that its predictions depend on it"
-        lines = [f"{_statement(side, model)}{because}."]
-    for one in (FOR, AGAINST, BOTH):
-        names, because = _of_side(
-            one,
-            {
-                name: own.rows
-                for name, own in known.items()
-                if own.side == one and (divided or (own.differs and one != side))
-            },
-        )
-        if names:
-            lines.append(f"{_statement(one, model, names)}{because}.")
-    if silent := [_quoted(name) for name in by_class if divided and name not in known]:
-        lines.append(
-            f"For predictions of {listed(silent)}, too little is known: claim only that heatmaps "
-            "show where it puts weight."
-        )
+    lines = [_sentence(verdict, model, unit)]
+    others: dict[str, list[str]] = {}
+    for name, own in verdict.classes.items():
+        if own.code != verdict.code and (own.code != "none" or verdict.code == "mixed"):
+            others.setdefault(_sentence(own, model, unit), []).append(_quoted(name))
+    lines += [
+        f"For predictions of {listed(names)}: {said[0].lower()}{said[1:]}"
+        for said, names in others.items()
+    ]
     return "\n".join(lines)
 
 
-def _statement(side: str, model: str, names: str = "") -> str:
-    """Say what may be claimed of all predictions, or of those of some classes."""
-    of, claim = (f" of {names}", f"For predictions of {names}, claim") if names else ("", "Claim")
-    if side == FOR:
-        return (
-            f"Heatmaps of {model} may be shown as one explanation of its predictions{of}, not as "
-            "the only one"
-        )
-    if side == BOTH:
-        return (
-            f"Heatmaps of {model} show where it puts weight; the measures below disagree on "
-            f"whether that explains its predictions{of}"
-        )
+def _sentence(verdict: Verdict, model: str, unit: str) -> str:
+    if verdict.code != "none":
+        said = _CLAIMS[verdict.code].format(model=model)
+        return f"{said[0].upper()}{said[1:]}{_because(verdict)}."
+    if verdict.reason == FEW:
+        few = count(verdict.texts or 0, unit)
+        why = f"{few} with words replaced are too few, {FEWEST} or more are needed"
+    elif verdict.reason == UNCLEAR:
+        why = f"there are not enough texts to tell{enough(verdict.needed)}"
+    else:
+        why = _REASONS[verdict.reason]
+    return f"No conclusion about heatmaps of {model}: {why}."
+
+
+def _because(verdict: Verdict) -> str:
+    if verdict.code == "mixed" or verdict.score is None:
+        return ""
+    score = f"{figure(verdict.score)} [{figure(verdict.low)}, {figure(verdict.high)}]"
     return (
-        f"{claim} only that heatmaps of {model} show where it puts weight, not why it predicts "
-        "what it does"
+        ". When words are replaced, attention says which of them matter "
+        f"{score} times as well as leave-one-out, with {FROM:g} as the limit"
     )
 
 
-def _claims(rows: Iterable[CardRow], general: bool = False) -> Claims:
-    claims = ((row.side, row.general if general else row.clause) for row in rows if row.side)
-    return tuple(dict.fromkeys(claims))
+def how_sure(verdict: Verdict | None) -> str:
+    """Say how often an answer was wrong for models of known truth; empty if it is no claim."""
+    error = None if verdict is None else verdict.error
+    if verdict is None or error is None:
+        return ""
+    share, low, high = error
+    truth = "unfaithful" if verdict.code == "show" else "faithful"
+    total = count(sum(held_out()[truth].values()), "model")
+    return (
+        f"How sure is this? {percent(share)} [{percent(low)}, {percent(high)}] of {total} that "
+        f"were built with {truth} attention get this answer wrongly (docs/verdict.md)."
+    )
 
 
-def _because(claims: Claims) -> str:
-    """Return the clauses, to be put behind a sentence that says which side they take."""
-    by_side = {
-        side: "; ".join(clause for own, clause in claims if own == side) for side in (FOR, AGAINST)
-    }
+def of_studies(rows: Sequence[CardRow], model: str) -> str:
+    """Say what studies, which train again, show; empty without any."""
+    if not rows:
+        return ""
+    claims = dict.fromkeys((row.side, row.clause) for row in rows if row.side)
     side = side_of(own for own, _ in claims)
+    codes = {row.finding.code for row in rows if row.finding is not None}
+    if not claims and codes and codes <= {UNCLEAR, FEW}:
+        return f"No conclusion from studies of {model}: there are not enough texts to tell."
+    if not side:
+        return f"Nothing in the studies speaks for or against heatmaps of {model}."
     if side == BOTH:
-        return f".\nFor: {by_side[FOR]}.\nAgainst: {by_side[AGAINST]}"
-    return f": {by_side[side]}" if side else ""
+        return "\n".join(
+            (
+                f"Studies disagree on whether heatmaps of {model} explain its predictions.",
+                f"For: {_clauses(claims, FOR)}.",
+                f"Against: {_clauses(claims, AGAINST)}.",
+            )
+        )
+    return (
+        f"Studies speak {side} heatmaps of {model} as explanations of its predictions: "
+        f"{_clauses(claims, side)}."
+    )
 
 
-def _of_side(side: str, classes: Mapping[str, Sequence[CardRow]]) -> tuple[str, str]:
-    """Name classes that take one side, with the clauses that are true of each of them."""
-    # Several classes share a reason only in its general form: their figures differ.
-    each = [_claims(rows, len(classes) > 1) for rows in classes.values()]
-    shared = tuple(claim for claim in each[0] if all(claim in one for one in each)) if each else ()
-    because = _because(shared) if side_of(own for own, _ in shared) == side else ""
-    return listed([_quoted(name) for name in classes]), because
+def _clauses(claims: Iterable[tuple[str, str]], side: str) -> str:
+    return "; ".join(clause for own, clause in claims if own == side)
 
 
 def _quoted(name: str) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from attnaudit.core.numbers import count
-from attnaudit.report.cards.card import Axis, Card, CardRow, card_row
+from attnaudit.experiments.verdict import follows
+from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
 from attnaudit.report.cards.wording import of_head
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
 from attnaudit.report.words import figure, with_interval
@@ -54,6 +55,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         yardstick,
         f"{sentence}.",
         axis=Axis(ends=(-1.0, 1.0)),
+        claim=Claim(follows(rows)),
     )
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from attnaudit.experiments.findings import skill
+from attnaudit.experiments.verdict import QUALITY
 from attnaudit.report.words import figure, with_interval
 from attnaudit.results.summary import SummaryRows
 
-OF_RUN = ("prediction", "translation")
 _BASELINES = {
     "majority": "always predicting the most frequent label",
     "bleu_copy": "copying the source",
@@ -35,12 +35,12 @@ def no_skill(rows: SummaryRows, experiment: str, prefix: str = "") -> str:
 
 def no_skill_of_run(rows: SummaryRows) -> str:
     """Say it of the model of a run, an audit or a translation."""
-    return next(filter(None, (no_skill(rows, name) for name in OF_RUN)), "")
+    return next(filter(None, (no_skill(rows, name) for name in QUALITY)), "")
 
 
 def skill_unknown(rows: SummaryRows) -> str:
     """Say that no score of the audited model was measured; else nothing."""
-    if any(skill(rows, name) for name in OF_RUN):
+    if any(skill(rows, name) for name in QUALITY):
         return ""
     return (
         "Whether the model predicts better than the most frequent class is not known: its accuracy "

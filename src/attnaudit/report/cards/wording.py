@@ -20,13 +20,16 @@ def undecided(finding: Finding | None) -> str:
     """Say that there are not enough texts to tell, and how many would do; else nothing."""
     if finding is None or finding.code != UNCLEAR:
         return ""
-    unknown = " Not enough texts for a conclusion"
-    if finding.needed is None:
-        return f"{unknown}."
+    return f" Not enough texts for a conclusion{enough(finding.needed)}."
+
+
+def enough(needed: int | None) -> str:
+    """Say how many texts would do; empty if unknown."""
+    if needed is None:
+        return ""
     # Two digits: widths of intervals are estimates themselves.
-    digits = max(floor(log10(finding.needed)) - 1, 0)
-    needed = thousands(round(finding.needed, -digits))
-    return f"{unknown}: about {needed} would do."
+    digits = max(floor(log10(needed)) - 1, 0)
+    return f": about {thousands(round(needed, -digits))} would do"
 
 
 def of_head(rows: SummaryRows) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from attnaudit.core.numbers import count
+from attnaudit.experiments.verdict import decide_verdict
 from attnaudit.report.page import Section, write_page
 from attnaudit.report.sections.provenance import corpus_title
 from attnaudit.report.site.contents import measure_facts
@@ -82,11 +83,16 @@ class SiteRun:
         """Title of its corpus."""
         return corpus_title(self.about)
 
+    @cached_property
+    def verdict(self) -> str:
+        """Code of the verdict."""
+        return decide_verdict(self.record.summary).code
+
     @property
     def settings(self) -> dict[str, str]:
         """Fields that filter the runs."""
         named = {"corpus": self.corpus, "model": self.model, "attention": self.about.attention}
-        return named | {"seed": str(self.about.seed)}
+        return named | {"seed": str(self.about.seed), "verdict": self.verdict}
 
     def as_json(self) -> dict[str, Any]:
         """Return what the page's scripts know of it; means have five digits."""
