@@ -52,7 +52,7 @@ def test_replaced_words_come_from_the_same_position_of_other_texts() -> None:
     for row in range(4):  # no other text is as long as the last
         replacement = Replacement(
             model=Places(row), inputs=Inputs(ids), donors=Donors(ids, np.arange(5)), budget=4096,
-            instance=np.arange(5), outputs=1, settings=ReplacementSettings(texts=5, copies=200),
+            instance=np.arange(5), lengths=ids.lengths, outputs=1, settings=ReplacementSettings(texts=5, copies=200),
         )  # fmt: skip
         columns = replacement.columns(np.array([row]))
         lost, runs = columns["replaced"][0].to_list(), columns["replaced_prediction"][0].to_list()
@@ -148,3 +148,29 @@ def test_a_text_that_is_not_drawn_has_no_copies(tmp_path: Any) -> None:
     assert aa_trace.table.equals(shards[0].table)
     none = trace_of(model, split, replacement=ReplacementSettings(texts=0))
     assert not none.has("replaced")
+
+
+@pytest.mark.parametrize(("speed", "said"), [(1000, True), (100_000, False)])
+def test_long_work_says_its_runs_and_seconds_first(
+    speed: int, said: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a clock that counts the words that the model reads, ``speed`` a second."""
+    model, split = tiny_model("average", "additive"), tiny_split([12, *[5, 30] * 20])
+    words, told = 0, list[str]()
+
+    def count(module: Any, given: tuple[Any, ...]) -> None:
+        nonlocal words
+        words += int((given[0].lengths - 2).sum())
+
+    model.register_forward_pre_hook(count)
+    monkeypatch.setattr("attnaudit.tracing.replacement.cores", lambda: 1)
+    monkeypatch.setattr("attnaudit.tracing.replacement.time.monotonic", lambda: words / speed)
+    replacement = Replacement.of(
+        model, split, settings=ReplacementSettings(texts=41), budget=4096,
+        progress=lambda stage, done, total: told.append(stage),
+    )  # fmt: skip
+    columns = replacement.columns(np.arange(41))
+    runs = sum(len(row) for row in columns["replaced"].to_list())
+    cost = f", {runs:,} runs of the model, about {240 * 712 / speed:.0f} s" if said else ""
+    assert {*told} == {f"replace words{cost}"}
+    assert len(told) > 1, "it is said after a part of the work"

@@ -164,6 +164,7 @@ def collect_shards(
         if settings is not None and settings.texts and gate.task == "classification":
             replaced = PieceReplacement(
                 instance=encoded.instance,
+                lengths=encoded.ids.lengths,
                 donors=WordDonors(encoded),
                 outputs=len(given.class_names),
                 settings=settings,

@@ -60,6 +60,7 @@ class TokenReplacement(TextReplacement):
         donors = Donors(Ragged.from_lengths(number, map(len, texts)), instance)
         made = cls(
             instance=instance,
+            lengths=donors.words.lengths,
             donors=donors,
             outputs=outputs,
             settings=settings,

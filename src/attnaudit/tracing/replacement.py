@@ -7,6 +7,7 @@ keep copies closer to the training data than deletion or a mask does. Source: Co
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +34,7 @@ SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 MOST_COPIES = 240
 ERROR = 0.01  # copies are doubled if their draw adds a larger error to the mean score
 WORDS = 1 << 18  # words of copies that a thread holds at once
+LONG = 30.0  # seconds from which the cost is said
 
 
 def chosen_texts(
@@ -118,13 +120,16 @@ class TextReplacement(ABC):
 
     Attributes:
         instance: Numbers of the texts.
+        lengths: Their lengths, in words or tokens.
         donors: Their words; its ``copies`` draws copies of a text.
         outputs: Length of a prediction.
         settings: Numbers of texts and of copies.
-        progress: Receives the number of texts done.
+        progress: Receives the number of texts done. If all takes long, the stage names the number
+            of runs of the model and the seconds, by the time of the first texts.
     """
 
     instance: Int64[np.ndarray, " n"]
+    lengths: Int64[np.ndarray, " n"]
     donors: Any
     outputs: int
     settings: ReplacementSettings
@@ -139,6 +144,11 @@ class TextReplacement(ABC):
         random = keyed(self.settings.seed, "replacement", str(self.instance[row]))
         return self.donors.copies(row, copies, random)
 
+    @property
+    def threads(self) -> int:
+        """Number of texts that run at the same time, after the first."""
+        return 1
+
     @abstractmethod
     def run(self, rows: Int64[np.ndarray, " b"], copies: int) -> Iterable[Predicted]:
         """Yield positions that the copies of texts lose, and their predictions, in that order."""
@@ -152,11 +162,17 @@ class TextReplacement(ABC):
         chosen = self.chosen()
         asked, done = rows[chosen[rows]], np.cumsum(chosen)
         total = int(chosen.sum())
+        copies, began, stage = copies_of(total, self.settings), time.monotonic(), ""
         lost, predictions = [], [np.zeros((0, self.outputs))]
-        for masks, prediction in self.run(asked, copies_of(total, self.settings)):
+        for masks, prediction in self.run(asked, copies):
             lost += masks
             predictions.append(prediction)
-            self.progress("replace words", int(done[asked[len(lost) - 1]]), total)
+            if not stage:
+                work = self.lengths[chosen].sum() / self.lengths[asked[: len(lost)]].sum()
+                seconds = (time.monotonic() - began) * work / self.threads
+                cost = f", {total * copies:,} runs of the model, about {seconds:.0f} s"
+                stage = f"replace words{cost if seconds > LONG else ''}"
+            self.progress(stage, int(done[asked[len(lost) - 1]]), total)
         return replaced_columns(chosen[rows], lost, np.concatenate(predictions))
 
 
@@ -182,17 +198,29 @@ class Replacement(TextReplacement):
             model=model,
             inputs=inputs,
             instance=split.instance,
+            lengths=inputs.ids.lengths,
             donors=Donors(inputs.ids, split.instance, inputs.sentences),
             outputs=model.outputs,
             **options,
         )
 
+    @property
+    def threads(self) -> int:
+        """Number of threads, each with batches of its own on a CPU."""
+        return 1 if next(self.model.parameters()).device.type == "cuda" else cores()
+
     def run(self, rows: Int64[np.ndarray, " b"], copies: int) -> Iterator[Predicted]:
         """Run the copies of some texts at once."""
-        blocks = [rows[block] for block in self.inputs.ids.take(rows).blocks(WORDS // copies)]
+        if not len(rows):
+            return
+        words = self.inputs.ids.take(rows)
+        first = len(next(words.blocks(self.budget // copies)))
+        rest = rows[first:]
+        blocks = [rest[block] for block in self.inputs.ids.take(rest).blocks(WORDS // copies)]
         # Each thread computes one block, because many at once cost memory. Order is kept.
-        threads = 1 if next(self.model.parameters()).device.type == "cuda" else cores()
-        with torch_threads(1), ThreadPoolExecutor(threads) as pool:
+        with torch_threads(1), ThreadPoolExecutor(self.threads) as pool:
+            # About one batch, whose time says how long all take.
+            yield self._run(rows[:first], copies)
             yield from pool.map(lambda own: self._run(own, copies), blocks)
 
     def _run(self, rows: Int64[np.ndarray, " b"], copies: int) -> Predicted:
