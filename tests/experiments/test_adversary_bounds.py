@@ -13,6 +13,8 @@ from attnaudit.experiments.adversary.program import Task, halves, solve
 from attnaudit.experiments.adversary.state import State
 from attnaudit.experiments.through_tail import Outputs
 from attnaudit.stats.measures import LN2
+from attnaudit.trace import Trace
+from attnaudit.trace.tails import LinearTail
 from tests.experiments.test_adversary_several import tail_trace
 from tests.oracles.adversary_several import enumerated_adversary
 from tests.traces import make_trace
@@ -60,17 +62,29 @@ def test_no_allowed_attention_exceeds_the_bound_of_its_box(row: int):
         boxes += halves(boxes.pop(worst), solutions[worst]._replace(errors=anywhere))
 
 
-@pytest.mark.parametrize("kind", ["identity", "tanh"])
-def test_no_attention_of_a_short_row_exceeds_its_bound(kind: str):
-    """Against a fine grid of three tokens."""
-    trace = (
-        make_trace(5, (2, 3), 3, seed=4) if kind == "identity" else tail_trace(5, (2, 3), 3, 6, 4)
-    )
+@pytest.mark.parametrize(
+    "trace",
+    [
+        make_trace(5, (2, 3), 3, seed=4),
+        tail_trace(5, (2, 3), 3, 6, 4),
+        tail_trace(5, (2, 3), 1, 4, 4, LinearTail),
+        make_trace(5, (2, 3), 9, seed=4),
+        tail_trace(5, (2, 3), 9, 4, 4, LinearTail),
+    ],
+    ids=["identity", "tanh", "linear-sigmoid", "identity-many", "linear-many"],
+)
+def test_no_attention_of_a_short_row_exceeds_its_bound(
+    trace: Trace, monkeypatch: pytest.MonkeyPatch
+):
+    """Against a fine grid of three tokens; of nine classes four are read one by one."""
+    monkeypatch.setattr(bounds, "LIKELIEST", 4)
     table = Adversary(epsilon=EPSILON)(trace)
     for row in range(len(trace)):
         best = enumerated_adversary(trace, row, EPSILON)
         assert best <= table["emax_jsd_upper"][row] + 1e-9
-        assert table["emax_jsd"][row] == pytest.approx(best, abs=2e-3)
+        # A program of some classes proposes attentions that are less close to the furthest.
+        near = 2e-3 if trace.prediction.shape[1] <= 4 else 1e-2
+        assert table["emax_jsd"][row] == pytest.approx(best, abs=near)
 
 
 def test_tanh_lies_between_its_planes():

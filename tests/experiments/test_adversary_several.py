@@ -9,18 +9,25 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary.exact import unconstrained_bound
 from attnaudit.experiments.adversary.experiment import Adversary
 from attnaudit.trace import Trace
-from attnaudit.trace.tails import TanhTail
+from attnaudit.trace.tails import LinearTail, TanhTail
 from tests.experiments.test_adversary_exact import check_is_allowed
 from tests.oracles.adversary_several import grid_adversary, sampled_adversary, searched_adversary
 from tests.traces import make_trace, trace_of
 
 
-def tail_trace(n: int, lengths: tuple[int, int], outputs: int, hidden: int, seed: int) -> Trace:
-    """A trace with a tanh tail that is neither flat nor saturated."""
+def tail_trace(
+    n: int,
+    lengths: tuple[int, int],
+    outputs: int,
+    hidden: int,
+    seed: int,
+    kind: type[LinearTail] = TanhTail,
+) -> Trace:
+    """A trace with a tanh tail that is neither flat nor saturated, or with a linear one."""
     rng = np.random.default_rng([seed, n, outputs, hidden])
     alpha = [rng.dirichlet(np.full(rng.integers(*lengths, endpoint=True), 0.7)) for _ in range(n)]
     contribution = rng.normal(0, 1, (sum(map(len, alpha)), hidden))
-    tail = TanhTail(rng.normal(0, 4 / hidden**0.5, (outputs, hidden)), rng.normal(0, 0.1, outputs))
+    tail = kind(rng.normal(0, 4 / hidden**0.5, (outputs, hidden)), rng.normal(0, 0.1, outputs))
     return trace_of(alpha, contribution, rng.normal(0, 0.3, (n, hidden)), tail)
 
 

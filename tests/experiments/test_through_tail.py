@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,13 @@ from attnaudit.experiments.adversary.program import Solution
 from attnaudit.experiments.adversary.search import bounded_attention
 from attnaudit.experiments.comprehensiveness import Comprehensiveness
 from attnaudit.experiments.erasure import removal
-from attnaudit.experiments.erasure.curves import MINIMUM, flip_curves
+from attnaudit.experiments.erasure.curves import MINIMUM, RANKINGS, flip_curves
 from attnaudit.experiments.erasure.experiment import Erasure
 from attnaudit.experiments.erasure.removal import Rows, Walks
 from attnaudit.stats.measures import jsd_terms
 from attnaudit.trace import Trace
 from attnaudit.trace.schema import list_column
+from attnaudit.trace.tails import LinearTail
 from tests.oracles.adversary_several import sampled_adversary
 from tests.oracles.erasure import (
     flips,
@@ -31,7 +33,7 @@ from tests.oracles.erasure import (
 )
 from tests.oracles.readout import naive_prediction, naive_tvd
 from tests.tails import layer_trace, opaque
-from tests.traces import make_trace
+from tests.traces import make_trace, trace_of
 
 KINDS: list[dict[str, Any]] = [
     {"outputs": 1},
@@ -60,6 +62,30 @@ def assert_equal(found: pl.DataFrame, expected: pl.DataFrame, columns: list[str]
     for name in columns:
         one, other = (table[name].cast(pl.Float64).to_numpy() for table in (found, expected))
         np.testing.assert_allclose(one, other, atol=1e-9, equal_nan=True, err_msg=name)
+
+
+def test_a_linear_tail_gives_what_its_logits_give(tmp_path: Path):
+    """Gradients of weights included, which no column of the trace has; from a file as from memory."""
+    expected, odd = (
+        make_trace(30, (1, 20), 3, seed=1),
+        np.array([[2.0, 1, 0], [0, 4, 0], [1, 0, 1]]),
+    )
+    given = expected.readout.contribution
+    parts = given.with_values(given.values @ np.linalg.inv(odd).T)
+    offset = (expected.readout.offset - 1.0) @ np.linalg.inv(odd).T
+    made = trace_of(expected.alpha, parts.values, offset, LinearTail(odd, np.ones(3)))
+    made.write(tmp_path)
+    trace = Trace.read(tmp_path)
+    assert (trace.metadata["tail"], trace.metadata["schema"]) == ("linear", 1)
+    np.testing.assert_allclose(trace.readout(trace.alpha), expected.prediction, atol=1e-5)
+    found, logits = Erasure()(trace), Erasure()(expected)
+    names = [f"{kind}_{name}" for kind in ("removed", "kept") for name in RANKINGS]
+    assert "removed_gradient" in names
+    assert_equal(found, logits, names)
+    some = trace.readout.of_classes(np.tile([2, 0], (30, 1)), np.zeros((30, 2)))
+    assert some is not None
+    two = expected.prediction[:, [2, 0]]
+    np.testing.assert_allclose(some(trace.alpha), two / two.sum(axis=1, keepdims=True), atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -31,7 +31,7 @@ from tests.report.conftest import browser  # noqa: F401
 
 SMALL = {
     "corpus.units": "words", "corpus.min_df": 1, "model.embedding": 16, "model.hidden": 16, "training.epochs": 2, "collect.pairs": 5,
-    "collect.words": 3, "decode.beam": 2, "permutation.permutations": 3,
+    "decode.beam": 2, "permutation.permutations": 3,
 }  # fmt: skip
 
 
@@ -202,20 +202,6 @@ def test_a_text_of_which_no_piece_is_left(pairs: Path, tmp_path: Path, name: str
     with pytest.raises(InputError, match=re.escape(got)):
         translate(spec(texts, **{"corpus.units": "pieces", "corpus.pieces": 60}), tmp_path / "run")
     assert not (tmp_path / "run").exists()
-
-
-def test_more_words_of_a_row_than_there_are_is_told_before_training(pairs: Path, tmp_path: Path):
-    told: list[str] = []
-    with pytest.raises(
-        InputError, match="99, with a vocabulary of 16; expected no more than there are words"
-    ):
-        translate(
-            spec(pairs, **{"collect.words": 99}),
-            tmp_path / "run",
-            lambda what, done, total: told.append(what),
-        )
-    assert told[-1] == "learn the units"
-    assert not (tmp_path / "run").exists()  # which takes the corrected value
 
 
 def test_alignments_of_words_that_have_no_pieces_are_noted(pairs: Path, tmp_path: Path):

@@ -29,7 +29,7 @@ from tests.studies.identity import shuffled_traces
 
 TINY = {
     "corpus.units": "words", "corpus.min_df": 1, "model.embedding": 8, "model.hidden": 8, "training.epochs": 2, "training.batch_size": 16,
-    "collect.pairs": 6, "collect.words": 3, "decode.beam": 2, "dynamics.seeds": 2, "dynamics.steps": (0, 3, 12), "dynamics.probe": 4,
+    "collect.pairs": 6, "decode.beam": 2, "dynamics.seeds": 2, "dynamics.steps": (0, 3, 12), "dynamics.probe": 4,
     "deceive.seeds": 2, "deceive.strengths": (0.0, 1.0),
 }  # fmt: skip
 
@@ -143,7 +143,7 @@ def test_deception_by_hand(folder: Path):
         mass = float(trace.alpha[row][np.array(marks)].sum()) if known else None
         assert rows["mass"][row] == (mass if mass is None else pytest.approx(mass))
     assert rows["covered"].to_list() == [bool(marks) and all(marks) for marks in marked]
-    assert rows["accuracy"].to_list() == (trace.prediction.argmax(axis=1) == 0).tolist()
+    assert rows["accuracy"].to_list() == (trace.predicted == trace.array("label")).tolist()
     means = summary(folder, "deceive")
     by_pair = both.group_by("seed", "instance").agg(pl.col("mass").mean()).drop_nulls()
     by_seed = by_pair.group_by("seed").agg(pl.col("mass").mean())
@@ -211,7 +211,6 @@ def test_seed_by_seed_is_the_same_as_all(pairs: Path, folder: Path, tmp_path: Pa
     ("dynamics", {"model.heads": 2}, "one attention a text"),
     ("deceive", {"model.attention": "none"}, "an attention that is learned"),
     ("deceive", {"deceive.strengths": (0.0, 1.0, -0.0)}, "none twice"),
-    ("deceive", {"collect.words": 99}, "99, with a vocabulary of 16"),
     ("dynamics", {"training.steps": 50}, "setting training.steps: 50, which has no effect in dynamics; expected dynamics.steps"),
     ("dynamics", {"collect.scores": ("gradient",)}, "setting collect.scores: "),
 ])  # fmt: skip

@@ -80,7 +80,7 @@ class Prediction:
     def refuses(self, trace: Trace) -> str | None:
         """Explain why the experiment does not apply to a trace; None if it does."""
         if trace.task == "translation":
-            return "every gold token is of one class: BLEU measures the quality of translations"
+            return "BLEU measures the quality of translations"
         return None
 
     def __call__(self, trace: Trace) -> pl.DataFrame:

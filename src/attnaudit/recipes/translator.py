@@ -12,29 +12,25 @@ import polars as pl
 
 from attnaudit.core.files import atomic
 from attnaudit.core.progress import Progress
-from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import Pairs, ParallelCorpus
 from attnaudit.corpora.parallel import excluded_links, read_parallel
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN
-from attnaudit.experiments.adversary.experiment import Adversary
 from attnaudit.experiments.alignment import dictionary, dictionary_rows
 from attnaudit.models.batch import PairInputs
 from attnaudit.models.translator import Translator
 from attnaudit.plans.spec import TranslationSpec
 from attnaudit.recipes.audit import Notes, Rows
 from attnaudit.recipes.job import DICTIONARY, TRANSLATIONS, Trained, read_translations
-from attnaudit.results import Group, read_table, summarise_means, summary_row
-from attnaudit.results.measures import OF_TRANSLATIONS
+from attnaudit.results import summary_row
 from attnaudit.stats.bleu import bleu, bleu_counts, bleu_of_others, corpus_bleu
 from attnaudit.steps import Folder
 from attnaudit.trace import Trace
-from attnaudit.tracing.pairs import change_of_output, check_settings, collect_pairs
-from attnaudit.training.loop import Epoch, torch_threads
+from attnaudit.tracing.pairs import collect_pairs
+from attnaudit.training.loop import Epoch
 from attnaudit.training.pairs import decode, teacher_forced, train_translator
 
 OF_TOKENS = ("token_accuracy", "loss", "unknown")  # means over the gold tokens of test
 MANY_UNKNOWN = 0.03  # share of the target tokens of test from which a user is told
-ROUNDING = 1e-6  # of the model's 32 bits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,8 +63,6 @@ class Translation(Trained):
         train = splits["train"]
         translator = Translator.learn(spec.model, train, units, pieces, min_df, spec.seed)
         inputs = {name: translator.inputs(one, f"{name} split") for name, one in splits.items()}
-        if spec.model.attention != "none":
-            check_settings(translator, spec.collect)
         remarks = [
             excluded_links(f"{name} split", made.unlinked, "words without pieces of their own")
             for name, made in inputs.items()
@@ -135,31 +129,10 @@ class Translation(Trained):
         rows = [*audited, *written]
         if not (out / "trace").exists():
             return rows
-        trace = Trace.read(out / "trace")
-        words = dictionary(trace)
+        words = dictionary(Trace.read(out / "trace"))
         with atomic(made / DICTIONARY) as temporary:
             words.write_parquet(temporary)
-        measured = self._over_all_words(trace, made / "results" / "adversary.parquet")
-        return [*rows, *dictionary_rows(words), *measured]
-
-    def _over_all_words(self, trace: Trace, audited: Path) -> Rows:
-        """Say how much of the model's probability the kept words hold.
-
-        And what attention of the audit does to that of all words.
-        """
-        measured = {"covered": trace.array("covered").astype(np.float64)}
-        if audited.exists():
-            alpha = read_table(audited).select("alpha").collect()["alpha"].to_list()
-            found = Ragged.from_rows(alpha, np.float64)
-            with torch_threads(self.spec.training.threads):
-                moved = change_of_output(self.load(), self.traced, trace, found)
-            settings = self.spec.experiments.get("adversary", {})
-            epsilon = settings.get("epsilon", Adversary().epsilon)
-            within = (moved <= epsilon + ROUNDING).astype(np.float64)
-            measured |= {"adversary_change": moved, "adversary_within": within}
-        text = pl.LazyFrame({"instance": trace.instance})
-        rows = Group("all", pl.LazyFrame(measured), text, several=True)
-        return summarise_means("translation", [rows], self.spec.seed, OF_TRANSLATIONS).to_dicts()
+        return [*rows, *dictionary_rows(words)]
 
 
 def _unknown(test: PairInputs) -> list[str]:

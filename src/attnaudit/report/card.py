@@ -18,7 +18,7 @@ from attnaudit.report.cards import card
 from attnaudit.report.cards.card import CardRow, of_enough, without_conclusions
 from attnaudit.report.cards.lead import how_sure, of_studies, statement
 from attnaudit.report.cards.skill import no_skill_of_run, skill_unknown
-from attnaudit.report.cards.wording import across, heads, kept_words, undecided
+from attnaudit.report.cards.wording import across, heads, undecided
 from attnaudit.report.sections.provenance import corpus_title
 from attnaudit.report.words import describe_heads, name_head
 from attnaudit.results.about import UNKNOWN, About
@@ -140,7 +140,7 @@ def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) 
         decide_verdict(found),
         (notice,) if notice else (),
         model,
-        "\n".join(filter(None, (skill_unknown(found), kept_words(found), _scope(found, about)))),
+        "\n".join(filter(None, (skill_unknown(found), _scope(found, about)))),
         found.unit,
         drawn,
         found.audited,

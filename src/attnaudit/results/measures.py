@@ -109,22 +109,6 @@ OF_TRANSLATIONS = (
         "share of target tokens that the vocabulary lacks",
         "Share of target tokens that are not in the vocabulary.",
     ),
-    Measure(
-        "covered",
-        "probability of the words that a row keeps",
-        "Probability that the words kept in a row of the trace hold together.",
-    ),
-    Measure(
-        "adversary_change",
-        "change of the output over the whole vocabulary under the adversary, TVD",
-        "Total variation distance over the whole vocabulary between the outputs under the "
-        "adversary's and the model's attention.",
-    ),
-    Measure(
-        "adversary_within",
-        "share where that change is at most ε",
-        "Share of rows that stay within ε over the whole vocabulary.",
-    ),
 )
 """Measures of the ``translation`` rows of a summary, which belong to no experiment."""
 

@@ -17,7 +17,15 @@ from safetensors.numpy import load_file, save_file
 
 from attnaudit.core.errors import TraceError
 from attnaudit.core.files import atomic
-from attnaudit.trace.tails import GRAPH_FILE, GraphTail, IdentityTail, Network, Tail, TanhTail
+from attnaudit.trace.tails import (
+    GRAPH_FILE,
+    GraphTail,
+    IdentityTail,
+    LinearTail,
+    Network,
+    Tail,
+    TanhTail,
+)
 
 METADATA_KEY = "attnaudit"
 TAIL_FILE = "tail.safetensors"
@@ -29,7 +37,7 @@ _DEPTH = 32
 _ALLOWED = {
     "schema": [1, 2],
     "activation": ["sigmoid", "softmax"],
-    "tail": ["identity", "tanh_mlp", "onnx", "replay"],
+    "tail": ["identity", "linear", "tanh_mlp", "onnx", "replay"],
 }
 _TYPES: dict[str, tuple[type, ...]] = {
     "name": (str,),
@@ -151,7 +159,7 @@ def write_tail(folder: Path, tail: Tail | Network) -> None:
         RunError: If a file cannot be written.
     """
     # Files of another tail are from an earlier trace in this folder, and are removed.
-    if isinstance(tail, TanhTail):
+    if isinstance(tail, LinearTail):
         with atomic(folder / TAIL_FILE) as temporary:
             save_file({"weight": tail.weight, "bias": tail.bias}, temporary)
     else:
@@ -265,7 +273,7 @@ def _tail(
         reason = " ".join(str(error).split())
         expected = "tensors 'weight' (C, P) and 'bias' (C) of finite numbers"
         raise _refused(path.parent / TAIL_FILE, reason, expected, "") from error
-    return TanhTail(weight, bias)
+    return (LinearTail if kind == "linear" else TanhTail)(weight, bias)
 
 
 def _network(metadata: Mapping[str, Any], path: Path, replay: Network | None) -> Network:

@@ -121,7 +121,7 @@ COLUMNS = {
         _FLOATS,
         "derivative of the predicted class's probability with respect to each weight, without the "
         "constraint that weights sum to 1; read by [erasure](experiments/erasure.md) where the "
-        "tail is neither `identity` nor `tanh_mlp`",
+        "tail is `onnx` or `replay`",
         per_position=True,
         since=2,
     ),

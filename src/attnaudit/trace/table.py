@@ -40,7 +40,7 @@ from attnaudit.trace.schema import (
     series_of,
     width_of,
 )
-from attnaudit.trace.tails import GraphTail, IdentityTail, Network, Tail, TanhTail
+from attnaudit.trace.tails import GraphTail, IdentityTail, LinearTail, Network, Tail, TanhTail
 
 # Tasks whose model reads a question or a hypothesis with the text.
 ASKING = ("question_answering", "inference")
@@ -415,8 +415,8 @@ def write_shards(folder: str | Path, shards: Iterable[Trace]) -> list[Path]:
 def _metadata_of(tail: Tail | Network) -> dict[str, Any]:
     if isinstance(tail, GraphTail):
         return {"tail": "onnx", "tail_sha256": tail.sha256}
-    if isinstance(tail, TanhTail):
-        return {"tail": "tanh_mlp"}
+    if isinstance(tail, LinearTail):
+        return {"tail": "tanh_mlp" if isinstance(tail, TanhTail) else "linear"}
     return {"tail": "identity" if isinstance(tail, IdentityTail) else "replay"}
 
 

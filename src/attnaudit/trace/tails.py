@@ -110,12 +110,12 @@ class IdentityTail:
 
 
 @dataclass(frozen=True)
-class TanhTail:
-    """The head of question answering and inference, ``W₂ tanh(·) + b₂``.
+class LinearTail:
+    """The output layer of a vocabulary, ``W · + b``: a trace that stores its input is smaller.
 
     Attributes:
-        weight: ``W₂``, shape ``(C, P)``.
-        bias: ``b₂``, shape ``(C,)``.
+        weight: ``W``, shape ``(C, P)``.
+        bias: ``b``, shape ``(C,)``.
     """
 
     weight: Float[np.ndarray, "C P"]
@@ -123,14 +123,36 @@ class TanhTail:
 
     def __repr__(self) -> str:
         classes, width = self.weight.shape
-        return f"TanhTail(P = {width}, C = {classes})"
+        return f"{type(self).__name__}(P = {width}, C = {classes})"
+
+    def inner(self, pooled: Sums, rows: Rows) -> Sums:
+        """Return the input of the layer."""
+        return pooled
+
+    def __call__(self, pooled: Sums, rows: Rows) -> Outputs:
+        """Return the logits of every row."""
+        return self.inner(pooled, rows) @ self.weight.T + self.bias
+
+    @property
+    def output_layer(self) -> OutputLayer:
+        """The layer, for a search that reads some of its classes."""
+        weight, bias = self.weight.astype(np.float32), self.bias.astype(np.float32)
+        return OutputLayer(self.inner, weight, bias)
+
+
+class TanhTail(LinearTail):
+    """The head of question answering and inference, ``W₂ tanh(·) + b₂``."""
+
+    def inner(self, pooled: Sums, rows: Rows) -> Sums:
+        """Return the input of the layer."""
+        return np.tanh(pooled, order="C")
 
     def __call__(self, pooled: Sums, rows: Rows) -> Outputs:
         """Return the logits of every row."""
         # One product per row. A product of all rows at once would add in an order that depends on
         # their number, and results must not.
-        hidden = np.tanh(pooled, order="C")
-        return np.add(np.matmul(hidden[:, None], self.weight.T)[:, 0], self.bias, order="F")
+        hidden = self.inner(pooled, rows)[:, None]
+        return np.add(np.matmul(hidden, self.weight.T)[:, 0], self.bias, order="F")
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,8 @@
 """Collect the trace of a translator: one row per gold token and head.
 
-A row keeps only a few words of the vocabulary. These are the gold token and the words with the
-highest probability, under the model's own attention or with all of it on one position. Their
-readouts are exact, and ``covered`` is the model's probability of all kept words. The model's own
-choice is always kept, so a row's prediction is right exactly when the model is right.
-``importance_relevance`` is the output relevance of Snell et al. 2021, over the whole vocabulary.
+A prediction is over the whole vocabulary, and the readout is exact. For few words it has a logit
+for each; for more it is the input of the output layer, which is the tail. ``importance_relevance``
+is the output relevance of Snell et al. 2021.
 """
 
 from __future__ import annotations
@@ -27,6 +25,7 @@ from attnaudit.models.batch import PairBatch, PairInputs
 from attnaudit.models.seq2seq import EncoderDecoder, PairForward
 from attnaudit.models.translator import Translator
 from attnaudit.trace import Trace, concatenate
+from attnaudit.trace.tails import LinearTail
 from attnaudit.tracing.settings import PairCollectSettings
 from attnaudit.tracing.texts import frozen
 
@@ -36,27 +35,10 @@ SHARD_PAIRS = 256
 # Logits in memory at a time, 128 MB in float32. Output relevance has one per head, target position,
 # source position and word, so the vocabulary would otherwise decide the memory.
 CELLS = 32_000_000
-GOLD = "the gold token"
-PER_ROW = ("offset", "prediction", "covered")
+# Words up to which a row stores logits: experiments prove most of them, and of more too slowly.
+FEW = 128
+PER_ROW = ("offset", "prediction")
 PER_HEAD = ("alpha", "readout", "offset", "importance_relevance")
-
-
-def check_settings(translator: Translator, settings: PairCollectSettings) -> None:
-    """Check that a translator can be traced with these settings.
-
-    Args:
-        translator: The translator.
-        settings: Settings of the trace.
-
-    Raises:
-        InputError: The model has no attention, or fewer words than a row is to keep.
-    """
-    if translator.model.settings.attention == "none":
-        expected, advice = "a model with attention", "bilinear, additive or uniform"
-        raise InputError("collect", "model.attention", "none", expected, advice)
-    if settings.words > len(translator.model.target):
-        got = f"{settings.words}, with a vocabulary of {len(translator.model.target)}"
-        raise InputError("collect", "setting collect.words", got, "no more than there are words")
 
 
 def collect_pairs(
@@ -80,60 +62,22 @@ def collect_pairs(
 
     Yields:
         Shards with one row per gold token (``query``; the last one is EOS) and head. ``prediction``
-        has a class for each kept word; class 0 is the gold token, which ``gold`` names.
-        ``rationale`` marks the source units aligned with it, if alignments are known.
+        has a class for each word of the vocabulary; ``label`` is the gold token, as is ``gold`` by
+        name. ``rationale`` marks the source units aligned with it, if alignments are known.
 
     Raises:
-        InputError: The model has no attention, or fewer words than a row is to keep.
+        InputError: The model has no attention.
     """
     settings = settings or PairCollectSettings()
-    check_settings(translator, settings)
+    if translator.model.settings.attention == "none":
+        expected, advice = "a model with attention", "bilinear, additive or uniform"
+        raise InputError("collect", "model.attention", "none", expected, advice)
     with frozen(translator.model):
         for start in range(0, len(pairs), SHARD_PAIRS):
             if progress is not None:
                 progress("collect", start, len(pairs))
             part = pairs.take(np.arange(start, min(start + SHARD_PAIRS, len(pairs))))
             yield _Collector(translator, part, name, settings, dict(metadata or {})).shard()
-
-
-def change_of_output(
-    translator: Translator, pairs: Pairs, trace: Trace, alpha: Ragged, name: str = "test"
-) -> Float[np.ndarray, " n"]:
-    """Measure how far other attention of one head moves the distribution over all words.
-
-    Args:
-        translator: The translator.
-        pairs: The traced pairs.
-        trace: Their trace.
-        alpha: Other attention for the head of each row; the other heads keep their own.
-        name: Name of the split.
-
-    Returns:
-        TVD over all words, for each row of the trace.
-    """
-    model, heads = translator.model, translator.model.settings.heads
-    inputs, moved = translator.inputs(pairs, f"{name} split"), np.full(len(trace), np.nan)
-    # In this order each pair is one block of rows; the trace itself may have any order.
-    order = _by_place(trace)
-    first = np.searchsorted(trace.instance[order], pairs.instance)
-    with frozen(model), torch.no_grad():
-        for rows in inputs.batches_by_length(BUDGET):
-            done = model(inputs.batch(rows, next(model.parameters()).device))
-            for head in range(heads):
-                # A row asks about its own head only, so heads are replaced one at a time.
-                given = done.alpha.clone()
-                own = [
-                    order[start + head : start + heads * size : heads]
-                    for start, size in zip(first[rows], inputs.tokens[rows], strict=True)
-                ]
-                for place, block in enumerate(own):
-                    weights = alpha.take(block).values.reshape(len(block), -1)
-                    given[place, head, : len(block)] = torch.from_numpy(weights)
-                combined = model.combined_from_attention(given, done.hidden, done.states)
-                distance = _tvd(model, combined, done.combined).cpu().numpy()
-                for place, block in enumerate(own):
-                    moved[block] = distance[place, : len(block)]
-    return moved
 
 
 def _by_place(trace: Trace) -> np.ndarray:
@@ -171,7 +115,7 @@ class _Collector:
         model, scores = self.translator.model, self.settings.scores
         batch, heads = inputs.batch(rows, next(model.parameters()).device), model.settings.heads
         with torch.no_grad():
-            columns = _measure(model, model(batch), batch, self.settings.words)
+            columns = _measure(model, model(batch), batch)
         if "gradient" in scores:
             columns["gradient"] = _gradient(model, batch)
         if "loo" in scores:
@@ -180,15 +124,15 @@ class _Collector:
         written = batch.written
         gold = batch.gold[written].cpu().numpy()
         row, query = (part.cpu().numpy() for part in written.nonzero(as_tuple=True))
-        others = (f"another word ({k})" for k in range(1, self.settings.words))
         shared = {
             "activation": "softmax",
-            "class_names": (GOLD, *others),
+            "class_names": model.target.words,
+            "tail": _tail(model),
             "metadata": self.metadata,
             "origin": f"{self.name} split",
             "instance": self.pairs.instance[rows[row]],
             "split": [self.name] * len(row),
-            "label": np.zeros(len(row), np.int32),
+            "label": gold.astype(np.int32),
             "tokens": [texts[rows[place]] for place in row.tolist()],
             "query": query.astype(np.int32),
             "gold": [model.target.words[number] for number in gold.tolist()],
@@ -225,53 +169,40 @@ def _aligned(batch: PairBatch, gold: Int[np.ndarray, " n"]) -> list[list[bool] |
     ]
 
 
-def _measure(
-    model: EncoderDecoder, done: PairForward, batch: PairBatch, words: int
-) -> dict[str, Tensor]:
+def _measure(model: EncoderDecoder, done: PairForward, batch: PairBatch) -> dict[str, Tensor]:
     """Return attention, readout, offset, prediction and relevance of every target position."""
-    heads, (size, longest), length = done.alpha.shape[1], batch.gold.shape, batch.source.shape[1]
-    # With all weight on one position, there are logits for each head, target and source position.
-    at_once = max(1, CELLS // (heads * longest * length * len(model.target)))
-    parts = [
-        _measure_some(model, done, batch.gold, slice(start, start + at_once), words)
-        for start in range(0, size, at_once)
-    ]
-    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-
-
-def _measure_some(
-    model: EncoderDecoder,
-    done: PairForward,
-    gold: Int[Tensor, "B U"],
-    rows: slice,
-    words: int,
-) -> dict[str, Tensor]:
-    alpha, gold = done.alpha[rows], gold[rows]
-    heads, length = alpha.shape[1], alpha.shape[3]
-    logits = model.logits(done.combined[rows])
-    of_position = model.readouts(done.hidden[rows]) @ model.output.weight.T  # (B, H, T, V)
-    others = logits[:, None] - alpha @ of_position  # (B, H, U, V), without the head's own part
-    # With all weight of a head on one position, (B, H, U, T, V).
-    on_one = torch.log_softmax(others[:, :, :, None] + of_position[:, :, None], dim=-1)
-    own = torch.log_softmax(logits, dim=-1)
-    nearest = torch.maximum(own, on_one.amax(dim=(1, 3)))
-    # The model's own choice is always kept; else a wrong prediction could look right.
-    nearest.scatter_(-1, own.argmax(dim=-1, keepdim=True), torch.inf)
-    # The gold word, then the other words with the highest scores: (B, U, K).
-    rest = nearest.scatter(-1, gold[..., None], -torch.inf).topk(words - 1, dim=-1).indices
-    chosen = torch.cat([gold[..., None], rest], dim=-1)
-    of_queries = of_position[:, :, None].expand(-1, -1, alpha.shape[2], -1, -1)
-    expected = gold[:, None, :, None, None].expand(-1, heads, -1, length, 1)
+    alpha, readout = done.alpha, model.readouts(done.hidden)
+    offset = done.combined[:, None] - alpha @ readout  # (B, H, U, e), without the head's own part
+    at_once = max(1, CELLS // (alpha[0].numel() * len(model.target)))
+    pairs = [slice(start, start + at_once) for start in range(0, len(alpha), at_once)]
+    relevance = [_relevance(model, readout[k], offset[k], batch.gold[k]) for k in pairs]
+    if _tail(model) is None:
+        readout, offset = readout @ model.output.weight.T, model.logits(offset)
     return {
         "alpha": alpha,
-        "readout": of_queries.gather(
-            -1, chosen[:, None, :, None].expand(-1, heads, -1, length, -1)
-        ),
-        "offset": others.gather(-1, chosen[:, None].expand(-1, heads, -1, -1)),
-        "prediction": torch.softmax(logits.gather(-1, chosen).double(), dim=-1),
-        "covered": own.gather(-1, chosen).exp().sum(dim=-1),
-        "importance_relevance": on_one.gather(-1, expected)[..., 0],
+        "readout": readout[:, :, None].expand(*alpha.shape, -1),
+        "offset": offset,
+        "prediction": torch.softmax(model.logits(done.combined).double(), dim=-1),
+        "importance_relevance": torch.cat(relevance),
     }
+
+
+def _tail(model: EncoderDecoder) -> LinearTail | None:
+    """Return the output layer of a vocabulary; None if readouts of few words are logits."""
+    if len(model.target) <= FEW:
+        return None
+    layer = model.output
+    return LinearTail(*(one.detach().cpu().numpy() for one in (layer.weight, layer.bias)))
+
+
+def _relevance(
+    model: EncoderDecoder, readout: Tensor, offset: Tensor, gold: Int[Tensor, "B U"]
+) -> Float[Tensor, "B H U T"]:
+    """Return the log-probability of gold tokens with all weight of a head on each position."""
+    # (B, H, U, T, V), of the inputs of the output layer.
+    on_one = model.logits(offset[:, :, :, None] + readout[:, :, None])
+    expected = gold[:, None, :, None, None].expand(*on_one.shape[:-1], 1)
+    return torch.log_softmax(on_one, dim=-1).gather(-1, expected)[..., 0]
 
 
 def _gradient(model: EncoderDecoder, batch: PairBatch) -> Float[Tensor, "B U T"]:

@@ -57,9 +57,6 @@ class PairCollectSettings(Settings):
     pairs: int | None = setting(
         "Number of test pairs to trace, drawn with the seed; none: all.", 200, least=1
     )
-    words: int = setting(
-        "Number of vocabulary words that a row keeps, including the gold token.", 5, least=2
-    )
     scores: tuple[Score, ...] = setting(
         "Importance scores to compute: gradients of the gold token's probability, and "
         "leave-one-out as TVD over all words.",

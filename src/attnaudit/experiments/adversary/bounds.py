@@ -19,15 +19,17 @@ from jaxtyping import Float
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.adversary.exact import gains
-from attnaudit.experiments.adversary.program import Box, Solution, Task, halves, solve
+from attnaudit.experiments.adversary.program import LEAST, Box, Solution, Task, halves, solve
 from attnaudit.experiments.adversary.state import CLASSES, GAP, Proposal, State
 from attnaudit.experiments.logits import output_layer
 from attnaudit.experiments.through_tail import attended_sums, two_classes
-from attnaudit.stats.measures import LN2
+from attnaudit.stats.measures import LN2, activate
 from attnaudit.trace.tails import TanhTail
 
 BOXES = 14  # programs per row; more would certify few more rows
+OF_MANY = 4  # the same with more than `LIKELIEST` classes, where they cost most of an audit
 HALVINGS = 30  # of the interval that holds a limit
+LIKELIEST = 24  # classes of a program that count one by one
 TARGET = 0.95 * GAP  # above what was found: less than the gap that is to be proven
 
 
@@ -44,7 +46,8 @@ def bound_by_programs(state: State) -> None:
     targets = (state.value + TARGET).tolist()
     tasks = {row: task_of(state, row, targets[row]) for row in state.open_rows().tolist()}
     parts: dict[int, list[Part]] = {}
-    for _ in range(BOXES):
+    many = state.outputs.own.shape[1] > LIKELIEST
+    for _ in range(OF_MANY if many else BOXES):
         proposals: list[Proposal] = []
         for row in state.open_rows().tolist():
             task = tasks[row]
@@ -109,8 +112,11 @@ def task_of(state: State, row: int, target: float, box: Box | None = None) -> Ta
     allowed = np.ones(len(own), bool) if readout.candidates is None else readout.candidates[row]
     single, most = readout.contribution[row] + readout.offset[row], tail_limits(alpha, target)
     if not isinstance(readout.tail, TanhTail):
-        task = Task.from_scores(alpha, own[allowed], single[:, allowed], state.epsilon)
-        return task._replace(scores=task.scores - np.log(task.own), most=most)
+        logits = readout.tail(single, np.full(len(single), row))
+        if readout.activation == "sigmoid":
+            logits = np.hstack([np.zeros_like(logits), logits])
+        task = _of_likeliest(alpha, own[allowed], logits[:, allowed], state.epsilon)
+        return task._replace(most=most)
     if allowed.sum() > CLASSES:
         return None
     weight, bias, _ = output_layer(readout)
@@ -131,6 +137,33 @@ def task_of(state: State, row: int, target: float, box: Box | None = None) -> Ta
     task = Task.from_scores(alpha, own[allowed], logits[:, allowed], state.epsilon)
     errors = (0.5 * (above - below) * weight[allowed]).T
     return task._replace(scores=task.scores - np.log(task.own), most=most, errors=errors)
+
+
+def _of_likeliest(
+    alpha: Float[np.ndarray, " T"],
+    own: Float[np.ndarray, " c"],
+    logits: Float[np.ndarray, "T c"],
+    epsilon: float,
+) -> Task:
+    """Return the task of a row whose logits are linear in the attention.
+
+    Of many classes it has those that are likeliest, under the model's own attention or under one
+    token, and a rest that may change as it likes. So its bound holds for all classes.
+    """
+    task = Task.from_scores(alpha, own, logits, epsilon)
+    task = task._replace(scores=logits - np.log(task.own))
+    if len(own) <= LIKELIEST:
+        return task
+    likely = np.maximum(own, activate(logits, "softmax").max(axis=0))
+    chosen = np.argsort(-likely, kind="stable")[:LIKELIEST]
+    rest = max(1.0 - own[chosen].sum(), LEAST)
+    # More than the log-odds of any class may change.
+    free = 2.0 * np.abs(task.scores).max() + 100.0
+    return task._replace(
+        own=np.append(task.own[chosen], rest),
+        scores=np.pad(task.scores[:, chosen], ((0, 0), (0, 1))),
+        errors=np.append(np.zeros(LIKELIEST), free)[None],
+    )
 
 
 def tail_limits(alpha: Float[np.ndarray, " T"], target: float) -> Float[np.ndarray, " T"]:

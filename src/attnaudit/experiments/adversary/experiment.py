@@ -61,7 +61,7 @@ class Adversary(Settings):
 
     ``method`` "exact" finds it for two classes by the vertices of the attentions allowed. For more
     classes, or behind a tail, a search finds an attention, and a bound is computed beside it:
-    behind identity and tanh tails from linear programs, behind a network from the weights only.
+    from linear programs, or behind a network from the weights only.
     "relaxed" is the paper's gradient search for ``k`` diverse attentions in ``steps`` steps of
     Adam. Of its ends those within ``accept`` count (None: within ``epsilon``, as the paper says;
     the released code used 0.05).

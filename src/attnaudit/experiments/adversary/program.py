@@ -158,7 +158,7 @@ def _limits(task: Task, box: Box) -> tuple[np.ndarray, np.ndarray]:
     p, low, high, each = task.own, box.low[k:], box.high[k:], np.eye(c)
     ratio = np.hstack([task.scores.T, np.zeros((c, 2 * c)), task.errors.T, -np.ones((c, 1))])
     change = np.hstack([np.zeros((c, k)), each, -each, np.zeros((c, m + 1))])
-    number = TANGENTS if c <= FEW and not m else COARSE
+    number = TANGENTS if c <= FEW + 1 and m < 2 else COARSE
     # Evenly spread over the logarithm, which is what the tangents are to follow.
     first, last = np.log1p(np.maximum(low / p, -0.9)), np.log1p(np.maximum(high / p, -0.9))
     touches = p * np.expm1(np.linspace(first, last, number))

@@ -8,7 +8,7 @@ walks them and accepts what is better. The strategies, in this order:
 - pairs: mixtures of two tokens;
 - climbs: mixtures of several tokens, which solve programs on the slopes at the best attention so
   far, in a box that shrinks. Identity tails need none;
-- bounds: what solves the programs of `bounds`, behind identity and tanh tails.
+- bounds: what solves the programs of `bounds`, behind all tails but networks.
 
 Of a vocabulary the search reads classes that stand for all others (`some_classes`). What it finds
 is then read for all of them, and moved towards the model's own attention where it is beyond ε.
@@ -42,7 +42,7 @@ from attnaudit.experiments.through_tail import (
 )
 from attnaudit.stats.measures import jsd_terms
 from attnaudit.trace.readout import Readout
-from attnaudit.trace.tails import IdentityTail
+from attnaudit.trace.tails import IdentityTail, LinearTail
 
 TOKENS, SPREAD = 64, 16  # tokens read alone; of a longer row so many are not of least attention
 STARTS, FOLLOWED = 16, 24  # tokens of least attention that pairs begin with, and pairs read out
@@ -95,7 +95,7 @@ def search(outputs: Outputs, epsilon: float) -> Bounded:
             _climb(again, rows, tokens, log_p, SECOND_BOX)
             state.keep(np.arange(len(state.value)), again.attention, again.value)
     # Bounds come after climbs: their targets are just above the best attention so far.
-    if has_compiled_tail(outputs.readout):
+    if isinstance(outputs.readout.tail, IdentityTail | LinearTail):
         bound_by_programs(state)
     return Bounded(state.attention, np.maximum(state.upper, state.value))
 

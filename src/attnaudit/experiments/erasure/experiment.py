@@ -257,9 +257,10 @@ class Erasure(Settings):
         smallest = np.zeros(len(alpha.values), bool)
 
         def compute(rows: Rows, numbers: Int64[np.ndarray, " m"]) -> Results:
-            slope = None if given is None else given.take(numbers).values
             # Behind a formula the gradient of the log-odds is exact; the trace's may underflow.
-            slope = rows.gradient() if rows.exact else slope
+            slope = rows.gradient()
+            if slope is None and given is not None:
+                slope = given.take(numbers).values
             choices = self.orders, self.other == "code", self.epsilon
             removed = erase(rows, streams[numbers], slope, *choices)
             smallest[alpha.positions(numbers)] = removed.pop(MINIMUM)

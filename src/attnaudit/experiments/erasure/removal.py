@@ -22,7 +22,7 @@ from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.through_tail import Measure, Outputs, has_compiled_tail
 from attnaudit.stats.measures import predicted_class
 from attnaudit.trace.readout import Readout
-from attnaudit.trace.tails import TanhTail
+from attnaudit.trace.tails import IdentityTail, LinearTail, TanhTail
 
 RANKINGS = ("random", "attention", "gradient", "gradient_attention")
 # Removals along an order that a network reads first. Then it reads those between two of them.
@@ -117,8 +117,13 @@ class Rows:
         order = shuffled(rows, np.tile(streams, times), np.repeat(numbers, len(self.alpha)))
         return order.values.reshape(times, -1) + start
 
-    def gradient(self) -> Float[np.ndarray, " N"]:
-        """Compute ``∂ log-odds of the predicted class / ∂alpha_t``, with unconstrained weights."""
+    def gradient(self) -> Float[np.ndarray, " N"] | None:
+        """Compute ``∂ log-odds of the predicted class / ∂alpha_t``, with unconstrained weights.
+
+        Behind a network it is unknown, None.
+        """
+        if not isinstance(self.readout.tail, IdentityTail | LinearTail):
+            return None
         # It ranks positions as ``∂p_max/∂alpha_t`` does, also if that underflows: p(1 − p) is the
         # same factor for all positions of a row.
         every = np.arange(len(self.alpha))
@@ -131,7 +136,7 @@ class Rows:
         """Differentiate the lead of the predicted class, in logits, by the attended sum.
 
         Args:
-            sums: Attended sums at which to differentiate; the tail must be identity or tanh.
+            sums: Attended sums at which to differentiate; the tail is no network.
             rows: Row of each sum.
             nearest: Whether the lead is over the likeliest rival; otherwise it is over all rivals
                 together, the log-odds.
@@ -154,8 +159,10 @@ class Rows:
                 share = np.eye(share.shape[1])[rivals.argmax(axis=1)]
             slopes = -share / np.where(share.any(axis=1), share.sum(axis=1), 1.0)[:, None]
             slopes[mine] = np.isfinite(highest[:, 0])
+        if isinstance(tail, LinearTail):
+            slopes = np.matmul(slopes[:, None], tail.weight)[:, 0]
         if isinstance(tail, TanhTail):
-            slopes = np.matmul(slopes[:, None], tail.weight)[:, 0] * (1.0 - np.tanh(pooled) ** 2)
+            slopes *= 1.0 - np.tanh(pooled) ** 2
         return slopes
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from attnaudit.core.numbers import thousands
 from attnaudit.experiments.findings import UNCLEAR, Finding
-from attnaudit.report.words import figure, name_head, name_heads, percent
+from attnaudit.report.words import figure, name_head, name_heads
 from attnaudit.results.summary import INSTANCE, SummaryRows, instances
 from attnaudit.stats.inference import FEWEST
 
@@ -42,17 +42,6 @@ def of_head(rows: SummaryRows) -> str:
 def heads(rows: SummaryRows) -> str:
     """Count the audited heads: ``4 heads of layer 3``; empty without heads."""
     return "" if rows.audited is None else name_heads(rows.audited.names)
-
-
-def kept_words(rows: SummaryRows) -> str:
-    """Say that a translator's trace has few words of the vocabulary; else nothing."""
-    covered = rows.value("translation", "covered")
-    if covered is None:
-        return ""
-    return (
-        "Outputs are distributions over the few words that the trace keeps per row, which hold "
-        f"{percent(covered)} of the model's probability."
-    )
 
 
 def across(rows: SummaryRows, experiment: str, measure: str) -> str:
