@@ -53,10 +53,13 @@ def test_every_number_of_the_table() -> None:
     for row in range(len(trace)):
         lost = trace.cell("replaced", row)
         runs = np.array(trace.cell("replaced_prediction", row))
-        fall = np.round(-copies_oracle.log_odds(runs, int(trace.predicted[row])), 5)
+        own, predicted = trace.prediction[row], int(trace.predicted[row])
+        fall = np.round(-copies_oracle.log_odds(runs, predicted), 5)
+        change = copies_oracle.matched_change(own, runs, predicted)
         order = np.argsort(bits(streams[row], np.arange(40))).tolist()
         alpha = trace.alpha[row]
-        r2, own, attention = oracle.held_out(lost, fall, alpha, set(order[:20]))
+        first = set(order[:20])
+        r2, surrogate, attention = oracle.held_out(lost, fall, change, alpha, first)
         *weights, _ = oracle.square_root_lasso(lost, fall, len(alpha))
         found = table.row(row, named=True)
         assert found["weights"] == pytest.approx(weights, abs=2e-4)
@@ -64,8 +67,8 @@ def test_every_number_of_the_table() -> None:
         assert found["surrogate_words"] == np.count_nonzero(found["weights"])
         assert found["attention_on_surrogate"] == known(attention_on(alpha, found["weights"]), 1e-9)
         # Ranks of sums that nearly tie depend on the last digits of the weights.
-        assert found["replacement_surrogate"] == pytest.approx(own, abs=0.05)
-        assert found[LEAD] == pytest.approx(attention - own, abs=0.05)
+        assert found["replacement_surrogate"] == pytest.approx(surrogate, abs=0.05)
+        assert found[LEAD] == pytest.approx(attention - surrogate, abs=0.05)
 
 
 def planted(
@@ -102,9 +105,25 @@ def test_a_planted_sum_is_recovered_with_its_signs(length: int, copies: int) -> 
     assert (
         np.median(table["r2_held_out"].to_numpy()) > 0.9
     )  # half of the copies are not always enough
-    assert np.mean(table["replacement_surrogate"].to_numpy()) > 0.95
+    share = Surrogate().summarise(table).filter(measure="surrogate_share", group="all")
+    attention = np.mean(table[LEAD].to_numpy() + table["replacement_surrogate"].to_numpy())
+    mean = np.mean(table["replacement_surrogate"].to_numpy())
+    assert share["value"].item() == pytest.approx(attention / mean)
     expected = 14 / 36 - 1 / length
     assert table["attention_on_surrogate"].to_numpy() == pytest.approx(expected, abs=1e-3)
+
+
+def test_attention_on_the_words_that_decide_reaches_the_surrogate() -> None:
+    rng = np.random.default_rng(3)
+    weights = [3.0 * rng.dirichlet(np.full(9, 0.3)) for _ in range(40)]
+    for alpha, low, high in (
+        ([row / 3.0 for row in weights], 0.95, 1.1),
+        ([np.roll(row, 1) / 3.0 for row in weights], -0.4, 0.2),
+    ):
+        table = Surrogate()(planted(weights, alpha))
+        assert np.mean(table["replacement_surrogate"].to_numpy()) > 0.9
+        share = Surrogate().summarise(table).filter(measure="surrogate_share", group="all")
+        assert low < share["value"].item() < high
 
 
 def test_words_that_do_nothing_have_no_weight() -> None:

@@ -38,7 +38,7 @@ def square_root_lasso(lost: list[list[int]], fall: np.ndarray, length: int) -> n
 
 
 def held_out(
-    lost: list[list[int]], fall: np.ndarray, alpha: np.ndarray, first: set[int]
+    lost: list[list[int]], fall: np.ndarray, change: np.ndarray, alpha: np.ndarray, first: set[int]
 ) -> tuple[float, float, float]:
     """R², the surrogate's correlation and attention's, each half judged by a fit to the other."""
     second = set(range(len(lost))) - first
@@ -52,8 +52,8 @@ def held_out(
             error += (fall[m] - base - sum(weights[t] for t in lost[m])) ** 2
             power += (fall[m] - fall[sorted(fitted)].mean()) ** 2
         correlations.append([
-            partial_spearman(others, np.asarray(score), fall[sorted(judged)]) if np.any(score) else 0.0
-            for score in (weights, alpha)
+            partial_spearman(others, np.asarray(score), change[sorted(judged)]) if np.any(score) else 0.0
+            for score in (np.abs(weights), alpha)
         ])  # fmt: skip
     surrogate, attention = np.mean(correlations, axis=0)
     return 1 - error / power, surrogate, attention

@@ -25,9 +25,13 @@ from attnaudit.experiments.rows import (
     summarise_measures,
     taken_names,
 )
+from attnaudit.results import summarise_ratios
+from attnaudit.results.groups import by_group
 from attnaudit.results.measures import SIGNED, Measure
 from attnaudit.trace import Trace
 
+SHARE = "surrogate_share"
+LEAD = "replacement_attention_minus_replacement_surrogate"
 SWEEPS = 1000  # over all words; most fits need fewer than 30
 EXACT = 1e-8  # step, relative to the spread of the log-odds, below which a fit has converged
 
@@ -39,10 +43,11 @@ class Surrogate:
     ``weights`` has the log-odds that each word adds, negative for evidence against the class. They
     are fitted to all copies of a text. Each half of the copies, drawn by the row's key, is also
     predicted by a fit to the other half: ``r2_held_out`` is its R², ``replacement_surrogate`` the
-    mean of the partial rank correlations that `Replacement` computes for other scores, and the
-    difference from it is attention's lead on the same halves. ``attention_on_surrogate`` is the
-    share of all absolute weight where attention is: see `attention_on`. ``surrogate_words`` is the
-    number of words with a weight.
+    mean correlation of its absolute weights with the change of the output, as in `Replacement`.
+    On the same halves, ``surrogate_share`` is attention's mean correlation divided by the
+    surrogate's, and a column has the difference. ``attention_on_surrogate`` is the share of all
+    absolute weight where attention is: see `attention_on`. ``surrogate_words`` is the number of
+    words with a weight.
 
     Rows of one word or fewer than two copies are null, and means exclude them.
     """
@@ -52,17 +57,24 @@ class Surrogate:
     papers = (COHENWANG2024, BELLONI2011)
     measures = (
         Measure(
-            "replacement_attention_minus_replacement_surrogate",
-            "fall of the log-odds with words replaced, attention minus surrogate, paired",
+            SHARE,
+            "change with words replaced, attention's share of the surrogate",
+            "Attention's mean correlation with the change of the output, divided by that of a "
+            "sparse linear fit to other copies of the same text: 1 is as good.",
+            "higher",
+        ),
+        Measure(
+            LEAD,
+            "change with words replaced, attention minus surrogate, paired",
             "How much better the words that attention marks say what happens than a sparse linear "
             "fit to other copies of the same text.",
             "higher",
         ),
         Measure(
             "replacement_surrogate",
-            "fall of the log-odds with words replaced, rank correlation, surrogate",
-            "Spearman's correlation of the surrogate's weights that copies lose with the fall of "
-            "the log-odds, given the number of words replaced, over copies not fitted, −1 to 1.",
+            "change with words replaced, rank correlation, surrogate",
+            "Spearman's correlation of the absolute weights that copies lose with the change of "
+            "the output, given the number of words replaced, over copies not fitted, −1 to 1.",
             range=SIGNED,
         ),
         Measure(
@@ -101,17 +113,17 @@ class Surrogate:
         scores = {"alpha": trace.alpha, "weights": weights}
         words = over_words(trace, scores)["alpha"].lengths
         copies = trace.table["replaced"].list.len().fill_null(0).to_numpy()
-        columns = {measure.name: np.full(len(trace), np.nan) for measure in self.measures}
+        columns = {measure.name: np.full(len(trace), np.nan) for measure in self.measures[1:]}
         # The heads of a text have the same copies, so they share halves and fits.
         streams = stream_keys(self.seed, self.name, trace.instance)
         fits: dict[tuple[Any, ...], CrossFit] = {}
         for row in np.flatnonzero((copies > 1) & (words > 1)).tolist():
-            lost, fall, _ = copies_of_row(trace, row)
+            lost, fall, change = copies_of_row(trace, row)
             text = trace.instance[row], lost.tobytes(), fall.tobytes()
             fit = fits[text] = fits.get(text) or cross_fit(lost, fall, streams[row : row + 1])
-            own = fit.correlation(lost, fall, fit.of_halves)
-            lead = fit.correlation(lost, fall, [trace.alpha[row]] * 2) - own
-            columns["replacement_attention_minus_replacement_surrogate"][row] = lead
+            own = fit.correlation(lost, change, np.abs(fit.of_halves))
+            lead = fit.correlation(lost, change, [trace.alpha[row]] * 2) - own
+            columns[LEAD][row] = lead
             columns["replacement_surrogate"][row] = own
             columns["r2_held_out"][row] = fit.r2
             columns["surrogate_words"][row] = np.count_nonzero(fit.weights)
@@ -122,8 +134,14 @@ class Surrogate:
         return table.with_columns(pl.when(has_fit).then("weights"))
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        """Summarise rows with copies; others were not tested, so they are not undefined."""
-        return summarise_measures(self, table.lazy().drop_nulls("surrogate_words"))
+        """Average the measures, and divide attention's correlation by the surrogate's."""
+        # Rows without a fit were not tested, so they do not count as undefined.
+        tested, own = table.lazy().drop_nulls("surrogate_words"), pl.col("replacement_surrogate")
+        columns = {"attention": pl.col(LEAD) + own, "zero": pl.lit(0.0), "surrogate": own}
+        groups = by_group(tested, lambda rows: rows.select(**columns))
+        share = {SHARE: ("attention", "zero", "surrogate")}
+        ratios = summarise_ratios(self.name, groups, share, self.seed)
+        return pl.concat([summarise_measures(self, tested), ratios])
 
 
 class CrossFit(NamedTuple):
@@ -144,12 +162,12 @@ class CrossFit(NamedTuple):
     def correlation(
         self,
         lost: Bool[np.ndarray, "M T"],
-        fall: Float[np.ndarray, " M"],
+        change: Float[np.ndarray, " M"],
         scores: Iterable[np.ndarray],
     ) -> float:
         """Return the mean over halves of the partial rank correlation, with a score for each."""
         found = [
-            partial_spearman(lost[half], score, fall[half])
+            partial_spearman(lost[half], score, change[half])
             for half, score in zip(self.others, scores, strict=True)
         ]
         return float(np.mean(found))

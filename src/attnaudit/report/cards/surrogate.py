@@ -16,31 +16,26 @@ _NAME = "surrogate"
 _CAPTION = (
     "A weighted sum of words, fitted for each text to copies in which other words are replaced. "
     "Left: the share of the log-odds' variance that it predicts in copies that it was not fitted "
-    "to, 1 if words only add up. Right: its rank correlation with the fall of the log-odds there."
+    "to, 1 if words only add up. Right: the rank correlation of its absolute weights with the "
+    "change of the output there."
 )
 
 
 def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     """Describe how well a sum over words predicts copies, beside attention."""
-    row, own, lead = (
-        rows.get(_NAME, name)
-        for name in (
-            "r2_held_out",
-            "replacement_surrogate",
-            "replacement_attention_minus_replacement_surrogate",
-        )
-    )
+    names = "r2_held_out", "replacement_surrogate", "surrogate_share"
+    row, own, share = (rows.get(_NAME, name) for name in names)
     words = rows.value(_NAME, "surrogate_words")
-    if row is None or own is None or lead is None or words is None:
+    if row is None or own is None or share is None or words is None:
         return
     yield card_row(
         QUESTION,
         "R² of a sparse sum of word weights in copies that it was not fitted to",
         row,
         "1: words only add up, 0: no better than the mean",
-        f"With words replaced, a sum over {figure(words, 1)} words of a text on average correlates "
-        f"{with_interval(own)} with the fall of the output; attention{of_head(rows)} minus this "
-        f"sum: {with_interval(lead)}.",
+        f"With words replaced, the weights of {figure(words, 1)} words of a text on average "
+        f"correlate {with_interval(own)} with the change of the output; attention{of_head(rows)} "
+        f"reaches {with_interval(share)} times that.",
         axis=Axis(ends=(-1.0, 1.0)),
     )
 
