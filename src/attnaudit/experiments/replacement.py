@@ -24,7 +24,7 @@ from attnaudit.experiments.rows import (
     taken_names,
     words_of,
 )
-from attnaudit.results import summarise_ratios
+from attnaudit.results import SUMMARY_SCHEMA, summarise_means
 from attnaudit.results.groups import by_group
 from attnaudit.results.measures import SIGNED, Measure
 from attnaudit.trace import Trace
@@ -32,6 +32,9 @@ from attnaudit.trace.schema import flat, lengths_of
 
 REFERENCES = ("loo", "gradient")  # the first that a trace has is what attention is compared with
 SHARE = "replacement_share"
+# Share of the reference from which heatmaps may be shown: the middle between the highest share of a
+# model of the fit half whose attention is unfaithful, 0.46, and the lowest of a faithful one, 0.71.
+LIMIT = 0.6
 LEAST = 1e-45  # smallest float32, for a probability of 0, which has no logarithm
 CLOSE = 2.0**-53  # and for the distance of a single float64 output from 0 or 1
 CONFIDENCE = 0.9  # of the prediction, to which the outputs of a text and its copies are scaled
@@ -133,9 +136,24 @@ class Replacement:
         reference = next((name for name in REFERENCES if f"replacement_{name}" in names), None)
         if reference is None:
             return means
-        ratio = ("replacement_attention", "zero", f"replacement_{reference}")
-        groups = by_group(tested, lambda rows: self.of_rows(rows).with_columns(zero=pl.lit(0.0)))
-        return pl.concat([means, summarise_ratios(self.name, groups, {SHARE: ratio}, self.seed)])
+        return pl.concat([means, self._share(tested, means, reference)])
+
+    def _share(self, table: pl.LazyFrame, means: pl.DataFrame, reference: str) -> pl.DataFrame:
+        """Divide attention's mean correlation by the reference's.
+
+        The interval is that of the mean difference from `LIMIT` times the reference, on the scale
+        of the share. So it excludes `LIMIT` exactly if the difference is shown not to be 0, also
+        where the share is the same in every text, such as 0 for uniform attention.
+        """
+        ours, other = pl.col("replacement_attention"), pl.col(f"replacement_{reference}")
+        groups = by_group(table, lambda rows: rows.select((ours - LIMIT * other).alias(SHARE)))
+        divisor = means.filter(measure=f"replacement_{reference}").select("group", "value")
+        found = summarise_means(self.name, groups, self.seed).join(
+            divisor, "group", "left", suffix="_of_reference", maintain_order="left"
+        )
+        size = pl.col("value_of_reference")
+        share = pl.col("value", "low", "high") / pl.when(size > 0.0).then(size) + LIMIT
+        return found.with_columns(share, std=None).select(*SUMMARY_SCHEMA).cast(SUMMARY_SCHEMA)
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:

@@ -27,14 +27,11 @@ from attnaudit.experiments.findings import (
     decide,
     skill,
 )
-from attnaudit.experiments.replacement import REFERENCES, SHARE
+from attnaudit.experiments.replacement import LIMIT, REFERENCES, SHARE
 from attnaudit.results.summary import SummaryRows, instances
 from attnaudit.stats.inference import wilson_interval
 
 Code = Literal["show", "mixed", "where", "none"]
-# Share of the reference from which heatmaps may be shown: the middle between the highest share of a
-# model of the fit half whose attention is unfaithful, 0.46, and the lowest of a faithful one, 0.71.
-FROM = 0.6
 REFERENCE = 0.05  # correlation that shows that the reference finds words that decide
 QUALITY = ("prediction", "translation")
 """Experiments that measure how well the model predicts."""
@@ -117,29 +114,23 @@ def follows(rows: SummaryRows) -> Finding | None:
     share = rows.get("replacement", SHARE)
     known = (rows.get("replacement", f"replacement_{name}") for name in REFERENCES)
     reference = next(filter(None, known), None)
-    if reference is None or share is None:
-        return Finding("replacement", SHARE, NEITHER, "no_reference")
-    found = decide(share, FROM, FOR, AGAINST)
+    nothing = Finding("replacement", SHARE, NEITHER, "no_reference")
+    if reference is None:
+        return nothing
     # A share of a correlation that may be 0 says nothing.
-    if found.code != FEW and decide(reference, REFERENCE).code != HIGH:
-        return replace(found, side=NEITHER, code="no_words", needed=None)
-    return found
+    finds = decide(reference, REFERENCE).code
+    if share is None or finds != HIGH:
+        return replace(nothing, code=FEW if finds == FEW else "no_words")
+    return decide(share, LIMIT, FOR, AGAINST)
 
 
 def _of_rows(rows: SummaryRows) -> Verdict:
-    found, share = follows(rows), rows.get("replacement", SHARE)
-    if found is None or share is None:
-        return Verdict("none", "no_replacement" if found is None else found.code)
+    found, share = follows(rows), rows.get("replacement", SHARE) or {}
+    if found is None:
+        return Verdict("none", "no_replacement")
     code: Code = "show" if found.side == FOR else "where" if found.side == AGAINST else "none"
-    return Verdict(
-        code,
-        "" if found.side else found.code,
-        share["value"],
-        share["low"],
-        share["high"],
-        instances(share),
-        found.needed,
-    )
+    reason, ends = "" if found.side else found.code, map(share.get, ("value", "low", "high"))
+    return Verdict(code, reason, *ends, texts=instances(share), needed=found.needed)
 
 
 @cache

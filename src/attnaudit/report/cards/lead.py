@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from attnaudit.core.numbers import count
 from attnaudit.experiments.findings import AGAINST, BOTH, FEW, FOR, UNCLEAR, side_of
-from attnaudit.experiments.verdict import FROM, Verdict, held_out
+from attnaudit.experiments.replacement import LIMIT
+from attnaudit.experiments.verdict import Verdict, held_out
 from attnaudit.report.cards.card import CardRow
 from attnaudit.report.cards.wording import enough
 from attnaudit.report.words import figure, listed, percent
@@ -65,7 +66,7 @@ def _because(verdict: Verdict) -> str:
     score = f"{figure(verdict.score)} [{figure(verdict.low)}, {figure(verdict.high)}]"
     return (
         ". When words are replaced, attention says which of them matter "
-        f"{score} times as well as leave-one-out, with {FROM:g} as the limit"
+        f"{score} times as well as leave-one-out, with {LIMIT:g} as the limit"
     )
 
 

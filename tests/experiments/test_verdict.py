@@ -1,0 +1,143 @@
+"""Four answers, decided by one share, that do not depend on what should not matter."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.special import expit
+
+import attnaudit as aa
+from attnaudit.core.files import read_json
+from attnaudit.experiments.replacement import LIMIT
+from attnaudit.experiments.verdict import decide_verdict
+from attnaudit.results import SUMMARY_SCHEMA, summary_row
+from attnaudit.trace import Trace
+from tests.report.runs import summary_of
+from tests.traces import trace_of
+
+COPIES, T, TEXTS = 60, 8, 40
+
+
+def traced(
+    faithful: float,
+    *,
+    seed: int = 0,
+    texts: int = TEXTS,
+    scale: float = 1.0,
+    words: float = 2.0,
+    columns: tuple[str, ...] = ("loo",),
+) -> Trace:
+    """A model of which one word decides; attention is on it in a share of the texts."""
+    rng = np.random.default_rng(seed)
+    decides = rng.integers(T, size=texts)
+    attended = np.where(rng.random(texts) < faithful, decides, (decides + 1) % T)
+    alpha = [np.where(np.arange(T) == place, 0.86, 0.02) for place in attended]
+    lost = [
+        [np.flatnonzero(rng.random(T) < share).tolist() or [0] for share in rng.random(COPIES)]
+        for _ in range(texts)
+    ]
+    falls = [
+        np.array([words * (place in copy) + 0.1 * rng.normal() for copy in own])
+        for place, own in zip(decides, lost, strict=True)
+    ]
+    one = np.where(np.arange(T)[None] == decides[:, None], 0.5, 0.01)
+    return trace_of(
+        alpha,
+        np.full(texts * T, scale),
+        replaced=lost,
+        replaced_prediction=[expit(scale * (1.0 - fall))[:, None] for fall in falls],
+        **{name: one.tolist() for name in columns},
+    )
+
+
+def verdict_of(trace: Trace) -> Any:
+    return decide_verdict(aa.audit(trace, "replacement").summary)
+
+
+@pytest.mark.parametrize(
+    ("faithful", "code"), [(1.0, "show"), (0.9, "show"), (0.1, "where"), (0.0, "where")]
+)
+def test_the_answer_follows_the_words_that_attention_marks(faithful: float, code: str) -> None:
+    found = verdict_of(traced(faithful))
+    assert (found.code, found.reason) == (code, "")
+    assert found.low <= found.score <= found.high
+    assert (found.low >= LIMIT) == (code == "show")
+
+
+def test_uniform_attention_marks_no_word() -> None:
+    trace = traced(1.0)
+    even = pl.Series([[1 / T] * T] * TEXTS, dtype=trace.table.schema["alpha"])
+    uniform = replace(trace, table=trace.table.with_columns(alpha=even))
+    found = verdict_of(uniform)
+    assert (found.code, found.score) == ("where", pytest.approx(0.0, abs=1e-12))
+
+
+def test_an_interval_with_the_limit_decides_nothing_and_more_texts_do() -> None:
+    few = verdict_of(traced(0.7, texts=24))
+    assert (few.code, few.reason) == ("none", "unclear")
+    assert few.needed > 24
+    assert verdict_of(traced(0.7, texts=600)).code == "show"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [({"texts": 10}, "few"), ({"columns": ()}, "no_reference"), ({"words": 0.0}, "no_words")],
+)
+def test_nothing_is_concluded_where_nothing_can_be_known(change: Any, reason: str) -> None:
+    found = verdict_of(traced(1.0, **change))
+    assert (found.code, found.reason) == ("none", reason)
+
+
+def test_weights_by_themselves_and_a_model_that_learned_nothing_have_no_verdict() -> None:
+    trace = traced(1.0)
+    bare = replace(trace, table=trace.table.drop("replaced", "replaced_prediction"))
+    assert decide_verdict(aa.audit(bare, "permutation").summary).reason == "no_replacement"
+    chance = {"prediction__accuracy": (0.5, 0.4, 0.6), "prediction__majority": 0.5}
+    known = aa.audit(trace, "replacement").summary
+    assert decide_verdict(pl.concat([summary_of(**chance), known])).reason == "no_skill"
+
+
+@pytest.mark.parametrize("scale", [0.3, 3.0, 10.0])
+@pytest.mark.parametrize("faithful", [1.0, 0.75, 0.0])
+def test_the_scale_of_the_logits_changes_no_verdict(scale: float, faithful: float) -> None:
+    one, other = (verdict_of(traced(faithful, scale=factor)) for factor in (1.0, scale))
+    assert other.code == one.code
+    assert other.score == pytest.approx(one.score, abs=0.02)
+
+
+def test_rows_of_one_token_change_no_verdict() -> None:
+    trace = traced(0.9)
+    short = traced(0.0, seed=1, texts=TEXTS)
+    lists = ("tokens", "alpha", "readout", "loo")
+    ones = short.table.with_columns(
+        *(pl.col(name).list.head(1) for name in lists),
+        instance=pl.col("instance") + TEXTS,
+        replaced=pl.Series([[[0]] * COPIES] * TEXTS, dtype=short.table.schema["replaced"]),
+    ).with_columns(alpha=pl.Series([[1.0]] * TEXTS, dtype=short.table.schema["alpha"]))
+    both = Trace(pl.concat([trace.table, ones], how="diagonal_relaxed"), trace.metadata, trace.tail)
+    with_ones, without = verdict_of(both.checked("here")), verdict_of(trace)
+    assert (with_ones.score, with_ones.code) == (pytest.approx(without.score), without.code)
+
+
+def test_classes_with_opposite_answers_make_a_mixed_verdict() -> None:
+    shares = {"all": 0.6, "predicted:a": 0.9, "predicted:b": 0.1}
+    rows = [
+        summary_row("replacement", f"replacement_{name}", one, one - 0.05, one + 0.05, n=50, group=group)
+        for group, share in shares.items()
+        for name, one in (("share", share), ("attention", 0.4), ("loo", 0.4))
+    ]  # fmt: skip
+    found = decide_verdict(pl.DataFrame(rows, schema=SUMMARY_SCHEMA))
+    assert found.code == "mixed"
+    assert {name: own.code for name, own in found.classes.items()} == {"a": "show", "b": "where"}
+
+
+def test_the_verdict_is_saved_and_is_an_attribute(tmp_path: Any) -> None:
+    results = aa.audit(traced(1.0), "replacement")
+    assert results.verdict.code == "show"
+    saved = read_json(results.save(tmp_path) / "verdict.json")
+    assert saved == results.verdict.to_json()
+    assert saved["score"] == pytest.approx(results.verdict.score)
