@@ -349,7 +349,7 @@ def test_rows_whose_programs_would_take_too_long_have_no_range(monkeypatch: pyte
 def test_tails_that_nothing_bounds_are_refused():
     for trace in (layer_trace(4), opaque(make_trace(4))):
         with pytest.raises(
-            TraceError, match="does not apply: the attended sum goes through the rest of the model"
+            TraceError, match="does not apply: the attended sum goes through further layers"
         ):
             audit(trace, ["ranges"])
     assert "ranges" not in audit(opaque(make_trace(4)))

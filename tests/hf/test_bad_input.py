@@ -208,7 +208,7 @@ def test_a_corpus_that_cannot_be_read(case: str, models: Path, tmp_path: Path, c
 
 
 UNUSABLE = {
-    "ranges": "ranges: does not apply: the attended sum goes through the rest of the model",
+    "ranges": "ranges: does not apply: the attended sum goes through further layers",
     "joint": "joint: a layer of one head is what the other experiments are about",
 }
 

@@ -65,7 +65,7 @@ def test_what_a_run_leaves(run: Path):
     assert ("correlation", "tau_gradient") in rows
     assert not any(experiment == "prediction" for experiment, _ in rows)
     assert (
-        "one class"
+        "quality of translations"
         in read_json(run / "manifest.json")["steps"]["audit"]["notes"]["left_out"]["prediction"]
     )
     trace = Trace.read(run / "trace")

@@ -47,7 +47,7 @@ def through_network(trace: Trace) -> str | None:
     # decide too.
     if has_compiled_tail(trace.readout) and trace.metadata["tail"] in ("identity", "tanh_mlp"):
         return None
-    return "does not apply: the attended sum goes through the rest of the model before the output"
+    return "does not apply: the attended sum goes through further layers before the output"
 
 
 @dataclass(frozen=True)

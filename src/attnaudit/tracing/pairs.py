@@ -31,7 +31,7 @@ from attnaudit.tracing.texts import frozen
 
 # Padded target tokens of a batch.
 BUDGET = 512
-SHARD_PAIRS = 256
+SHARD_PAIRS = 64  # a prediction of many words is most of a row
 # Logits in memory at a time, 128 MB in float32. Output relevance has one per head, target position,
 # source position and word, so the vocabulary would otherwise decide the memory.
 CELLS = 32_000_000
