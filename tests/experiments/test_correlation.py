@@ -30,7 +30,7 @@ def test_every_row_matches_scipy(trace, table: pl.DataFrame):
     }
     kinds = ("tau", "p", "attention_on")
     expected = [f"{kind}_{name}" for name in pairs for kind in kinds]
-    assert table.columns[3:] == [name for name in expected if name != "attention_on_gradient_loo"]
+    assert table.columns[4:] == [name for name in expected if name != "attention_on_gradient_loo"]
     for name, (one, other) in pairs.items():
         for row in range(len(trace)):
             x, y = trace.ragged(one)[row], trace.ragged(other)[row]

@@ -50,7 +50,7 @@ def rounded(trace: Trace) -> Trace:
 def test_every_row_is_the_plain_comparison_of_its_scores():
     trace = make_trace(120, (1, 25), seed=1, importance=IMPORTANCE)
     table, lengths = assert_naive(trace, plain_overlap), trace.alpha.lengths
-    assert len(table.columns) == 3 + 2 * 10 + 1
+    assert len(table.columns) == 4 + 2 * 10 + 1
     chance = np.where(lengths > 1, np.ceil(lengths / 4) / lengths, np.nan)
     np.testing.assert_allclose(table["precision_by_chance"].to_numpy(), chance, atol=1e-12)
 

@@ -94,35 +94,47 @@ def by_class(few: Any = (), **figures: dict[str, tuple[float, float]]) -> pl.Dat
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 
-def removal(attention: float, random: float = 0.0, gradient: float | None = 0.0) -> CardRow:
-    """The row of comprehensiveness, by the falls without the best tokens of three rankings."""
-    falls = {"attention": attention, "random": random, "gradient": gradient}
-    falls["attention_minus_comprehensiveness_random"] = attention - random
-    name = "comprehensiveness__comprehensiveness_"
-    known = {
-        name + key: (fall, fall - 0.001, fall) for key, fall in falls.items() if fall is not None
-    }
-    return row_of(comprehensiveness__normalised_comprehensiveness_attention=0.95, **known)
-
-
 @pytest.mark.parametrize(
-    ("attention", "random", "gradient", "side", "said"),
+    ("attention", "random", "side", "said"),
     [
-        (-0.02, 0.001, 0.15, "", "rises by 0.020 on average"),
-        (0.02, 0.02, 0.152, "against", ""),
-        (-0.03, 0.02, None, "against", ""),
-        (0.153, 0.0, 0.153, "for", "falls by 0.153 on average"),
-        (0.15, 0.0, 0.15, "", ""),
+        (-0.02, 0.001, "against", "a probability of 90 % rises by 0.020 on average"),
+        (0.02, 0.02, "", "too small for a conclusion"),
+        (0.25, 0.04, "for", "falls by 0.250 on average"),
     ],
 )
-def test_tokens_are_needed_only_where_the_output_falls_without_them(
-    attention: float, random: float, gradient: float | None, side: str, said: str
+def test_tokens_are_needed_only_where_the_output_falls_more_than_without_random_ones(
+    attention: float, random: float, side: str, said: str
 ) -> None:
-    """As near to what is possible as may be: where nothing falls, nothing is decided."""
-    row = removal(attention, random, gradient)
+    name = "matched_comprehensiveness"
+    figures = {
+        "attention": attention,
+        "random": random,
+        f"attention_minus_{name}_random": attention - random,
+    }
+    row = row_of(**{f"comprehensiveness__{name}_{key}": fall for key, fall in figures.items()})
     assert row.side == side
-    assert ("no conclusion" in row.sentence) == (side == "")
     assert said in row.sentence
+
+
+def test_erasure_and_ranges_describe() -> None:
+    """When a decision flips hangs on fillers, and how free a weight is on the length of a text."""
+    figures = {
+        "area_attention": 0.2,
+        "area_random": 0.1,
+        "area_minimum": 0.9,
+        "gain_attention": 0.1,
+    }
+    erasure = {f"erasure__{name}": value for name, value in figures.items()}
+    row = row_of(**erasure, erasure__never_minimum=0.1, erasure__never_attention=0.1)
+    assert (row.side, row.figure) == ("", "0.20")
+    free = {"mean_possible": 0.9, "mean_possible_upper": 0.9, "top_necessary_lower": 0.0}
+    assert row_of(**{f"ranges__{name}": value for name, value in free.items()}).side == ""
+
+
+def test_texts_of_one_word_are_counted() -> None:
+    figures = {"median_delta_y": 0.3, "max_alpha": {"value": 0.4, "n": 90, "undefined": 10}}
+    row = row_of(**{f"permutation__{name}": value for name, value in figures.items()})
+    assert "Left out: 10 instances of one word" in row.sentence
 
 
 def test_plausibility_compares_with_the_best_other_measure_and_with_chance() -> None:
@@ -202,8 +214,8 @@ def test_every_row_has_the_sign_of_its_side() -> None:
     card = verdict(
         by_class(
             **replaced(all=(0.9, 0.1)),
-            permutation__median_delta_y={"all": (0.01, 0.001)},
-            permutation__max_alpha={"all": (0.5, 0.01)},
+            permutation__matched_delta_y={"all": (0.01, 0.001)},
+            permutation__alpha_from_uniform={"all": (0.5, 0.01)},
         ),
         ABOUT,
     )

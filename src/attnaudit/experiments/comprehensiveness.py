@@ -15,6 +15,7 @@ import polars.selectors as cs
 from attnaudit.core.papers import DEYOUNG2020
 from attnaudit.core.settings import Settings, setting
 from attnaudit.experiments.adversary.exact import one_logit_decides
+from attnaudit.experiments.confidence import at_same_confidence
 from attnaudit.experiments.erasure.experiment import MOST_ORDERS
 from attnaudit.experiments.erasure.falls import bounds, falls
 from attnaudit.experiments.rows import (
@@ -33,6 +34,7 @@ from attnaudit.trace import Trace
 # Each of the two bounds has a few roundings. If they are closer, they are the same.
 NO_SPAN = 1e-12
 _KINDS: tuple[tuple[str, str, Literal["higher", "lower"]], ...] = (
+    ("matched_comprehensiveness", "comprehensiveness at 90 % confidence", "higher"),
     ("normalised_comprehensiveness", "normalised comprehensiveness", "higher"),
     ("normalised_sufficiency", "normalised sufficiency", "lower"),
     ("input_comprehensiveness", "comprehensiveness by deletion from the text", "higher"),
@@ -55,6 +57,10 @@ class Comprehensiveness(Settings):
     least one; ``<measure>_at_<score>`` has the five numbers. With two classes and an identity tail
     the smallest and the largest fall over all sets of as many tokens are known exactly.
     ``normalised_<measure>_<score>`` is then the position of the fall between them, 0 to 1.
+
+    ``matched_comprehensiveness_<score>``, for attention and random order, is the same if the logits
+    of each row are scaled until the predicted class has probability 0.9, so that it does not depend
+    on how confident the model is. It is null unless the attended sums are the logits.
 
     ``input_<measure>_<score>`` are the same falls if the tokens are deleted from the text and the
     model runs again. They need a trace collected with ``collect.erase_input``.
@@ -79,6 +85,14 @@ class Comprehensiveness(Settings):
                 direction,
             )
             for kind, label, direction in _KINDS
+        ),
+        Measure(
+            "matched_comprehensiveness_{score}",
+            "fall from 90 % without the top tokens, {score}",
+            "Comprehensiveness with the logits of each text scaled until the predicted class has "
+            "probability 0.9.",
+            "higher",
+            range=SIGNED,
         ),
         Measure(
             "normalised_comprehensiveness_{score}",
@@ -177,6 +191,13 @@ class Comprehensiveness(Settings):
                     for name, mean in means.items()
                 }
             columns |= {f"{way}_at_{name}": fall[:, k] for name, fall in by_score.items()}
+        matched = at_same_confidence(trace)
+        if matched is not None:
+            by_score = falls(matched.readout, alpha, {"attention": alpha}, streams, self.orders)
+            columns |= {
+                f"matched_comprehensiveness_{name}": matched.of_decided(fall[:, 0].mean(axis=1))
+                for name, fall in by_score.items()
+            }
         for name in _of_input(trace):
             drops = trace.table[name].cast(pl.List(pl.Float64))
             columns[name] = drops.list.mean().fill_nan(None)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, NamedTuple
 
+from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.results.summary import SummaryRows, instances
 from attnaudit.stats.inference import FEWEST
 from attnaudit.stats.measures import LN2
@@ -32,35 +33,28 @@ class Policy:
     """Thresholds of meaning. They are conventions, the same for every model.
 
     Attributes:
-        matters: Smallest change of a probability that counts as dependence of the output. It is
-            clearly more than the rounding of a displayed percentage or the noise of a seed.
-        flat: Mean largest weight below which shuffled attention is much like the model's own, so
-            a small change means nothing. It is the end of Jain & Wallace's lowest bin.
+        matters: Smallest change of a probability of 0.9 that counts as dependence of the output:
+            half of the way to a tie.
+        flat: Mean TVD from uniform weights below which shuffled attention is much like the model's
+            own, so a small change means nothing.
         close: JSD below which two attentions differ only a little: a quarter of the maximum.
         different: JSD from which two attentions are quite different: half of the maximum.
-        most: Weight from which a token has most of the attention.
-        nearly: Share of the possible gain over a random order that counts as nearly all of it.
         agrees: Share of the agreement between two importance measures at which attention agrees
-            as well as they do. It is above `nearly`, because the reference is no upper bound.
+            as well as they do.
         reference: Kendall's tau below which two importance measures set no standard.
         hardly: Loss of score of a retrained model that must be excluded by the interval before the
             model is said to lose hardly anything.
         trained: Mean TVD below which a model trained to attend elsewhere predicts the same.
-        flips: Share of predictions that some removal must flip. If fewer can flip at all, the
-            moment of the flip says which texts are decided narrowly, not which tokens matter.
     """
 
-    matters: float = 0.15
+    matters: float = 0.2
     flat: float = 0.25
     close: float = 0.25 * LN2
     different: float = 0.5 * LN2
-    most: float = 0.5
-    nearly: float = 0.8
     agrees: float = 0.85
     reference: float = 0.1
     hardly: float = 0.03
     trained: float = 0.05
-    flips: float = 0.5
 
 
 POLICY = Policy()
@@ -131,16 +125,18 @@ def decide(
 
 
 def shuffling(rows: SummaryRows) -> Finding | None:
-    """Judge shuffled weights by the change of the output.
+    """Judge shuffled weights by the change of the output at the same confidence.
 
     Code ``flat``: the attention is so flat that a small change proves nothing.
     """
-    row, peak = rows.get("permutation", "median_delta_y"), rows.get("permutation", "max_alpha")
+    row, uneven = (
+        rows.get("permutation", name) for name in ("matched_delta_y", "alpha_from_uniform")
+    )
     if row is None:
         return None
     found = decide(row, POLICY.matters, FOR, AGAINST)
     # Nearly equal weights stay nearly equal when they are shuffled.
-    if found.side == AGAINST and peak is not None and decide(peak, POLICY.flat).code != HIGH:
+    if found.side == AGAINST and uneven is not None and decide(uneven, POLICY.flat).code != HIGH:
         return replace(found, side=NEITHER, code="flat")
     return found
 
@@ -176,95 +172,39 @@ def agreement(rows: SummaryRows, score: str) -> Finding | None:
 
 def largest_change(rows: SummaryRows) -> Finding | None:
     """Judge the largest change by its upper bound: only that can show that no weights matter."""
-    upper = rows.get("maximal_change", "max_delta_y_upper")
+    upper = rows.get("maximal_change", "matched_max_delta_y_upper")
     return None if upper is None else decide(upper, POLICY.matters, NEITHER, AGAINST)
 
 
-def all_heads(rows: SummaryRows) -> Finding | None:
-    """Judge uniform weights in all heads of a layer by the change of the output."""
-    row = rows.get("joint", "joint_uniform")
-    return None if row is None else decide(row, POLICY.matters, FOR, AGAINST)
-
-
 def furthest(rows: SummaryRows) -> Finding | None:
-    """Judge the adversary: closeness by the bound, difference by the weights found.
+    """Judge the adversary at the same confidence.
 
-    Code ``open``: no distant attention was found, but the bound does not exclude one.
+    Attention is contradicted if other attention with nearly the same output is clearly farther than
+    exchanging the attended words explains, and supported if there is none that is far at all.
     """
-    row, upper = (rows.get("adversary", f"emax_jsd{end}") for end in ("", "_upper"))
-    if row is None:
+    row = rows.get("adversary", "matched_emax_jsd")
+    beyond = rows.get("adversary", "matched_emax_jsd_minus_exchange_jsd")
+    if row is None or beyond is None:
         return None
-    if upper is not None and (close := decide(upper, POLICY.close, NEITHER, FOR)).side:
-        return close
-    # A search that finds no distant attention proves nothing; only the bound shows closeness.
-    found = decide(row, POLICY.close, AGAINST)
-    return replace(found, code="open") if found.code == LOW else found
-
-
-def ranges(rows: SummaryRows) -> Finding | None:
-    """Judge necessary weights by their lower bound, and possible weights by those found."""
-    possible, kept = rows.get("ranges", "mean_possible"), rows.get("ranges", "top_necessary_lower")
-    if possible is None:
-        return None
-    if kept is not None and (must := decide(kept, POLICY.most, FOR)).side:
-        return must
-    return decide(possible, POLICY.most, AGAINST)
-
-
-def removal(rows: SummaryRows) -> Finding | None:
-    """Judge removal in the order of attention by its share of the possible gain over random.
-
-    Codes: ``few_flip`` if too few predictions can flip; ``no_sooner`` if attention flips them no
-    sooner than a random order.
-    """
-    gain, never = rows.get("erasure", "gain_attention"), rows.get("erasure", "never_minimum")
-    if never is None or gain is None:
-        return None
-    found = decide(gain, POLICY.nearly, FOR, AGAINST)
-    # If hardly anything flips, all areas are near 0 and the gain is a ratio of small numbers.
-    if decide(never, 1.0 - POLICY.flips).code != LOW:
-        return replace(found, side=NEITHER, code="few_flip", needed=None)
-    better = rows.get("erasure", "area_attention_minus_area_random")
-    if found.side == AGAINST and better is not None and decide(better, 0.0).code == LOW:
-        return replace(found, code="no_sooner")
-    return found
+    near = decide(row, POLICY.close, NEITHER, FOR)
+    return near if near.side else decide(beyond, POLICY.close, AGAINST)
 
 
 def comprehensiveness(rows: SummaryRows) -> Finding | None:
-    """Judge the most attended tokens by the fall of the output without them.
+    """Judge the most attended tokens by how much more the output falls without them.
 
-    Attention is supported if its fall is near the largest that as many tokens can cause, and
-    contradicted if its fall is no larger than that of random tokens. Codes: ``nothing_falls`` if no
-    ranking finds tokens that matter; ``small`` if attention's fall is too small to matter;
-    ``partly`` if its fall is more than chance but less than nearly all.
+    The fall is at the same confidence, and is compared with that of random tokens. Code ``small``:
+    the difference matters little.
     """
-    name = "comprehensiveness"
-    fall, gap = (rows.get(name, f"{name}_attention{end}") for end in ("", f"_minus_{name}_random"))
-    if fall is None or gap is None:
+    name = "matched_comprehensiveness"
+    gap = rows.get("comprehensiveness", f"{name}_attention_minus_{name}_random")
+    if gap is None:
         return None
-    falls = {
-        measure: row
-        for (experiment, measure), row in rows.rows.items()
-        if experiment == name and measure.startswith(f"{name}_") and "_minus_" not in measure
-    }
-    others = falls.keys() - {f"{name}_attention", f"{name}_random"}
-    largest = max(falls.values(), key=lambda row: row["value"])
-    # If no ranking finds tokens that matter, nothing says which ones attention should find.
-    # Attention and a random order alone cannot show that: another ranking might.
-    if others and decide(largest, POLICY.matters).code != HIGH:
-        return replace(decide(fall, POLICY.matters), code="nothing_falls", needed=None)
-    random = decide(gap, 0.0)
-    if random.code != FEW and gap["high"] <= 0:
-        return replace(random, side=AGAINST, code=LOW)
-    # A good place in a narrow range is worth little: the fall itself must matter too.
-    matters = decide(fall, POLICY.matters)
-    if matters.code != HIGH:
-        return replace(matters, code="small") if matters.code == LOW else matters
-    place = rows.get(name, f"normalised_{name}_attention")
-    if place is None:
-        return replace(matters, code="partly")
-    found = decide(place, POLICY.nearly, FOR)
-    return replace(found, code="partly") if found.code == LOW else found
+    found = decide(gap, POLICY.matters, FOR)
+    if found.code == LOW:
+        worse = gap["high"] < -TOLERANCE.rounding
+        return replace(found, side=AGAINST) if worse else replace(found, code="small")
+    return found
 
 
 def side_of(sides: Iterable[str]) -> str:

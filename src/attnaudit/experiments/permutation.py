@@ -13,20 +13,24 @@ import polars as pl
 
 from attnaudit.core.papers import JAIN2019
 from attnaudit.core.settings import Settings, setting
+from attnaudit.experiments.confidence import at_same_confidence
 from attnaudit.experiments.rows import (
     make_table,
     row_streams,
     summarise_measures,
     words_of,
 )
-from attnaudit.experiments.shuffles import median_delta_y
+from attnaudit.experiments.shuffles import BEHIND_A_TAIL, median_delta_y
 from attnaudit.results import summarise_ratios
 from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
 from attnaudit.trace import Trace
 
 # Each thread holds this many numbers. A median is exact enough long before.
-_MEANS = ("median_delta_y", "median_delta_y_words", "max_alpha", "median_error", "shuffles")
+_MEANS = (
+    *("median_delta_y", "median_delta_y_words", "matched_delta_y"),
+    *("max_alpha", "alpha_from_uniform", "median_error", "shuffles"),
+)
 # Correlation of two draws of the shuffles: variance beyond Monte Carlo noise, over all variance.
 _RELIABILITY = {"seed_correlation": ("beyond noise", "nothing", "all")}
 
@@ -39,6 +43,11 @@ class Permutation(Settings):
     ``shuffles``, and the largest weight ``max_alpha``. For traces with special tokens,
     ``median_delta_y_words`` is the median if these keep their weights and only the weights of the
     other tokens are shuffled.
+
+    ``matched_delta_y`` is the median if the logits of each row are scaled until the predicted class
+    has probability 0.9, so that it does not depend on how confident the model is. It is null unless
+    the attended sums are the logits. ``alpha_from_uniform`` is the TVD of attention from uniform
+    weights, which unlike the largest weight does not depend on the length of the text.
 
     Attributes:
         permutations: Shuffles per row, 100 in the paper. None draws 200 and doubles them until the
@@ -56,7 +65,14 @@ class Permutation(Settings):
             "median_delta_y",
             "median change of output over shuffles, Δŷ",
             "Median total variation distance between the output and the output under shuffled "
-            "attention weights, 0 to 1; 0 for a text of one token.",
+            "attention weights, 0 to 1.",
+            "higher",
+        ),
+        Measure(
+            "matched_delta_y",
+            "median change of output over shuffles at 90 % confidence, Δŷ",
+            "The same with the logits of each text scaled until the predicted class has "
+            "probability 0.9.",
             "higher",
         ),
         Measure(
@@ -69,6 +85,12 @@ class Permutation(Settings):
             "max_alpha",
             "largest attention weight",
             "Largest attention weight of an instance, 0 to 1.",
+        ),
+        Measure(
+            "alpha_from_uniform",
+            "distance of attention from uniform weights",
+            "Total variation distance of the attention of an instance from uniform weights, 0 to "
+            "1.",
         ),
         Measure(
             "median_error",
@@ -100,12 +122,20 @@ class Permutation(Settings):
         """Compute the table, one row per row of the trace."""
         streams, draws = row_streams(trace, self.seed, self.name), (self.permutations, self.error)
         shuffled = median_delta_y(trace.readout, trace.alpha, streams, *draws)
+        above = np.maximum(trace.alpha.values - 1.0 / trace.alpha.spread(trace.alpha.lengths), 0.0)
         columns = {
             "median_delta_y": shuffled.median,
             "max_alpha": trace.alpha.max(),
+            "alpha_from_uniform": trace.alpha.with_values(above).sum(),
             "median_error": shuffled.error,
             "shuffles": shuffled.draws.astype("int32"),
         }
+        matched = at_same_confidence(trace)
+        if matched is not None:
+            # As many as in the paper: its error averages out, and no row is concluded from alone.
+            count = self.permutations or BEHIND_A_TAIL
+            change = median_delta_y(matched.readout, trace.alpha, streams, count)
+            columns["matched_delta_y"] = matched.of_decided(change.median)
         if not trace.has("special"):
             return make_table(trace, columns)
         words, mixed = words_of(trace)
@@ -131,7 +161,7 @@ class Permutation(Settings):
 
 def _noise(table: pl.LazyFrame) -> pl.LazyFrame:
     """Compute each row's squared distance from the mean, with and without Monte Carlo variance."""
-    medians = table.select("median_delta_y").collect().to_series()
+    medians = table.select("median_delta_y").drop_nulls().collect().to_series()
     # `fsum` is exact, so the order of the rows does not change the mean.
     mean = fsum(medians) / max(len(medians), 1)
     squared = (pl.col("median_delta_y") - mean) ** 2

@@ -29,13 +29,16 @@ def keys(trace: Trace) -> pl.DataFrame:
 
 
 def make_table(trace: Trace, columns: Mapping[str, Any]) -> pl.DataFrame:
-    """Create a table with the keys of each row of a trace.
+    """Create a table with the keys of each row of a trace, and ``one_word``.
+
+    Attention to one word is 1 by definition, so `measures_of_rows` leaves such rows out of means.
 
     Args:
         trace: The rows.
         columns: One value, one vector, or one list (a `Ragged`) per row; NaN becomes null.
     """
-    return keys(trace).with_columns(
+    marked = keys(trace).with_columns(one_word=pl.Series(has_one_word(trace)))
+    return marked.with_columns(
         list_column(name, values)
         if isinstance(values, Ragged)
         else vector_column(name, values)
@@ -43,6 +46,14 @@ def make_table(trace: Trace, columns: Mapping[str, Any]) -> pl.DataFrame:
         else pl.Series(name, values, nan_to_null=True)
         for name, values in columns.items()
     )
+
+
+def has_one_word(trace: Trace) -> Bool[np.ndarray, " n"]:
+    """Return whether each row has only one token that is not ``special``, or none."""
+    if not trace.has("special"):
+        return trace.alpha.lengths <= 1
+    words = words_of(trace)[0]
+    return words.with_values(words.values.astype(np.int64)).sum() <= 1
 
 
 def is_correct(trace: Trace) -> Bool[np.ndarray, " n"]:

@@ -105,7 +105,26 @@ def unconstrained_bound(alpha: Ragged) -> Float[np.ndarray, " n"]:
     It is reached by all attention on the token of least attention: ½ ln 2 + max_i f(1, â_i).
     """
     lowest = -alpha.with_values(-alpha.values).max()
-    return np.maximum(0.5 * LN2 + gains(np.ones(len(alpha)), lowest), 0.0)
+    return _all_on_one(lowest)
+
+
+def exchange_bound(alpha: Ragged) -> Float[np.ndarray, " n"]:
+    """Return the largest JSD from ``alpha`` to one of its attended tokens, for every row.
+
+    Words that are equally good reasons share the weight, and any of them could have it all. Under
+    uniform attention it is as large as for any attention, so diffuse attention is never far from
+    the words that it marks.
+    """
+    average = 1.0 / alpha.spread(alpha.lengths)
+    # Weights are float32, which puts some of equal weights below the average.
+    attended = alpha.values >= (1.0 - TOLERANCE.network) * average
+    lowest = -alpha.with_values(np.where(attended, -alpha.values, -1.0)).max()
+    return _all_on_one(lowest)
+
+
+def _all_on_one(old: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    """Return the JSD to all weight on a token whose weight is ``old``."""
+    return np.maximum(0.5 * LN2 + gains(np.ones(len(old)), old), 0.0)
 
 
 def divergence(one: Ragged, other: Ragged) -> Float[np.ndarray, " n"]:

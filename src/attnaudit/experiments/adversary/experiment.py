@@ -18,6 +18,7 @@ from attnaudit.core.settings import Settings, setting
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.adversary.exact import (
     divergence,
+    exchange_bound,
     furthest_attention,
     one_logit_decides,
     slab_within,
@@ -25,6 +26,7 @@ from attnaudit.experiments.adversary.exact import (
 )
 from attnaudit.experiments.adversary.relaxed import Search, search_attentions
 from attnaudit.experiments.adversary.search import bounded_attention
+from attnaudit.experiments.confidence import at_same_confidence
 from attnaudit.experiments.rows import (
     make_table,
     no_single_decision,
@@ -69,6 +71,11 @@ class Adversary(Settings):
     The table has ``emax_jsd`` (best found, at least 0), ``emax_jsd_upper`` (no attention allowed
     exceeds it), ``certified`` (the two meet to 1e-3), ``delta_y`` (TVD of the best), its ``alpha``
     and its ``prediction``.
+
+    ``exchange_jsd`` is the largest JSD to all weight on one token that has at least average weight:
+    equally good reasons can be exchanged. With two classes ``matched_emax_jsd`` is the exact
+    ``emax_jsd`` if the logits of each row are scaled until the predicted class has probability 0.9,
+    so that it does not depend on how confident the model is.
     """
 
     name = "adversary"
@@ -79,7 +86,7 @@ class Adversary(Settings):
             "emax_jsd",
             "ε-max JSD, best found",
             "Largest Jensen–Shannon divergence found from the model's attention to one whose "
-            "output stays within ε, 0 to ln 2; 0 for a text of one token.",
+            "output stays within ε, 0 to ln 2.",
             "lower",
             range=(0.0, LN2),
         ),
@@ -89,6 +96,29 @@ class Adversary(Settings):
             "Divergence that no attention with an output within ε exceeds, 0 to ln 2.",
             "lower",
             range=(0.0, LN2),
+        ),
+        Measure(
+            "matched_emax_jsd",
+            "ε-max JSD at 90 % confidence",
+            "Largest divergence of an attention whose output stays within ε, with the logits of "
+            "each text scaled until the predicted class has probability 0.9; for two classes.",
+            "lower",
+            range=(0.0, LN2),
+        ),
+        Measure(
+            "exchange_jsd",
+            "divergence that exchanging the attended words explains",
+            "Largest divergence from the model's attention to all weight on one token of at least "
+            "average weight, 0 to ln 2.",
+            range=(0.0, LN2),
+        ),
+        Measure(
+            "matched_emax_jsd_minus_exchange_jsd",
+            "ε-max JSD at 90 % confidence minus what exchanging the attended words explains",
+            "How much farther attention with nearly the same output is than one attended word is "
+            "from all of them.",
+            "lower",
+            range=(-LN2, LN2),
         ),
         Measure(
             "certified",
@@ -146,6 +176,16 @@ class Adversary(Settings):
             "alpha": found.attention,
             "prediction": found.prediction,
         }
+        matched = at_same_confidence(trace) if one_logit_decides(trace.readout) else None
+        if matched is not None:
+            alpha, slab = trace.alpha, slab_within(matched.readout, trace.alpha, self.epsilon)
+            furthest = matched.of_decided(divergence(furthest_attention(alpha, slab), alpha))
+            exchange = exchange_bound(alpha)
+            columns |= {
+                "matched_emax_jsd": furthest,
+                "exchange_jsd": exchange,
+                "matched_emax_jsd_minus_exchange_jsd": furthest - exchange,
+            }
         return make_table(trace, columns)
 
     @property

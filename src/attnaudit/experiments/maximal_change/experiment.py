@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from attnaudit.core.papers import JAIN2019, SERRANO2019
+from attnaudit.experiments.confidence import at_same_confidence
 from attnaudit.experiments.maximal_change.bounds import change_bound
 from attnaudit.experiments.maximal_change.search import Singles, largest_change, single_tokens
 from attnaudit.experiments.rows import (
@@ -29,12 +30,14 @@ class MaximalChange:
     """Largest change of the output (TVD) that any attention causes.
 
     ``max_delta_y`` is the largest change found, and ``max_delta_y_upper`` bounds the change by any
-    attention. ``max_delta_y_proven`` tells whether the two agree to 1e-3. ``token``, at
-    ``position``, is the single token that changes the output most if it has all attention.
-    ``flips`` tells whether another class is likelier under some attention: exactly with an identity
-    tail, and otherwise if the search finds such attention. For texts with special tokens
-    (``special``), ``max_delta_y_words`` is the largest change found with all attention on the
-    other tokens.
+    attention. ``max_delta_y_proven`` tells whether the two agree to 1e-3.
+    ``matched_max_delta_y_upper`` is the bound if the logits of each row are scaled until the
+    predicted class has probability 0.9. It is null unless the attended sums are the logits.
+    ``token``, at ``position``, is the single token that changes the output most if it has all
+    attention. ``flips`` tells whether another class is likelier under some attention: exactly with
+    an identity tail, and otherwise if the search finds such attention. For texts with special
+    tokens (``special``), ``max_delta_y_words`` is the largest change found with all attention on
+    the other tokens.
 
     Attributes:
         seed: Seed of the resampling of intervals.
@@ -48,14 +51,19 @@ class MaximalChange:
             "max_delta_y",
             "largest change of output by any attention found, Δŷ",
             "Largest total variation distance found between the output and the output under "
-            "another attention, 0 to 1; 0 for a text "
-            "of one token.",
+            "another attention, 0 to 1.",
             "higher",
         ),
         Measure(
             "max_delta_y_upper",
             "largest change of output by any attention, upper bound",
             "Change of the output, in total variation distance, that no attention exceeds, 0 to 1.",
+        ),
+        Measure(
+            "matched_max_delta_y_upper",
+            "largest change of output by any attention at 90 % confidence, upper bound",
+            "The same with the logits of each text scaled until the predicted class has "
+            "probability 0.9.",
         ),
         Measure(
             "max_delta_y_proven",
@@ -97,6 +105,10 @@ class MaximalChange:
             "position": change.position.astype(np.int32),
             "token": tokens.cast(pl.String),
         }
+        matched = at_same_confidence(trace)
+        if matched is not None:
+            bound = change_bound(Outputs.of(matched.readout, trace.alpha))
+            columns["matched_max_delta_y_upper"] = matched.of_decided(bound)
         if trace.has("special"):
             words, mixed = words_of(trace)
             rows = np.flatnonzero(mixed)

@@ -17,8 +17,8 @@ from attnaudit.experiments.ranges.half_spaces import RowLogits, most_half_spaces
 from attnaudit.experiments.ranges.line import ranges_in_slab
 from attnaudit.experiments.ranges.search import Bounds, weight_bounds
 from attnaudit.experiments.rows import (
-    keys,
     list_column,
+    make_table,
     no_single_decision,
     row_streams,
     summarise_measures,
@@ -129,7 +129,7 @@ class Ranges(Settings):
         else:
             solved = self._solved(trace)
             bounds = self._search(trace, np.flatnonzero(solved))
-        table = keys(trace).with_columns(
+        table = make_table(trace, {}).with_columns(
             pl.when(pl.Series(solved))
             .then(list_column(name, alpha.with_values(weights)))
             .alias(name)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attnaudit.experiments.findings import FOR, furthest
+from attnaudit.experiments.findings import furthest
 from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale, Violins
-from attnaudit.report.words import difference, figure
+from attnaudit.report.words import difference, figure, with_interval
 from attnaudit.results.about import About
 from attnaudit.results.summary import SummaryRows
 from attnaudit.stats.measures import LN2
@@ -17,31 +17,35 @@ _SEEN_GAP = 5e-4  # a bound closer than this has the same three decimals as the 
 
 
 def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-    """Word the divergence of the most different attention found."""
-    row, upper = rows.get("adversary", "emax_jsd"), rows.value("adversary", "emax_jsd_upper")
+    """Word the divergence of the most different attention, at 90 % confidence if that is known."""
+    plain, upper = rows.get("adversary", "emax_jsd"), rows.value("adversary", "emax_jsd_upper")
+    matched, exchange = (
+        rows.get("adversary", name) for name in ("matched_emax_jsd", "exchange_jsd")
+    )
+    row = matched or plain
     if row is None:
         return
-    finding, differs = furthest(rows), difference(row["value"])
-    loose = upper is not None and upper - row["value"] > _SEEN_GAP
-    possible = "nearly the same output is possible"
-    claim = Claim(
-        finding,
-        f"{possible} with weights that differ from its own {differs}",
-        f"{possible} with quite different weights",
-    )
-    if finding is not None and finding.side == FOR:
-        claim = Claim(finding, f"{possible} only with weights close to its own")
+    differs = difference(row["value"])
+    loose = matched is None and upper is not None and upper - row["value"] > _SEEN_GAP
+    yardstick, at_confidence = "ln 2 = 0.693 (maximum of any two attentions)", ""
+    if loose:
+        yardstick = f"at most {figure(upper, 3)} (upper bound), {yardstick}"
+    if matched is not None and plain is not None and exchange is not None:
+        yardstick = (
+            f"one attended word in place of all {with_interval(exchange, 3)}; as the model "
+            f"predicts {with_interval(plain, 3)}"
+        )
+        at_confidence = ", where each prediction is scaled to 90 %"
     yield card_row(
         QUESTION,
-        "mean ε-max JSD, found",
+        f"mean ε-max JSD{', at 90 % confidence' if matched else ', found'}",
         row,
-        (f"at most {figure(upper, 3)} (upper bound), " if loose else "")
-        + "ln 2 = 0.693 (maximum of any two attentions)",
+        yardstick,
         f"A search found attention weights that differ from the model's own {differs} on average "
-        f"and keep the output {within_epsilon(about, 'adversary')} of the original. That they "
-        "exist does not mean that training would find them (Wiegreffe & Pinter 2019).",
+        f"and keep the output {within_epsilon(about, 'adversary')} of the original{at_confidence}. "
+        "That they exist does not mean that training would find them (Wiegreffe & Pinter 2019).",
         axis=Axis(mark=upper if loose else LN2, ends=(0.0, LN2), places=3),
-        claim=claim,
+        claim=Claim(furthest(rows)),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attnaudit.experiments.findings import AGAINST, LOW, POLICY, comprehensiveness, decide
+from attnaudit.experiments.findings import POLICY, comprehensiveness
 from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
 from attnaudit.report.cards.wording import of_head
 from attnaudit.report.words import amount, percent, with_interval
@@ -21,39 +21,28 @@ def _moves(fall: float) -> str:
 
 def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     """Word the fall of the predicted probability without the most attended tokens."""
-    row, chance = (rows.get(_NAME, f"{_NAME}_{name}") for name in ("attention", "random"))
+    finding = comprehensiveness(rows)
+    matched = "" if finding is None else "matched_"
+    row, chance = (rows.get(_NAME, f"{matched}{_NAME}_{name}") for name in ("attention", "random"))
     if row is None or chance is None:
         return
-    place, finding = rows.value(_NAME, f"normalised_{_NAME}_attention"), comprehensiveness(rows)
-    possible = ""
+    place, possible = rows.value(_NAME, f"normalised_{_NAME}_attention"), ""
     if place is not None:
         possible = (
             "; from the smallest (0 %) to the largest (100 %) fall that as many tokens can cause, "
             f"attention reaches {percent(place)}"
         )
-    limit = ""
-    if finding is not None and finding.code == "nothing_falls":
-        limit = (
-            f" No measured ranking is shown to make the probability fall by {POLICY.matters:g}, a "
-            "limit chosen for this card: no conclusion."
-        )
-    elif decide(row, POLICY.matters).code == LOW:
-        limit = (
-            f" Below {POLICY.matters:g}, a limit chosen for this card, tokens are not said to be "
-            "needed."
-        )
+    probability = "a probability of 90 %" if matched else "the probability of the predicted class"
     sentence = (
         f"With the weights{of_head(rows)} of the most attended tokens (the top 1 to 50 %) set to 0 "
-        f"and the others rescaled, the probability of the predicted class {_moves(row['value'])} "
-        f"on average; with those of random tokens, it {_moves(chance['value'])}{possible}.{limit}"
+        f"and the others rescaled, {probability} {_moves(row['value'])} on average; with those of "
+        f"random tokens, it {_moves(chance['value'])}{possible}."
     )
-    tokens = f"the most attended tokens{of_head(rows)}"
-    clause = f"the output needs {tokens} nearly as much as it needs any"
-    if finding is not None and finding.side == AGAINST:
-        clause = f"the output needs {tokens} no more than random ones"
+    if finding is not None and finding.code == "small":
+        sentence += f" A difference below {POLICY.matters:g} is too small for a conclusion."
     yield card_row(
         "Does the output need the most attended tokens?",
-        "fall without the most attended tokens",
+        f"fall without the most attended tokens{', from 90 % confidence' if matched else ''}",
         row,
         f"random tokens {with_interval(chance, 3)}",
         sentence,
@@ -62,7 +51,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
             ends=(-1.0, 1.0) if round(row["value"], 3) < 0 else (0.0, 1.0),
             places=3,
         ),
-        claim=Claim(finding, clause),
+        claim=Claim(finding),
     )
 
 

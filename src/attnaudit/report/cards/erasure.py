@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from attnaudit.experiments.erasure.curves import COLUMNS, MINIMUM, flip_curves
-from attnaudit.experiments.findings import AGAINST, POLICY, removal
-from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
+from attnaudit.report.cards.card import Axis, Card, CardRow, card_row
 from attnaudit.report.cards.wording import of_head
 from attnaudit.report.charts.marks import Scale, line_chart, point_chart
 from attnaudit.report.charts.palette import Palette
@@ -26,7 +25,6 @@ _NAMES = {
     "gradient_attention": "gradient × attention",
     MINIMUM: "smallest set",
 }
-_REMOVING = "removing tokens from the attention, the largest weight first,"
 
 
 def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
@@ -37,7 +35,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     areas = {name: rows.get("erasure", f"area_{name}") for name in (MINIMUM, "random")}
     known = [f"{_NAMES[name]} {with_interval(area)}" for name, area in areas.items() if area]
     least, gain = areas[MINIMUM], rows.value("erasure", "gain_attention")
-    possible, claim = rows.value("erasure", f"never_{MINIMUM}"), _claim(rows)
+    possible = rows.value("erasure", f"never_{MINIMUM}")
     sentence = (
         f"Removing tokens{of_head(rows).replace(' of', ' from')} from the attention, the largest "
         f"weight first, flips {percent(1.0 - never)} of predictions"
@@ -52,11 +50,6 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         reached = f"{percent(gain)} of the possible gain over chance"
         sentence += f"; attention has {reached if gain > 0 else 'no more than chance'}"
     sentence += "."
-    if claim.finding is not None and claim.finding.code == "few_flip":
-        sentence += (
-            f" No conclusion: it is not shown that {percent(POLICY.flips)} of predictions, or "
-            "more, can flip at all."
-        )
     yield card_row(
         QUESTION,
         "area under the flip curve, by attention",
@@ -64,18 +57,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         ", ".join(known) or "–",
         sentence,
         axis=Axis(mark=None if least is None else float(least["value"])),
-        claim=claim,
     )
-
-
-def _claim(rows: SummaryRows) -> Claim:
-    finding = removal(rows)
-    if finding is None or finding.side != AGAINST:
-        return Claim(finding, f"{_REMOVING} flips predictions almost as soon as possible")
-    sooner = "no sooner than a random order does"
-    clause = sooner if finding.code == "no_sooner" else "later than necessary"
-    general = f"{_REMOVING} is not shown to flip predictions almost as soon as possible"
-    return Claim(finding, f"{_REMOVING} flips predictions {clause}", general)
 
 
 def _curves(rows: pl.DataFrame, palette: Palette) -> Drawn:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attnaudit.experiments.findings import FOR, all_heads
-from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
+from attnaudit.report.cards.card import Axis, Card, CardRow, card_row
 from attnaudit.report.cards.wording import heads
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
 from attnaudit.report.words import figure, percent, with_interval
@@ -27,12 +26,11 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     )
     if row is None or flips is None or most is None or rows.head is not None:
         return
-    finding, alone = all_heads(rows), rows.value("maximal_change", "max_delta_y")
+    alone = rows.value("maximal_change", "max_delta_y")
     # Figures of a layer are the same in the rows of all its heads, and said once.
     one_layer = rows.audited is not None and len(rows.audited.layers) == 1
     layer = f"the {heads(rows)}" if one_layer else "all heads of a layer"
     one = "" if alone is None else f"one head alone {figure(alone, 3)}, "
-    changes = "clearly" if finding is not None and finding.side == FOR else "little"
     yield card_row(
         QUESTION,
         "mean Δŷ, uniform weights in all heads",
@@ -43,7 +41,6 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         f"{with_interval(most, 3)}, and flip {percent(flips['value'])} of the decisions."
         f"{_by_layer(rows)}",
         axis=Axis(mark=float(most["value"]), places=3),
-        claim=Claim(finding, f"uniform weights in {layer} change its output {changes}"),
     )
 
 

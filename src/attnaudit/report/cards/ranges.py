@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from attnaudit.experiments.findings import FOR, ranges
 from attnaudit.report.cards.adversary import within_epsilon
-from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
+from attnaudit.report.cards.card import Axis, Card, CardRow, card_row
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale, Violins
 from attnaudit.report.words import figure, percent
 from attnaudit.results.about import About
@@ -23,7 +22,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     if row is None or upper is None:
         return
     # With exact programs both ends are one number, and "at least" would be wrong.
-    finding, loose = ranges(rows), upper - row["value"] > _SEEN_GAP
+    loose = upper - row["value"] > _SEEN_GAP
     some, most = (rows.value("ranges", f"any_necessary{end}") or 0.0 for end in ("", "_upper"))
     least, kept = (rows.value("ranges", f"top_necessary{end}") or 0.0 for end in ("_lower", ""))
     sentence = (
@@ -32,12 +31,6 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         f"{_between(some, most, percent)} of the instances some token must have a weight above 0; "
         f"the most attended token must keep a weight of {_between(least, kept, figure)} on average."
     )
-    clause = "the average token could have most of the attention with nearly the same output"
-    if finding is not None and finding.side == FOR:
-        clause = (
-            "to keep nearly the same output, most of the attention must stay on the most attended "
-            "token"
-        )
     yield card_row(
         QUESTION,
         f"mean possible weight{', found' if loose else ''}",
@@ -46,7 +39,6 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         + "1: any token could have all attention",
         sentence,
         axis=Axis(mark=upper if loose else None),
-        claim=Claim(finding, clause),
     )
 
 

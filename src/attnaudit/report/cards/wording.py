@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import floor, log10
 from typing import Any
 
-from attnaudit.core.numbers import thousands
+from attnaudit.core.numbers import count, thousands
 from attnaudit.experiments.findings import UNCLEAR, Finding
 from attnaudit.report.words import figure, name_head, name_heads
 from attnaudit.results.summary import INSTANCE, SummaryRows, instances
@@ -37,6 +37,16 @@ def of_head(rows: SummaryRows) -> str:
     if rows.unit == INSTANCE:
         return ""
     return " of this head" if rows.head is not None else " of one head"
+
+
+def left_out(rows: SummaryRows) -> str:
+    """Count the rows of one word, which no measure of attention uses; else nothing."""
+    # The largest weight is defined for all others.
+    row = rows.get("permutation", "max_alpha")
+    if row is None or not row["undefined"]:
+        return ""
+    number = count(row["undefined"], rows.unit)
+    return f" Left out: {number} of one word, whose attention is 1 by definition."
 
 
 def heads(rows: SummaryRows) -> str:
