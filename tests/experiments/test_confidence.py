@@ -145,8 +145,9 @@ def test_texts_of_one_word_are_in_no_mean_and_counted() -> None:
     base = make_trace(6, [1, 3, 3, 4, 5, 2])
     special = [[False], [True, False, True], [True, False, False], [False] * 4, [True] * 5, [True, False]]  # fmt: skip
     trace = with_columns(base, special=special)
-    summary = audit(trace).summary.filter(pl.col("experiment") != "prediction", group="all")
-    of_computation = ("shuffles", "seed_correlation", "null_dimension")
+    decide = ("permutation", "adversary", "maximal_change", "comprehensiveness", "correlation", "ranges")  # fmt: skip
+    summary = audit(trace, decide).summary.filter(group="all")
+    of_computation = ("shuffles", "seed_correlation")
     assert summary.filter(~pl.col("measure").is_in(of_computation))["n"].max() == 2
     assert summary.filter(measure="max_alpha").select("n", "undefined").row(0) == (2, 4)
 

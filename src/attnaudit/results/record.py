@@ -172,7 +172,7 @@ def _beside(left: pl.DataFrame, name: str, right: pl.DataFrame) -> pl.DataFrame:
         raise InputError(
             "read results", "results/", got, "tables of one trace", "run the audit again"
         )
-    shared = sorted(set(left.columns) & set(right.columns) - {*ROW_KEYS, "predicted"})
+    shared = sorted(set(left.columns) & set(right.columns) - {*ROW_KEYS, "predicted", "one_word"})
     if shared:
         got = f"column {', '.join(shared)}, which the table of another experiment has too"
         raise InputError(
