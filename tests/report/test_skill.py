@@ -38,7 +38,7 @@ from tests.studies.test_numbers import some
 from tests.traces import make_trace
 
 ABOUT = About(corpus="sst", encoder="bilstm", attention="additive")
-SHUFFLED = {"permutation__median_delta_y": (0.3, 0.29, 0.31)}
+SHUFFLED = {"permutation__matched_delta_y": (0.3, 0.29, 0.31)}
 AT_CHANCE = {"prediction__accuracy": (0.52, 0.48, 0.56), "prediction__majority": 0.51}
 LEARNED = {"prediction__accuracy": (0.9, 0.8, 1.0), "prediction__majority": 0.5}
 REVERSED = {"prediction__accuracy": (0.1, 0.05, 0.2), "prediction__majority": 0.5}
@@ -62,7 +62,7 @@ def test_a_run_at_the_majority_class_keeps_its_figures_and_draws_no_conclusion()
 def test_few_instances_carry_no_conclusion(n: int, texts: int | None) -> None:
     """Each measure by its own number: of heads a text counts once."""
     shuffled = {"value": 0.3, "low": 0.3, "high": 0.3, "n": n, "texts": texts}
-    card = verdict(summary_of(**LEARNED, permutation__median_delta_y=shuffled), ABOUT)
+    card = verdict(summary_of(**LEARNED, permutation__matched_delta_y=shuffled), ABOUT)
     few = (texts or n) < 20
     assert card.rows[1].sentence.startswith(f"No conclusion from {texts or n} instances") is few
     assert (card.rows[1].side == "") is few
