@@ -39,8 +39,7 @@ class CardRow:
         experiment: Experiment of the summary row.
         name: Measure of the summary row.
         finding: What the measure decides about heatmaps; None if it decides nothing.
-        clause: What the row adds to the line on top.
-        general: The same for several classes with different figures.
+        clause: What the row of a study adds to the line on top.
         of_model: Whether the row is about the quality of the model, not about its attention.
     """
 
@@ -59,7 +58,6 @@ class CardRow:
     name: str = ""
     finding: Finding | None = None
     clause: str = ""
-    general: str = ""
     of_model: bool = False
 
     @property
@@ -78,13 +76,11 @@ class Claim(NamedTuple):
 
     Attributes:
         finding: What the measure decides.
-        clause: What it adds to the line on top of the card.
-        general: The same for several classes with different figures, if the clause has one.
+        clause: What the row of a study adds to the line on top.
     """
 
     finding: Finding | None
     clause: str = ""
-    general: str = ""
 
 
 class Axis(NamedTuple):
@@ -129,7 +125,6 @@ def card_row(
         of_model: Whether it is about the quality of the model, not about its attention.
     """
     value, finding = float(row["value"]), None if claim is None else claim.finding
-    clause, general = ("", "") if claim is None else (claim.clause, claim.general or claim.clause)
     return CardRow(
         question,
         measure,
@@ -146,8 +141,7 @@ def card_row(
         row.get("experiment", ""),
         row.get("measure", ""),
         finding,
-        clause,
-        general,
+        "" if claim is None else claim.clause,
         of_model,
     )
 

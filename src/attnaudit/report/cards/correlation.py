@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from attnaudit.core.numbers import count
-from attnaudit.experiments.findings import FOR, agreement
+from attnaudit.experiments.findings import agreement
 from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
 from attnaudit.report.words import degree, figure, with_interval
@@ -34,7 +34,8 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         row = rows.get(_NAME, f"tau_{name}")
         if row is None:
             continue
-        sentence, claim = _agreement(rows, name, words, verb)
+        finding = agreement(rows, name)
+        sentence = _sentence(rows, name, words, "" if finding is None else finding.code)
         if row["undefined"]:
             excluded = count(row["undefined"], rows.unit)
             sentence += f" τ is undefined for {excluded}, excluded here."
@@ -48,44 +49,33 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
             known,
             sentence,
             axis=Axis(mark=mark, ends=(-1.0, 1.0)),
-            claim=claim,
+            claim=Claim(finding),
         )
 
 
-def _agreement(rows: SummaryRows, name: str, words: str, verb: str) -> tuple[str, Claim]:
-    """Word the agreement with one importance measure, and the claim."""
-    finding, reference = agreement(rows, name), rows.get(_NAME, "tau_gradient_loo")
-    value, code = rows.value(_NAME, f"tau_{name}") or 0.0, "" if finding is None else finding.code
+def _sentence(rows: SummaryRows, name: str, words: str, code: str) -> str:
+    """Word the agreement with one importance measure."""
+    value = rows.value(_NAME, f"tau_{name}") or 0.0
+    reference = rows.get(_NAME, "tau_gradient_loo")
     if reference is None:
-        said = (
+        return (
             f"Attention and {words} agree at τ {figure(value)}; there is no reference value to "
             "compare that with."
         )
-        return said, Claim(finding)
     if code == "weak_reference":
-        said = (
+        return (
             "The two importance measures are not shown to agree with each other "
             f"(τ {with_interval(reference)}), so they set no firm standard here."
         )
-        return said, Claim(finding)
     if code == "none":
-        said = (
+        return (
             f"No agreement of attention with {words} on average, while the two importance measures "
             "agree with each other."
         )
-        clause = f"attention does not rank tokens as {words} {verb}"
-        return said, Claim(finding, clause, _compared(words, "less well than"))
     share = degree(_SHARES, value / reference["value"], "better than")
-    said = (
+    return (
         f"Attention agrees with {words} {share} the two importance measures agree with each other."
     )
-    better = finding is not None and finding.side == FOR
-    general = "nearly as well as or better than" if better else "less well than"
-    return said, Claim(finding, _compared(words, share), _compared(words, general))
-
-
-def _compared(words: str, share: str) -> str:
-    return f"attention agrees with {words} {share} importance measures agree with each other"
 
 
 _CAPTION = (
