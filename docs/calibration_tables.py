@@ -1,4 +1,4 @@
-"""Write the tables of constructions and of verdicts into docs/calibration.md: `python docs/calibration_tables.py`."""
+"""Write the tables of constructions and of verdicts into their pages: `python docs/calibration_tables.py`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from attnaudit.calibration import CONSTRUCTIONS
 from attnaudit.calibration.verdicts import CODES
 from attnaudit.experiments.verdict import held_out
 
-PAGE = Path(__file__).with_name("calibration.md")
-PARTS = ("constructions", "verdicts")
+PAGES = [Path(__file__).with_name(f"{name}.md") for name in ("calibration", "verdict")]
 
 
 def table() -> str:
@@ -38,13 +37,17 @@ def verdicts() -> str:
 
 
 def with_table(page: str) -> str:
-    """The page with the tables between their marks."""
-    for part, made in zip(PARTS, (table(), verdicts()), strict=True):
+    """The page with its tables between their marks."""
+    for part, make in PARTS.items():
         begin, end = f"<!-- {part} -->", f"<!-- end of {part} -->"
-        before, _, rest = page.partition(begin)
-        page = f"{before}{begin}\n\n{made}\n\n{end}{rest.partition(end)[2]}"
+        if begin in page:
+            before, _, rest = page.partition(begin)
+            page = f"{before}{begin}\n\n{make()}\n\n{end}{rest.partition(end)[2]}"
     return page
 
 
+PARTS = {"constructions": table, "verdicts": verdicts}
+
 if __name__ == "__main__":
-    PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(with_table(page.read_text(encoding="utf-8")), encoding="utf-8")

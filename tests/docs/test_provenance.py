@@ -29,7 +29,6 @@ def sections(page: str) -> dict[str, str]:
 
 NOT_MEASURED = {  # tables of settings, of meanings and of limits; the log marks what has no script
     "calibration.md: The check", "dynamics.md: copying", "index.md: How to read the card", "measures.md: correlation", "studies.md: Scale",
-    "verdict.md: The rows",
 }  # fmt: skip
 DECIMALS = re.compile(r"^\|.*\d\.\d.*\|$", re.MULTILINE)
 

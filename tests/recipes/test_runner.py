@@ -96,7 +96,7 @@ def complete(_quick_pages: None, tmp_path_factory: pytest.TempPathFactory) -> Pa
 def test_a_run_has_the_promised_layout(complete: Path) -> None:
     tables = {f"results/{name}.parquet" for name in EXPERIMENTS if name != "joint"}  # one head
     fixed = {
-        *("spec.json", "summary.json", "report.html", "trace/part-00000.parquet"),
+        *("spec.json", "summary.json", "verdict.json", "report.html", "trace/part-00000.parquet"),
         *("model/weights.safetensors", "model/vocab.json"),
     }
     manifest, found = read_manifest(complete), digests(complete)

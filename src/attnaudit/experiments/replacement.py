@@ -24,7 +24,7 @@ from attnaudit.experiments.rows import (
     taken_names,
     words_of,
 )
-from attnaudit.results import SUMMARY_SCHEMA, summarise_means
+from attnaudit.results import summarise_means
 from attnaudit.results.groups import by_group
 from attnaudit.results.measures import SIGNED, Measure
 from attnaudit.trace import Trace
@@ -153,7 +153,7 @@ class Replacement:
         )
         size = pl.col("value_of_reference")
         share = pl.col("value", "low", "high") / pl.when(size > 0.0).then(size) + LIMIT
-        return found.with_columns(share, std=None).select(*SUMMARY_SCHEMA).cast(SUMMARY_SCHEMA)
+        return found.with_columns(share, std=pl.lit(None, pl.Float64)).drop("value_of_reference")
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
