@@ -24,7 +24,7 @@ from attnaudit.report.words import describe_heads, name_head
 from attnaudit.results.about import UNKNOWN, About
 from attnaudit.results.summary import INSTANCE, Head, Heads, SummaryRows
 
-LINES = (QUALITY, ("replacement",), ("correlation",), ("permutation", "adversary"), ("ranges",))
+LINES = (QUALITY, ("replacement",), ("correlation",), ("permutation",), ("adversary", "ranges"))
 """Experiments of the rows of a card; the first of a line with a result takes it."""
 
 
