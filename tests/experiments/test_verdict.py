@@ -12,12 +12,13 @@ from scipy.special import expit
 
 import attnaudit as aa
 from attnaudit.core.files import read_json
-from attnaudit.experiments.replacement import LIMIT
+from attnaudit.experiments.replacement import LIMIT, Replacement
+from attnaudit.experiments.surrogate import Surrogate
 from attnaudit.experiments.verdict import decide_verdict
 from attnaudit.results import SUMMARY_SCHEMA, summary_row
 from attnaudit.trace import Trace
 from tests.report.runs import summary_of
-from tests.traces import trace_of
+from tests.traces import make_trace, trace_of
 
 COPIES, T, TEXTS = 60, 8, 40
 
@@ -85,11 +86,38 @@ def test_an_interval_with_the_limit_decides_nothing_and_more_texts_do() -> None:
 
 @pytest.mark.parametrize(
     ("change", "reason"),
-    [({"texts": 10}, "few"), ({"columns": ()}, "no_reference"), ({"words": 0.0}, "no_words")],
+    [
+        ({"texts": 10}, "few"),
+        ({"columns": ()}, "no_reference"),
+        ({"words": 0.0, "texts": 400}, "no_words"),
+        # That too few texts find no words does not show that there are none.
+        ({"words": 0.0}, "unclear"),
+    ],
 )
 def test_nothing_is_concluded_where_nothing_can_be_known(change: Any, reason: str) -> None:
     found = verdict_of(traced(1.0, **change))
     assert (found.code, found.reason) == ("none", reason)
+    assert found.score is None, "a share of a correlation that may be 0"
+    assert (found.needed is not None) == (reason == "unclear")
+
+
+@pytest.mark.parametrize(
+    ("columns", "reference"),
+    [(("gradient", "loo"), "loo"), (("gradient", "importance_x"), "gradient"), ((), None)],
+)
+def test_the_verdict_names_what_attention_is_compared_with(
+    columns: tuple[str, ...], reference: str | None
+) -> None:
+    assert verdict_of(traced(1.0, columns=columns)).reference == reference
+
+
+def test_several_sigmoid_outputs_have_no_copies_to_judge() -> None:
+    """Logarithms of independent probabilities are no log-odds, and their scale would matter."""
+    trace = make_trace(30, (3, 9), 2, copies=30)
+    several = replace(trace, metadata=trace.metadata | {"activation": "sigmoid"})
+    for experiment in (Replacement(), Surrogate()):
+        assert experiment.refuses(trace) is None
+        assert "several sigmoid outputs" in (experiment.refuses(several) or "")
 
 
 def test_weights_by_themselves_and_a_model_that_learned_nothing_have_no_verdict() -> None:
@@ -123,16 +151,21 @@ def test_rows_of_one_token_change_no_verdict() -> None:
     assert (with_ones.score, with_ones.code) == (pytest.approx(without.score), without.code)
 
 
-def test_classes_with_opposite_answers_make_a_mixed_verdict() -> None:
-    shares = {"all": 0.6, "predicted:a": 0.9, "predicted:b": 0.1}
+@pytest.mark.parametrize(
+    ("overall", "b", "code"), [(0.6, 0.1, "mixed"), (0.1, 0.6, "mixed"), (0.9, 0.6, "show")]
+)
+def test_opposite_answers_make_a_mixed_verdict(overall: float, b: float, code: str) -> None:
+    """Of two classes, or of a class and all texts."""
+    shares = {"all": overall, "predicted:a": 0.9, "predicted:b": b}
     rows = [
         summary_row("replacement", f"replacement_{name}", one, one - 0.05, one + 0.05, n=50, group=group)
         for group, share in shares.items()
         for name, one in (("share", share), ("attention", 0.4), ("loo", 0.4))
     ]  # fmt: skip
     found = decide_verdict(pl.DataFrame(rows, schema=SUMMARY_SCHEMA))
-    assert found.code == "mixed"
-    assert {name: own.code for name, own in found.classes.items()} == {"a": "show", "b": "where"}
+    assert found.code == code
+    codes = {name: own.code for name, own in found.classes.items()}
+    assert codes == {"a": "show", "b": "where" if b < LIMIT else "none"}
 
 
 def test_the_verdict_is_saved_and_is_an_attribute(tmp_path: Any) -> None:

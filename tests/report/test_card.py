@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from attnaudit.experiments import audit
+from attnaudit.experiments.replacement import LIMIT
 from attnaudit.report.card import verdict
 from attnaudit.report.cards.card import CardRow
 from attnaudit.results import SUMMARY_SCHEMA, summary_row
@@ -205,9 +206,9 @@ def test_the_card_has_a_row_for_each_of_five_questions_and_folds_the_rest() -> N
         *("replacement__replacement_attention", "replacement__replacement_loo"),
     )
     card = verdict(summary_of(**dict.fromkeys(measures, around(0.5))), ABOUT)
-    expected = ["prediction", "replacement", "correlation", "permutation", "ranges"]
+    expected = ["prediction", "replacement", "correlation", "permutation", "adversary"]
     assert [row.experiment for row in card.rows] == expected
-    assert {row.experiment for row in card.further} == {"adversary", "identifiability"}
+    assert {row.experiment for row in card.further} == {"ranges", "identifiability"}
 
 
 def test_every_row_has_the_sign_of_its_side() -> None:
@@ -249,6 +250,43 @@ def test_the_line_on_top_is_the_verdict_and_names_classes_with_another(
     *told, _ = verdict(by_class(**replaced(**groups)), ABOUT).lead.split("\n")
     for line, said in zip(told, lines, strict=True):
         assert said in line
+
+
+def test_the_row_that_decides_shows_the_figure_that_decides() -> None:
+    """The share of the reference, not the correlation."""
+    for share, sign in ((0.9, "✔"), (0.2, "✘"), (0.6, "–")):
+        row = verdict(by_class(**replaced(all=(share, 0.1))), ABOUT).rows[0]
+        assert (row.value, row.mark, row.sign) == (share, LIMIT, sign)
+        assert "leave-one-out" in row.measure
+        assert "correlate 0.40 with the change" in row.sentence
+
+
+@pytest.mark.parametrize("share", [0.9, 0.2])
+def test_the_line_on_top_names_what_attention_is_compared_with(share: float) -> None:
+    figures = replaced(all=(share, 0.1))
+    assert "times as well as leave-one-out," in verdict(by_class(**figures), ABOUT).lead
+    figures["replacement__replacement_gradient"] = figures.pop("replacement__replacement_loo")
+    assert "times as well as the gradient," in verdict(by_class(**figures), ABOUT).lead
+
+
+def test_the_line_on_top_gives_the_reason_that_holds() -> None:
+    """Enough texts whose score has no interval are not called few, nor weak ones empty."""
+    figures = replaced(all=(0.9, 0.1), predicted__a=(0.9, 0.1), predicted__b=(0.9, 0.1))
+    summary = by_class(**figures)
+    is_share = pl.col("measure") == "replacement_share"
+    ends = pl.when(~is_share).then(pl.col("low", "high"))
+    said = verdict(summary.with_columns(ends), ABOUT).lead
+    assert "a few of 50 instances decide the score, so it has no interval" in said
+    loo = figures["replacement__replacement_loo"]
+    for value, reason in ((0.01, "no measure finds words"), (0.05, "not enough texts")):
+        weak = {"replacement__replacement_loo": dict.fromkeys(loo, (value, 0.02))}
+        assert reason in verdict(by_class(**figures | weak), ABOUT).lead
+    # A class that is recognised by what is absent has no words to attend to.
+    weak = {"replacement__replacement_loo": loo | {"predicted:b": (0.0, 0.01)}}
+    top, other, _ = verdict(by_class(**figures | weak), ABOUT).lead.split("\n")
+    assert SHOWN in top
+    assert other.startswith("For predictions of “b”: no conclusion")
+    assert "no measure finds words that decide" in other
 
 
 def test_without_replaced_words_nothing_is_concluded_from_weights() -> None:

@@ -20,6 +20,7 @@ from attnaudit.experiments.rows import (
     differences,
     importance_scores,
     make_table,
+    no_single_decision,
     summarise_measures,
     taken_names,
     words_of,
@@ -110,7 +111,7 @@ class Replacement:
         if not trace.table["replaced"].null_count() < len(trace):
             return "no text of the trace has copies with words replaced"
         names = ("attention", "gradient", "loo", "share")
-        return taken_names(trace, names, "the scores of every trace")
+        return no_single_decision(trace) or taken_names(trace, names, "the scores of every trace")
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the table, one row per row of the trace."""

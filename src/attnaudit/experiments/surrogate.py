@@ -21,6 +21,7 @@ from attnaudit.experiments.replacement import copies_of_row, partial_spearman
 from attnaudit.experiments.rows import (
     attention_on,
     make_table,
+    no_single_decision,
     over_words,
     summarise_measures,
     taken_names,
@@ -105,7 +106,9 @@ class Surrogate:
         """Explain why the experiment does not apply to a trace; None if it does."""
         if not trace.table["replaced"].null_count() < len(trace):
             return "no text of the trace has copies with words replaced"
-        return taken_names(trace, ("surrogate",), "the surrogate of every trace")
+        return no_single_decision(trace) or taken_names(
+            trace, ("surrogate",), "the surrogate of every trace"
+        )
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the table, one row per row of the trace."""

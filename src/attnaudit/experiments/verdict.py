@@ -19,16 +19,16 @@ import polars as pl
 
 from attnaudit.experiments.findings import (
     AGAINST,
-    FEW,
     FOR,
     HIGH,
+    LOW,
     NEITHER,
     Finding,
     decide,
     skill,
 )
 from attnaudit.experiments.replacement import LIMIT, REFERENCES, SHARE
-from attnaudit.results.summary import SummaryRows, instances
+from attnaudit.results.summary import SummaryRows
 from attnaudit.stats.inference import wilson_interval
 
 Code = Literal["show", "mixed", "where", "none"]
@@ -45,11 +45,12 @@ class Verdict:
         code: ``show``: heatmaps may be shown as an explanation. ``mixed``: that holds for some
             predicted classes and not for others. ``where``: they show where the model puts weight,
             not why it predicts what it does. ``none``: nothing can be concluded.
-        reason: Reason for ``none``: ``no_replacement``, the trace has no copies with words
+        reason: Reason for ``none``: ``no_replacement``, nothing is known of copies with words
             replaced; ``no_reference``, no importance measure to compare with; ``no_words``, the
-            reference is not shown to find words that decide; ``no_skill``, the model is not shown
-            to beat a baseline; ``few`` or ``unclear``, not enough texts.
-        score: Share of the reference's correlation that attention reaches.
+            reference finds no words that decide; ``no_skill``, the model is not shown to beat a
+            baseline; ``few`` or ``unclear``, not enough texts.
+        reference: The importance measure that attention is compared with: ``loo`` or ``gradient``.
+        score: Share of its correlation that attention reaches; None if it is not shown to have one.
         low: Lower end of its 95 % interval.
         high: Upper end.
         texts: Number of texts.
@@ -59,6 +60,7 @@ class Verdict:
 
     code: Code
     reason: str = ""
+    reference: str | None = None
     score: float | None = None
     low: float | None = None
     high: float | None = None
@@ -79,7 +81,7 @@ class Verdict:
 
     def to_json(self) -> dict[str, Any]:
         """Return what ``verdict.json`` holds."""
-        plain = asdict(replace(self, classes={})) | {"error": self.error}
+        plain = asdict(replace(self, classes={})) | {"error": self.error and [*self.error]}
         return plain | {"classes": {name: one.to_json() for name, one in self.classes.items()}}
 
 
@@ -90,8 +92,8 @@ def decide_verdict(summary: pl.DataFrame | SummaryRows) -> Verdict:
         summary: Rows of an audit.
 
     Returns:
-        The answer, with one for each predicted class. If classes have opposite answers, that over
-        all is ``mixed``.
+        The answer, with one for each predicted class. It is ``mixed`` if two classes, or a class
+        and all texts, have opposite answers.
     """
     rows = summary if isinstance(summary, SummaryRows) else SummaryRows.of(summary)
     scores = (skill(rows, name) for name in QUALITY)
@@ -99,38 +101,49 @@ def decide_verdict(summary: pl.DataFrame | SummaryRows) -> Verdict:
         return Verdict("none", "no_skill")
     classes = {name: _of_rows(rows.of_class(name)) for name in sorted(rows.predicted)}
     overall = replace(_of_rows(rows), classes=classes)
-    opposite = {"show", "where"} <= {one.code for one in classes.values()}
+    opposite = {"show", "where"} <= {one.code for one in (overall, *classes.values())}
     return replace(overall, code="mixed", reason="", needed=None) if opposite else overall
+
+
+def reference_of(rows: SummaryRows) -> str | None:
+    """Return the importance measure that attention is compared with; None without any."""
+    known = (name for name in REFERENCES if rows.get("replacement", f"replacement_{name}"))
+    return next(known, None)
 
 
 def follows(rows: SummaryRows) -> Finding | None:
     """Judge whether the output follows the attended words; None if no words were replaced.
 
-    Codes: those of `decide`; ``no_reference``; ``no_words`` if the reference is not shown to find
-    words that decide.
+    Codes: those of `decide`; ``no_reference``; ``no_words`` if the reference finds no words that
+    decide.
     """
     if rows.get("replacement", "replacement_attention") is None:
         return None
-    share = rows.get("replacement", SHARE)
-    known = (rows.get("replacement", f"replacement_{name}") for name in REFERENCES)
-    reference = next(filter(None, known), None)
-    nothing = Finding("replacement", SHARE, NEITHER, "no_reference")
-    if reference is None:
-        return nothing
-    # A share of a correlation that may be 0 says nothing.
-    finds = decide(reference, REFERENCE).code
-    if share is None or finds != HIGH:
-        return replace(nothing, code=FEW if finds == FEW else "no_words")
+    name, share = reference_of(rows), rows.get("replacement", SHARE)
+    if name is not None:
+        # A share of a correlation that may be 0 says nothing.
+        finds = decide(rows.rows["replacement", f"replacement_{name}"], REFERENCE)
+        if finds.code != HIGH:
+            return replace(finds, code="no_words") if finds.code == LOW else finds
+    if share is None:
+        return Finding("replacement", SHARE, NEITHER, "no_reference")
     return decide(share, LIMIT, FOR, AGAINST)
 
 
 def _of_rows(rows: SummaryRows) -> Verdict:
-    found, share = follows(rows), rows.get("replacement", SHARE) or {}
+    found = follows(rows)
     if found is None:
         return Verdict("none", "no_replacement")
     code: Code = "show" if found.side == FOR else "where" if found.side == AGAINST else "none"
-    reason, ends = "" if found.side else found.code, map(share.get, ("value", "low", "high"))
-    return Verdict(code, reason, *ends, texts=instances(share), needed=found.needed)
+    score = rows.get(*found.figure) if found.measure == SHARE else None
+    return Verdict(
+        code,
+        "" if found.side else found.code,
+        reference_of(rows),
+        *map((score or {}).get, ("value", "low", "high")),
+        texts=rows.instances("replacement", "replacement_attention"),
+        needed=found.needed,
+    )
 
 
 @cache

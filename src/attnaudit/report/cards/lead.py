@@ -9,7 +9,7 @@ from attnaudit.experiments.findings import AGAINST, BOTH, FEW, FOR, UNCLEAR, sid
 from attnaudit.experiments.replacement import LIMIT
 from attnaudit.experiments.verdict import Verdict, held_out
 from attnaudit.report.cards.card import CardRow
-from attnaudit.report.cards.wording import enough
+from attnaudit.report.cards.wording import REFERENCES, enough
 from attnaudit.report.words import figure, listed, percent
 from attnaudit.stats.inference import FEWEST
 
@@ -20,7 +20,7 @@ _CLAIMS = {
     "mixed": "the answer for heatmaps of {model} depends on the predicted class",
 }
 _REASONS = {
-    "no_replacement": "weights by themselves show nothing, and no text had words replaced",
+    "no_replacement": "weights by themselves show nothing, and nothing is known of words replaced",
     "no_reference": "the trace has no importance measure to compare attention with",
     "no_words": "no measure finds words that decide",
 }
@@ -37,7 +37,8 @@ def statement(verdict: Verdict, model: str, unit: str) -> str:
     lines = [_sentence(verdict, model, unit)]
     others: dict[str, list[str]] = {}
     for name, own in verdict.classes.items():
-        if own.code != verdict.code and (own.code != "none" or verdict.code == "mixed"):
+        is_told = own.code != "none" or own.reason == "no_words" or verdict.code == "mixed"
+        if own.code != verdict.code and is_told:
             others.setdefault(_sentence(own, model, unit), []).append(_quoted(name))
     lines += [
         f"For predictions of {listed(names)}: {said[0].lower()}{said[1:]}"
@@ -50,9 +51,11 @@ def _sentence(verdict: Verdict, model: str, unit: str) -> str:
     if verdict.code != "none":
         said = _CLAIMS[verdict.code].format(model=model)
         return f"{said[0].upper()}{said[1:]}{_because(verdict)}."
-    if verdict.reason == FEW:
-        few = count(verdict.texts or 0, unit)
-        why = f"{few} with words replaced are too few, {FEWEST} or more are needed"
+    texts = count(verdict.texts or 0, unit)
+    if verdict.reason == FEW and (verdict.texts or 0) < FEWEST:
+        why = f"{texts} with words replaced are too few, {FEWEST} or more are needed"
+    elif verdict.reason == FEW:
+        why = f"a few of {texts} decide the score, so it has no interval"
     elif verdict.reason == UNCLEAR:
         why = f"there are not enough texts to tell{enough(verdict.needed)}"
     else:
@@ -61,12 +64,12 @@ def _sentence(verdict: Verdict, model: str, unit: str) -> str:
 
 
 def _because(verdict: Verdict) -> str:
-    if verdict.code == "mixed" or verdict.score is None:
+    if verdict.code == "mixed" or verdict.score is None or verdict.reference is None:
         return ""
     score = f"{figure(verdict.score)} [{figure(verdict.low)}, {figure(verdict.high)}]"
     return (
         ". When words are replaced, attention says which of them matter "
-        f"{score} times as well as leave-one-out, with {LIMIT:g} as the limit"
+        f"{score} times as well as {REFERENCES[verdict.reference]}, with {LIMIT:g} as the limit"
     )
 
 

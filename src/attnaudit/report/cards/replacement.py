@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from attnaudit.core.numbers import count
-from attnaudit.experiments.verdict import follows
+from attnaudit.experiments.replacement import LIMIT, SHARE
+from attnaudit.experiments.verdict import follows, reference_of
 from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
-from attnaudit.report.cards.wording import of_head
+from attnaudit.report.cards.wording import REFERENCES, of_head
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
 from attnaudit.report.words import figure, with_interval
 from attnaudit.results.about import About
@@ -18,9 +19,9 @@ QUESTION = "Does the output follow the attended words?"
 _NAME = "replacement"
 _LEAD = f"{_NAME}_attention_minus_{_NAME}_"
 _CAPTION = (
-    "Correlation, for each text, of the attention that copies of the text lose with the fall of "
-    "the predicted class's log-odds, given the number of words replaced: 1 if the output falls "
-    "exactly by the words that attention marks, 0 if attention says no more than a count of words."
+    "Correlation, for each text, of the attention that copies of the text lose with the change "
+    "of the output, given the number of words replaced: 1 if the output changes exactly by the "
+    "words that attention marks, 0 if attention says no more than a count of words."
 )
 
 
@@ -39,7 +40,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     sentence = (
         f"When words of {count(row['n'], rows.text)} are replaced by words of other texts, the "
         f"weights{of_head(rows)} of the replaced words correlate {figure(row['value'])} with the "
-        "fall of the output"
+        "change of the output"
     )
     yardstick = "0: no better than a count of words, 1: the output follows attention exactly"
     if others:
@@ -48,14 +49,20 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         yardstick = f"{title} {with_interval(best)}"
         better = lead["high"] is not None and lead["high"] < 0
         sentence += f"; {title} is the better guide to the words that matter" if better else ""
+    found, mark = follows(rows), None
+    measure = "rank correlation of weights replaced with the change of the output"
+    if found is not None and found.measure == SHARE and rows.get(*found.figure):
+        row, mark = rows.rows[found.figure], LIMIT  # the figure that decides
+        measure = f"the correlation as a share of that of {REFERENCES[reference_of(rows) or '']}"
+        yardstick = f"{LIMIT:g}, the limit; correlation of {yardstick}"
     yield card_row(
         QUESTION,
-        "rank correlation of weights replaced with the fall of the log-odds",
+        measure,
         row,
         yardstick,
         f"{sentence}.",
-        axis=Axis(ends=(-1.0, 1.0)),
-        claim=Claim(follows(rows)),
+        axis=Axis(mark, (-1.0, 1.0)),
+        claim=Claim(found),
     )
 
 

@@ -13,6 +13,7 @@ from attnaudit.results.summary import INSTANCE, SummaryRows, instances
 from attnaudit.stats.inference import FEWEST
 
 APART = 0.1  # groups whose means differ by less, or within their intervals, are not listed
+REFERENCES = {"loo": "leave-one-out", "gradient": "the gradient"}
 MOST_NAMED = 6  # of more groups only the lowest and the highest are named
 
 
@@ -29,7 +30,7 @@ def enough(needed: int | None) -> str:
         return ""
     # Two digits: widths of intervals are estimates themselves.
     digits = max(floor(log10(needed)) - 1, 0)
-    return f": about {thousands(round(needed, -digits))} would do"
+    return f"; about {thousands(round(needed, -digits))} would do"
 
 
 def of_head(rows: SummaryRows) -> str:
