@@ -264,9 +264,9 @@ def test_the_row_that_decides_shows_the_figure_that_decides() -> None:
 @pytest.mark.parametrize("share", [0.9, 0.2])
 def test_the_line_on_top_names_what_attention_is_compared_with(share: float) -> None:
     figures = replaced(all=(share, 0.1))
-    assert "times as well as leave-one-out," in verdict(by_class(**figures), ABOUT).lead
+    assert "as good as leave-one-out." in verdict(by_class(**figures), ABOUT).lead
     figures["replacement__replacement_gradient"] = figures.pop("replacement__replacement_loo")
-    assert "times as well as the gradient," in verdict(by_class(**figures), ABOUT).lead
+    assert "as good as the gradient." in verdict(by_class(**figures), ABOUT).lead
 
 
 def test_the_line_on_top_gives_the_reason_that_holds() -> None:
@@ -278,7 +278,10 @@ def test_the_line_on_top_gives_the_reason_that_holds() -> None:
     said = verdict(summary.with_columns(ends), ABOUT).lead
     assert "a few of 50 instances decide the score, so it has no interval" in said
     loo = figures["replacement__replacement_loo"]
-    for value, reason in ((0.01, "no measure finds words"), (0.05, "not enough texts")):
+    for value, reason in (
+        (0.01, "leave-one-out finds no words that matter"),
+        (0.05, "not enough texts"),
+    ):
         weak = {"replacement__replacement_loo": dict.fromkeys(loo, (value, 0.02))}
         assert reason in verdict(by_class(**figures | weak), ABOUT).lead
     # A class that is recognised by what is absent has no words to attend to.
@@ -286,7 +289,7 @@ def test_the_line_on_top_gives_the_reason_that_holds() -> None:
     top, other, _ = verdict(by_class(**figures | weak), ABOUT).lead.split("\n")
     assert SHOWN in top
     assert other.startswith("For predictions of “b”: no conclusion")
-    assert "no measure finds words that decide" in other
+    assert "leave-one-out finds no words that matter" in other
 
 
 def test_without_replaced_words_nothing_is_concluded_from_weights() -> None:

@@ -1,9 +1,9 @@
 """Decide what may be claimed when heatmaps of a model are shown: one of four answers.
 
-One figure decides: with words replaced, how well attention foretells the fall of the output, as a
-share of how well leave-one-out does (`replacement_share`). It does not depend on the scale of the
-logits. The threshold was fitted on models of known truth, and the error rates measured on others
-(docs/verdict.md).
+One figure decides, `replacement_share`: when words are replaced, how well attention predicts the
+change of the output, divided by how well leave-one-out does. It does not depend on the scale of the
+logits. The threshold was fitted on some models of known truth, and the error rates were measured on
+others (docs/verdict.md).
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class Verdict:
         code: ``show``: heatmaps may be shown as an explanation. ``mixed``: that holds for some
             predicted classes and not for others. ``where``: they show where the model puts weight,
             not why it predicts what it does. ``none``: nothing can be concluded.
-        reason: Reason for ``none``: ``no_replacement``, nothing is known of copies with words
-            replaced; ``no_reference``, no importance measure to compare with; ``no_words``, the
+        reason: Reason for ``none``: ``no_replacement``, no copies with words replaced are
+            known; ``no_reference``, no importance measure to compare with; ``no_words``, the
             reference finds no words that decide; ``no_skill``, the model is not shown to beat a
             baseline; ``few`` or ``unclear``, not enough texts.
         reference: The importance measure that attention is compared with: ``loo`` or ``gradient``.
@@ -70,7 +70,7 @@ class Verdict:
 
     @property
     def error(self) -> tuple[float, float, float] | None:
-        """Share of held-out models of the other truth that get this answer, with its interval."""
+        """Share of held-out models of the opposite truth that get this answer, with interval."""
         truth = {"show": "unfaithful", "where": "faithful"}.get(self.code)
         counts = held_out().get(truth or "", {})
         total = sum(counts.values())

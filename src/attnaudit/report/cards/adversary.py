@@ -32,18 +32,18 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         yardstick = f"at most {figure(upper, 3)} (upper bound), {yardstick}"
     if matched is not None and plain is not None and exchange is not None:
         yardstick = (
-            f"one attended word in place of all {with_interval(exchange, 3)}; as the model "
-            f"predicts {with_interval(plain, 3)}"
+            f"all weight on one attended word {with_interval(exchange, 3)}; at the model's own "
+            f"confidence {with_interval(plain, 3)}"
         )
-        at_confidence = ", where each prediction is scaled to 90 %"
+        at_confidence = ", with each prediction scaled to 90 %"
     yield card_row(
         QUESTION,
         f"mean ε-max JSD{', at 90 % confidence' if matched else ', found'}",
         row,
         yardstick,
-        f"A search found attention weights that differ from the model's own {differs} on average "
-        f"and keep the output {within_epsilon(about, 'adversary')} of the original{at_confidence}. "
-        "That they exist does not mean that training would find them (Wiegreffe & Pinter 2019).",
+        f"A search found weights that differ from the model's own {differs}, on average, and keep "
+        f"the output {within_epsilon(about, 'adversary')} of the original{at_confidence}. That "
+        "they exist does not mean that training would find them (Wiegreffe & Pinter 2019).",
         axis=Axis(mark=upper if loose else LN2, ends=(0.0, LN2), places=3),
         claim=Claim(furthest(rows)),
     )

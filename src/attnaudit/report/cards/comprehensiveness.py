@@ -29,14 +29,14 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     place, possible = rows.value(_NAME, f"normalised_{_NAME}_attention"), ""
     if place is not None:
         possible = (
-            "; from the smallest (0 %) to the largest (100 %) fall that as many tokens can cause, "
-            f"attention reaches {percent(place)}"
+            f" Attention reaches {percent(place)} of the way from the smallest to the largest fall "
+            "that as many tokens can cause."
         )
     probability = "a probability of 90 %" if matched else "the probability of the predicted class"
     sentence = (
         f"With the weights{of_head(rows)} of the most attended tokens (the top 1 to 50 %) set to 0 "
         f"and the others rescaled, {probability} {_moves(row['value'])} on average; with those of "
-        f"random tokens, it {_moves(chance['value'])}{possible}."
+        f"random tokens, it {_moves(chance['value'])}.{possible}"
     )
     if finding is not None and finding.code == "small":
         sentence += f" A difference below {POLICY.matters:g} is too small for a conclusion."

@@ -41,7 +41,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         f"weight first, flips {percent(1.0 - never)} of predictions"
     )
     if possible is not None:
-        sentence += f"; removing the smallest set of tokens that does flips {percent(1 - possible)}"
+        sentence += f"; removing the smallest set that can flip them, {percent(1 - possible)}"
     sentence += (
         ". The words stay in the text that the model reads. The area is 0 if no prediction ever "
         "flips and 1 if all flip at once"

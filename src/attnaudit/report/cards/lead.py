@@ -1,4 +1,4 @@
-"""The line on top of a card: what may be claimed when heatmaps are shown, over all or by class."""
+"""The line on top of a card: what may be claimed of heatmaps, for the model or by class."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ LONGEST = 60  # characters of a class's name: the line must stay one that people
 _CLAIMS = {
     "show": "heatmaps of {model} may be shown as an explanation of its predictions",
     "where": "heatmaps of {model} show where it puts weight, not why it predicts what it does",
-    "mixed": "the answer for heatmaps of {model} depends on the predicted class",
+    "mixed": "whether heatmaps of {model} may be shown as an explanation depends on the predicted "
+    "class",
 }
 _REASONS = {
-    "no_replacement": "weights by themselves show nothing, and nothing is known of words replaced",
-    "no_reference": "the trace has no importance measure to compare attention with",
-    "no_words": "no measure finds words that decide",
+    "no_replacement": "weights by themselves show nothing, and no words were replaced",
+    "no_reference": "there is no importance measure to compare attention with",
+    "no_words": "{reference} finds no words that matter",
 }
 
 
@@ -53,13 +54,14 @@ def _sentence(verdict: Verdict, model: str, unit: str) -> str:
         return f"{said[0].upper()}{said[1:]}{_because(verdict)}."
     texts = count(verdict.texts or 0, unit)
     if verdict.reason == FEW and (verdict.texts or 0) < FEWEST:
-        why = f"{texts} with words replaced are too few, {FEWEST} or more are needed"
+        why = f"words were replaced in only {texts}, and {FEWEST} or more are needed"
     elif verdict.reason == FEW:
         why = f"a few of {texts} decide the score, so it has no interval"
     elif verdict.reason == UNCLEAR:
         why = f"there are not enough texts to tell{enough(verdict.needed)}"
     else:
-        why = _REASONS[verdict.reason]
+        reference = REFERENCES.get(verdict.reference or "", "")
+        why = _REASONS[verdict.reason].format(reference=reference)
     return f"No conclusion about heatmaps of {model}: {why}."
 
 
@@ -67,14 +69,16 @@ def _because(verdict: Verdict) -> str:
     if verdict.code == "mixed" or verdict.score is None or verdict.reference is None:
         return ""
     score = f"{figure(verdict.score)} [{figure(verdict.low)}, {figure(verdict.high)}]"
+    guide, limit = ("good", "enough") if verdict.code == "show" else ("poor", "needed")
     return (
-        ". When words are replaced, attention says which of them matter "
-        f"{score} times as well as {REFERENCES[verdict.reference]}, with {LIMIT:g} as the limit"
+        f". Attention is a {guide} guide to the words whose replacement changes the output: it "
+        f"scores {score}, where 0 is chance, {LIMIT:g} is {limit} and 1 is as good as "
+        f"{REFERENCES[verdict.reference]}"
     )
 
 
 def how_sure(verdict: Verdict | None) -> str:
-    """Say how often an answer was wrong for models of known truth; empty if it is no claim."""
+    """Say how often an answer was wrong for models of known truth; empty if nothing is claimed."""
     error = None if verdict is None else verdict.error
     if verdict is None or error is None:
         return ""
@@ -82,8 +86,8 @@ def how_sure(verdict: Verdict | None) -> str:
     truth = "unfaithful" if verdict.code == "show" else "faithful"
     total = count(sum(held_out()[truth].values()), "model")
     return (
-        f"How sure is this? {percent(share)} [{percent(low)}, {percent(high)}] of {total} that "
-        f"were built with {truth} attention get this answer wrongly (docs/verdict.md)."
+        f"How often is this answer wrong? {percent(share)} [{percent(low)}, {percent(high)}] of "
+        f"{total} built to have {truth} attention got it (docs/verdict.md)."
     )
 
 

@@ -26,18 +26,18 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     matched = rows.value(_NAME, "matched_max_delta_y_upper")
     loose = upper is not None and upper - row["value"] > PROVEN_GAP
     bound = f" (mean upper bound {figure(upper, 3)})" if loose else ""
-    flipped = "" if flips is None else f"; some attention flips {percent(flips)} of the predictions"
+    flipped = "" if flips is None else f"; some weights flip {percent(flips)} of the predictions"
     if matched is not None:
-        flipped += f"; a prediction of 90 % by at most {figure(matched, 3)}"
+        flipped += f". From 90 %, no weights change it by more than {figure(matched, 3)} on average"
     compared = "" if shuffled is None else f"shuffled weights {with_interval(shuffled, 3)}; "
     yield card_row(
         QUESTION,
         "mean largest Δŷ found",
         row,
         f"{compared}1: from one certain prediction to another",
-        f"{_by_head(rows)}The weights{of_head(rows)} that a search found to change the output most "
-        f"change it by {figure(row['value'], 3)} on average{bound}{flipped}. A large change does "
-        "not show that the model's own weights are right.",
+        f"{_by_head(rows)}A search found weights{of_head(rows)} that change the output by "
+        f"{figure(row['value'], 3)} on average{bound}{flipped}. A large change does not show "
+        "that the model's own weights are right.",
         axis=Axis(mark=None if shuffled is None else float(shuffled["value"]), places=3),
         claim=Claim(largest_change(rows)),
     )

@@ -21,8 +21,8 @@ _CHANGES = (
 )
 _CAPTION = (
     "Median change of the output over random shuffles of the weights, by the largest weight of the "
-    "instance. Peaked attention (lower rows) that can be "
-    "shuffled without effect (left) would not point at what the output depends on."
+    "instance. If peaked attention (lower rows) can be shuffled without effect (left), it does not "
+    "point at what the output depends on."
 )
 
 
@@ -44,7 +44,9 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         f"{degree(_CHANGES, change, 'changes strongly')} (mean change of probability "
         f"{figure(change, 3)}){meaning}.{left_out(rows)}"
     )
-    as_it_is = f"as the model predicts {with_interval(plain, 3)}; " if matched and plain else ""
+    as_it_is = (
+        f"at the model's own confidence {with_interval(plain, 3)}; " if matched and plain else ""
+    )
     yield card_row(
         QUESTION,
         f"mean of the median Δŷ{', from 90 % confidence' if matched else ''}",

@@ -27,7 +27,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     least, kept = (rows.value("ranges", f"top_necessary{end}") or 0.0 for end in ("_lower", ""))
     sentence = (
         f"With the output {within_epsilon(about, 'ranges')} of the original, the average token "
-        f"could have {'at least ' if loose else ''}{figure(row['value'])} of the attention. In "
+        f"can have {'at least ' if loose else ''}{figure(row['value'])} of the attention. In "
         f"{_between(some, most, percent)} of the instances some token must have a weight above 0; "
         f"the most attended token must keep a weight of {_between(least, kept, figure)} on average."
     )

@@ -19,9 +19,9 @@ QUESTION = "Does the output follow the attended words?"
 _NAME = "replacement"
 _LEAD = f"{_NAME}_attention_minus_{_NAME}_"
 _CAPTION = (
-    "Correlation, for each text, of the attention that copies of the text lose with the change "
-    "of the output, given the number of words replaced: 1 if the output changes exactly by the "
-    "words that attention marks, 0 if attention says no more than a count of words."
+    "For each text, the correlation over its copies of the attention that a copy loses with the "
+    "change of the output, given the number of words replaced. At 1 the output changes exactly by "
+    "the words that attention marks; at 0 attention says no more than a count of words."
 )
 
 
@@ -39,7 +39,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     ]
     sentence = (
         f"When words of {count(row['n'], rows.text)} are replaced by words of other texts, the "
-        f"weights{of_head(rows)} of the replaced words correlate {figure(row['value'])} with the "
+        f"weights{of_head(rows)} on the replaced words correlate {figure(row['value'])} with the "
         "change of the output"
     )
     yardstick = "0: no better than a count of words, 1: the output follows attention exactly"
@@ -48,13 +48,15 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         title = SCORES.get(name, name.replace("_", " "))
         yardstick = f"{title} {with_interval(best)}"
         better = lead["high"] is not None and lead["high"] < 0
-        sentence += f"; {title} is the better guide to the words that matter" if better else ""
+        sentence += f"; {title} is a better guide to the words that matter" if better else ""
     found, mark = follows(rows), None
-    measure = "rank correlation of weights replaced with the change of the output"
+    measure = "rank correlation of the replaced weights with the change of the output"
     if found is not None and found.measure == SHARE and rows.get(*found.figure):
         row, mark = rows.rows[found.figure], LIMIT  # the figure that decides
-        measure = f"the correlation as a share of that of {REFERENCES[reference_of(rows) or '']}"
-        yardstick = f"{LIMIT:g}, the limit; correlation of {yardstick}"
+        measure = (
+            f"score: the correlation divided by that of {REFERENCES[reference_of(rows) or '']}"
+        )
+        yardstick = f"the limit, {LIMIT:g}; correlation of {yardstick}"
     yield card_row(
         QUESTION,
         measure,

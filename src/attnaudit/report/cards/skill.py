@@ -43,6 +43,6 @@ def skill_unknown(rows: SummaryRows) -> str:
     if any(skill(rows, name) for name in QUALITY):
         return ""
     return (
-        "Whether the model predicts better than the most frequent class is not known: its accuracy "
-        "is not measured. The experiment prediction measures it where texts have labels."
+        "The model's accuracy is not measured, so it may be no better than always predicting the "
+        "most frequent label. The experiment prediction measures it if texts have labels."
     )

@@ -14,10 +14,9 @@ from attnaudit.results.summary import SummaryRows
 QUESTION = "Do a few words add up to the prediction?"
 _NAME = "surrogate"
 _CAPTION = (
-    "A weighted sum of words, fitted for each text to copies in which other words are replaced. "
-    "Left: the share of the log-odds' variance that it predicts in copies that it was not fitted "
-    "to, 1 if words only add up. Right: the rank correlation of its absolute weights with the "
-    "change of the output there."
+    "For each text, a weighted sum of words is fitted to half of its copies and judged by the "
+    "others. Left: the share of the log-odds' variance that it predicts, 1 if the effects of words "
+    "add up. Right: the rank correlation of its absolute weights with the change of the output."
 )
 
 
@@ -30,12 +29,12 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         return
     yield card_row(
         QUESTION,
-        "R² of a sparse sum of word weights in copies that it was not fitted to",
+        "R² of a sparse sum of word weights, on copies not fitted",
         row,
-        "1: words only add up, 0: no better than the mean",
-        f"With words replaced, the weights of {figure(words, 1)} words of a text on average "
-        f"correlate {with_interval(own)} with the change of the output; attention{of_head(rows)} "
-        f"reaches {with_interval(share)} times that.",
+        "1: the effects of words add up, 0: no better than the mean",
+        f"When words are replaced, a sum with weights for {figure(words, 1)} words of a text on "
+        f"average correlates with the change of the output at {with_interval(own)}. Attention"
+        f"{of_head(rows)} correlates {with_interval(share)} times as well.",
         axis=Axis(ends=(-1.0, 1.0)),
     )
 
