@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
-from itertools import combinations
 
 import numpy as np
 import polars as pl
@@ -10,11 +8,9 @@ import pytest
 
 from attnaudit.experiments import audit
 from attnaudit.experiments.comprehensiveness import WAYS, Comprehensiveness
-from attnaudit.experiments.erasure.falls import extreme_means
 from attnaudit.experiments.rows import row_streams
-from attnaudit.stats.measures import ERASED_SHARES as SHARES
 from attnaudit.trace import Trace
-from tests.experiments.test_erasure import KINDS, some_trace
+from tests.experiments.test_erasure import KINDS
 from tests.oracles.erasure import after_removal, decided
 from tests.oracles.random_orders import keyed_order
 from tests.oracles.readout import naive_prediction
@@ -69,58 +65,9 @@ def test_both_measures_as_they_are_defined(kind: str) -> None:
                 assert table[f"{way}_{name}"][row] == known(expected)
 
 
-@pytest.mark.parametrize("kind", ["plain", "zeros", "of many orders of magnitude"])
-def test_the_extreme_means_are_those_of_exhaustive_search(kind: str) -> None:
-    random = np.random.default_rng(8)
-    for size in (2, 3, 5, 7) * 20:
-        weights, value = random.random(size) ** 3, random.normal(size=size)
-        if kind == "zeros":
-            weights *= random.random(size) >= 0.5
-        elif kind != "plain":
-            weights = 10.0 ** random.uniform(-30, 0, size)
-        weights[random.integers(size)] = 1.0
-        exact = [(Fraction(w), Fraction(v)) for w, v in zip(weights, value, strict=True)]
-        for kept in range(1, size):
-            sets = [chosen for chosen in combinations(exact, kept) if sum(w for w, _ in chosen)]
-            means = [sum(w * v for w, v in s) / sum(w for w, _ in s) for s in sets]
-            found = np.full((1, 1, 2), np.nan)
-            extreme_means(0, 1, np.array([0, size]), weights, value, np.array([[kept]]), found)
-            expected = [float(min(means)), float(max(means))]
-            np.testing.assert_allclose(found[0, 0], expected, atol=1e-9, rtol=0.0)
-
-
-@pytest.mark.parametrize("kind", ["sigmoid", "two", "zeros"])
-def test_normalised_measures_lie_between_the_bounds_of_exhaustive_search(kind: str) -> None:
-    trace = some_trace(kind, 25, (1, 8), seed=9)
-    table = Comprehensiveness()(trace)
-    for row, length in enumerate(trace.alpha.lengths.tolist()):
-        counts = [max(math.ceil(share * length), 1) for share in SHARES]
-        for way, removed in zip(WAYS, (counts, [length - c for c in counts]), strict=True):
-            plain, found = table[f"{way}_attention"][row], table[f"normalised_{way}_attention"][row]
-            if plain is None:
-                assert found is None
-                continue
-            sets = [combinations(range(length), count) for count in removed]
-            falls = [[fall(trace, row, list(gone)) for gone in each] for each in sets]
-            least, greatest = (
-                np.mean([end(one) for one in falls]) for end in (np.nanmin, np.nanmax)
-            )
-            if greatest - least > 1e-9:
-                assert found == pytest.approx((plain - least) / (greatest - least), abs=1e-6)
-    for way in WAYS:
-        assert table[f"normalised_{way}_gradient"].drop_nulls().is_between(-1e-9, 1 + 1e-9).all()
-
-
-@pytest.mark.parametrize("kind", ["several", "tail", "two, candidates"])
-def test_no_bounds_where_they_are_not_known(kind: str) -> None:
-    trace = make_trace(5, **KINDS.get(kind, {"outputs": 2, "candidates": True}))
-    assert not any(name.startswith("normalised") for name in Comprehensiveness()(trace).columns)
-
-
-def test_an_output_that_nothing_moves_has_nothing_to_normalise() -> None:
+def test_an_output_that_nothing_moves_does_not_fall() -> None:
     table = Comprehensiveness()(trace_of([[0.5, 0.3, 0.2], [1.0]], np.full(4, 1.5)))
     assert table["comprehensiveness_attention"].to_list() == [pytest.approx(0.0, abs=1e-12), None]
-    assert table["normalised_comprehensiveness_attention"].to_list() == [None, None]
     summary = Comprehensiveness().summarise(table).filter(group="all")
     assert summary.filter(measure="comprehensiveness_attention")["undefined"].item() == 1
 

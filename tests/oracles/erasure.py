@@ -10,7 +10,7 @@ import torch
 
 from attnaudit.trace import Trace
 from attnaudit.trace.tails import TanhTail
-from tests.oracles.readout import naive_jsd, naive_prediction, naive_tvd
+from tests.oracles.readout import naive_jsd, naive_prediction
 
 
 def after_removal(trace: Trace, row: int, gone: Iterable[int]) -> list[float] | None:
@@ -34,20 +34,6 @@ def flips(trace: Trace, row: int, gone: Iterable[int]) -> bool:
 def naive_first_flip(trace: Trace, row: int, order: Sequence[int]) -> int | None:
     """How many go, one after another, until the decision is another one."""
     return next((k for k in range(1, len(order)) if flips(trace, row, order[:k])), None)
-
-
-def naive_fewest_kept(trace: Trace, row: int, order: Sequence[int], epsilon: float) -> int:
-    """How many of the first are enough, alone, for the same output to ``epsilon``."""
-    before = naive_prediction(trace, row, trace.alpha[row])
-    kept = (after_removal(trace, row, order[k:]) for k in range(1, len(order)))
-    return next(
-        (
-            k
-            for k, after in enumerate(kept, 1)
-            if after is not None and naive_tvd(after, before) <= epsilon
-        ),
-        len(order),
-    )
 
 
 def output_jsd(p: Sequence[float], q: Sequence[float]) -> float:

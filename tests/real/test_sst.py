@@ -199,7 +199,7 @@ def test_through_any_tail(sst_run: Path, sst_trace: Trace) -> None:
     assert (found <= exact + 1e-9).all()
     assert np.mean(exact - found) < 1e-3
     erased, known = Erasure()(hidden), pl.read_parquet(sst_run / "results" / "erasure.parquet")
-    for name in ("removed_random", "removed_attention", "kept_attention", "delta_js"):
+    for name in ("removed_random", "removed_attention", "delta_js"):
         np.testing.assert_allclose(
             erased[name], known[name].to_numpy()[some], atol=1e-9, equal_nan=True, err_msg=name
         )

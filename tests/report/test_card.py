@@ -119,12 +119,7 @@ def test_tokens_are_needed_only_where_the_output_falls_more_than_without_random_
 
 def test_erasure_and_ranges_describe() -> None:
     """When a decision flips hangs on fillers, and how free a weight is on the length of a text."""
-    figures = {
-        "area_attention": 0.2,
-        "area_random": 0.1,
-        "area_minimum": 0.9,
-        "gain_attention": 0.1,
-    }
+    figures = {"area_attention": 0.2, "area_random": 0.1, "area_minimum": 0.9}
     erasure = {f"erasure__{name}": value for name, value in figures.items()}
     row = row_of(**erasure, erasure__never_minimum=0.1, erasure__never_attention=0.1)
     assert (row.side, row.figure) == ("", "0.20")

@@ -14,10 +14,9 @@ import polars.selectors as cs
 
 from attnaudit.core.papers import DEYOUNG2020
 from attnaudit.core.settings import Settings, setting
-from attnaudit.experiments.adversary.exact import one_logit_decides
 from attnaudit.experiments.confidence import at_same_confidence
 from attnaudit.experiments.erasure.experiment import MOST_ORDERS
-from attnaudit.experiments.erasure.falls import bounds, falls
+from attnaudit.experiments.erasure.falls import falls
 from attnaudit.experiments.rows import (
     against_attention,
     differences,
@@ -31,12 +30,8 @@ from attnaudit.results.measures import SIGNED, Measure
 from attnaudit.stats.measures import ERASURE_WAYS as WAYS
 from attnaudit.trace import Trace
 
-# Each of the two bounds has a few roundings. If they are closer, they are the same.
-NO_SPAN = 1e-12
 _KINDS: tuple[tuple[str, str, Literal["higher", "lower"]], ...] = (
     ("matched_comprehensiveness", "comprehensiveness at 90 % confidence", "higher"),
-    ("normalised_comprehensiveness", "normalised comprehensiveness", "higher"),
-    ("normalised_sufficiency", "normalised sufficiency", "lower"),
     ("input_comprehensiveness", "comprehensiveness by deletion from the text", "higher"),
     ("input_sufficiency", "sufficiency by deletion from the text", "lower"),
     ("comprehensiveness", "comprehensiveness", "higher"),
@@ -54,9 +49,7 @@ class Comprehensiveness(Settings):
 
     ``comprehensiveness_<score>`` is high if the tokens are needed, and ``sufficiency_<score>`` is
     low if they are enough. Both are means over the top 1, 5, 10, 20 and 50 % of the tokens, at
-    least one; ``<measure>_at_<score>`` has the five numbers. With two classes and an identity tail
-    the smallest and the largest fall over all sets of as many tokens are known exactly.
-    ``normalised_<measure>_<score>`` is then the position of the fall between them, 0 to 1.
+    least one; ``<measure>_at_<score>`` has the five numbers.
 
     ``matched_comprehensiveness_<score>``, for attention and random order, is the same if the logits
     of each row are scaled until the predicted class has probability 0.9, so that it does not depend
@@ -93,20 +86,6 @@ class Comprehensiveness(Settings):
             "probability 0.9.",
             "higher",
             range=SIGNED,
-        ),
-        Measure(
-            "normalised_comprehensiveness_{score}",
-            "normalised comprehensiveness, {score}",
-            "Comprehensiveness rescaled between the exact minimum (0) and maximum (1) over all "
-            "sets of as many tokens.",
-            "higher",
-        ),
-        Measure(
-            "normalised_sufficiency_{score}",
-            "normalised sufficiency, {score}",
-            "Sufficiency rescaled between the exact minimum (0) and maximum (1) over all sets of "
-            "as many tokens.",
-            "lower",
         ),
         Measure(
             "input_comprehensiveness_{score}",
@@ -175,21 +154,9 @@ class Comprehensiveness(Settings):
         scores = {"attention": alpha, **importance_scores(trace)}
         streams = row_streams(trace, self.seed, self.name)
         by_score = falls(readout, alpha, scores, streams, self.orders)
-        # The exact bounds need a probability that is monotone in one logit.
-        bounded = one_logit_decides(readout) and readout.candidates is None
-        limits = bounds(readout, alpha) if bounded else None
         columns: dict[str, np.ndarray | pl.Series] = {}
         for k, way in enumerate(WAYS):
-            means = {name: fall[:, k].mean(axis=1) for name, fall in by_score.items()}
-            columns |= {f"{way}_{name}": mean for name, mean in means.items()}
-            if limits is not None:
-                least, greatest = limits[:, k].mean(axis=1).T
-                # Without a span the position between the bounds is undefined.
-                span = np.where(greatest - least > NO_SPAN, greatest - least, np.nan)
-                columns |= {
-                    f"normalised_{way}_{name}": (mean - least) / span
-                    for name, mean in means.items()
-                }
+            columns |= {f"{way}_{name}": fall[:, k].mean(axis=1) for name, fall in by_score.items()}
             columns |= {f"{way}_at_{name}": fall[:, k] for name, fall in by_score.items()}
         matched = at_same_confidence(trace)
         if matched is not None:

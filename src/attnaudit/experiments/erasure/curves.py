@@ -20,10 +20,10 @@ from attnaudit.stats.survival import EventSteps, event_curve
 MINIMUM, RANDOM = "minimum", "random"
 LISTS = ("observed_by_order", "flipped_by_order")
 # Columns with the time of the first flip of each ranking, and with whether it flips. The smallest
-# set is null both if it is unknown and if none flips, so ``kept_random`` tells which.
+# set is null both if it is unknown and if none flips, so ``minimum_proven`` tells which.
 READ = {name: (f"observed_{name}", f"removed_{name}") for name in RANKINGS if name != RANDOM} | {
     RANDOM: LISTS,
-    MINIMUM: ("removed_minimum", "kept_random"),
+    MINIMUM: ("removed_minimum", "minimum_proven"),
 }
 COLUMNS = tuple(dict.fromkeys(name for pair in READ.values() for name in pair))
 CURVE = {
@@ -107,24 +107,12 @@ def never(ranking: str) -> pl.Expr:
 
     A row whose removals are unknown is null.
     """
-    return _share(ranking, lambda walked: ~walked.flips).alias(f"never_{ranking}")
 
-
-def exhausted(ranking: str) -> pl.Expr:
-    """Return whether no weight is left before a row flips or all tokens are removed.
-
-    For random orders it is the share of orders.
-    """
-    # Such a row is lost to the curve before 1: removals of tokens without weight show nothing.
-    lost = _share(ranking, lambda walked: ~walked.flips & (walked.time < 1.0))
-    return lost.alias(f"exhausted_{ranking}")
-
-
-def _share(ranking: str, condition: Callable[[Walks], Bool[np.ndarray, "n k"]]) -> pl.Expr:
     def shares(walked: Walks) -> Float[np.ndarray, " n"]:
-        return np.where(walked.known, condition(walked).mean(axis=1), np.nan)
+        return np.where(walked.known, (~walked.flips).mean(axis=1), np.nan)
 
-    return _of_walks(ranking, shares, pl.Float64 if ranking == RANDOM else pl.Boolean)
+    kind = pl.Float64 if ranking == RANDOM else pl.Boolean
+    return _of_walks(ranking, shares, kind).alias(f"never_{ranking}")
 
 
 def _of_walks(

@@ -15,9 +15,7 @@ from attnaudit.core.settings import Settings, setting
 from attnaudit.experiments.erasure.curves import (
     LISTS,
     MINIMUM,
-    RANDOM,
     area,
-    exhausted,
     never,
 )
 from attnaudit.experiments.erasure.removal import RANKINGS, Results, Rows, in_blocks
@@ -29,8 +27,6 @@ from attnaudit.experiments.rows import (
     row_streams,
     summarise_measures,
 )
-from attnaudit.results import summarise_ratios
-from attnaudit.results.groups import by_group
 from attnaudit.results.measures import SIGNED, Measure
 from attnaudit.trace import Trace
 
@@ -51,9 +47,7 @@ class Erasure(Settings):
     that flip), ``attention``, ``gradient`` (∂p_max/∂alpha) and ``gradient_attention`` (the
     product). ``observed_<ranking>`` is the share at the first flip or, without one, when no weight
     is left: 1 unless some weights are 0. ``observed_by_order`` and ``flipped_by_order`` have both
-    for each random order, so the curve of flips and its area exclude nothing. ``kept_<ranking>`` is
-    the share of T in the shortest head of the ranking that keeps the output if all other weights
-    are removed.
+    for each random order, so the curve of flips and its area exclude nothing.
 
     ``removed_minimum`` is the size of the smallest set that flips the prediction, as a share of T,
     and ``minimum`` lists its positions; both are exact with an identity tail. ``minimum_proven``
@@ -67,7 +61,6 @@ class Erasure(Settings):
         orders: Number of random orders.
         other: Position that the largest weight is compared with: "any" other one, or drawn as in
             the released "code", from all but the first, the largest itself included.
-        epsilon: Largest TVD at which the output counts as kept.
     """
 
     name = "erasure"
@@ -168,20 +161,6 @@ class Erasure(Settings):
             "higher",
         ),
         Measure(
-            "gain_{score}",
-            "area under the flip curve between random order (0) and smallest set (1), {score}",
-            "Area minus that of a random order, as a share of that difference for the smallest "
-            "set; below 0: worse than random.",
-            "higher",
-            range=None,
-        ),
-        Measure(
-            "exhausted_{score}",
-            "share with no weight left before a flip, {score}",
-            "Share of instances where no weight is left, without a flip, before all tokens are "
-            "removed: censored there in the area.",
-        ),
-        Measure(
             "removed_{score}",
             "share of tokens removed at the first flip, {score}",
             "Share of the tokens removed along a ranking when the prediction first flips; "
@@ -202,37 +181,10 @@ class Erasure(Settings):
             range=None,
         ),
         Measure(
-            "kept_{score}",
-            "share of tokens enough to keep the output, {score}",
-            "Share of the tokens in the shortest head of the ranking that, kept alone, leaves the "
-            "output within TVD ε.",
-            "lower",
-        ),
-        Measure(
             "never_{score}",
             "share that never flips, {score}",
             "Share of instances that no removal along the ranking flips; of random orders the "
             "share of orders.",
-        ),
-        Measure(
-            "all_flip",
-            "share that every ranking flips",
-            "Share of instances whose prediction every ranking flips.",
-        ),
-        Measure(
-            "common_removed_{score}",
-            "share of tokens removed at the first flip where every ranking flips, {score}",
-            "The share removed, over the instances that every ranking flips, so that rankings can "
-            "be compared.",
-            "lower",
-        ),
-        Measure(
-            "common_times_minimum_{score}",
-            "tokens removed over the smallest set where every ranking flips, {score}",
-            "How many times as many tokens as the smallest set, over the instances that every "
-            "ranking flips.",
-            "lower",
-            range=None,
         ),
     )
     seed: int = 0
@@ -241,12 +193,6 @@ class Erasure(Settings):
         "Position that the largest weight is compared with; any: any other position; code: as in "
         "the released code.",
         "any",
-    )
-    epsilon: float = setting(
-        "Largest change of the output, in TVD, at which the kept tokens are enough.",
-        0.01,
-        least=0,
-        most=1,
     )
     refuses = staticmethod(no_single_decision)
 
@@ -261,8 +207,7 @@ class Erasure(Settings):
             slope = rows.gradient()
             if slope is None and given is not None:
                 slope = given.take(numbers).values
-            choices = self.orders, self.other == "code", self.epsilon
-            removed = erase(rows, streams[numbers], slope, *choices)
+            removed = erase(rows, streams[numbers], slope, self.orders, self.other == "code")
             smallest[alpha.positions(numbers)] = removed.pop(MINIMUM)
             return removed
 
@@ -273,30 +218,13 @@ class Erasure(Settings):
         return table.with_columns(shares.cast(pl.Boolean))
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        """Average over the rows of each group, and rescale areas to the possible range."""
-        means = summarise_measures(self, table, LISTS)
-        ratios = {
-            f"gain_{name}": (f"area_{name}", "area_random", "area_minimum") for name in RANKINGS[1:]
-        }
-        groups = by_group(table, _areas, LISTS)
-        return pl.concat([means, summarise_ratios(self.name, groups, ratios, self.seed)])
+        """Average over the rows of each group."""
+        return summarise_measures(self, table, LISTS)
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
-        """Select the measures of each row: columns, the flip table, areas and their differences.
-
-        ``common_<measure>`` is defined only in rows that every ranking flips.
-        """
+        """Select the measures of each row: columns, the flip table, areas and their differences."""
         largest, other = pl.col("flip_max"), pl.col("flip_random")
-        # `kept` is null only if a ranking is unknown, as without gradients, while `removed` is also
-        # null if the ranking never flips. The smallest set is known whenever a random order is.
-        known = {name: pl.col(f"kept_{name}").is_not_null() for name in RANKINGS}
-        known[MINIMUM] = known[RANDOM]
-        flips = pl.all_horizontal(
-            pl.col(f"removed_{name}").is_not_null() | ~known[name] for name in ORDERS
-        )
-        common = [f"removed_{name}" for name in ORDERS]
-        common += [f"times_minimum_{name}" for name in RANKINGS]
         measures = table.select(
             *(area(table, name) for name in ORDERS),
             "delta_js",
@@ -308,12 +236,9 @@ class Erasure(Settings):
             (largest & ~other).alias("flip_only_max"),
             (~largest & other).alias("flip_only_random"),
             (~largest & ~other).alias("flip_neither"),
-            cs.starts_with("removed_", "mass_", "times_minimum_", "kept_"),
+            cs.starts_with("removed_", "mass_", "times_minimum_"),
             "minimum_proven",
             *(never(name) for name in ORDERS),
-            *(exhausted(name) for name in RANKINGS),
-            pl.when(known[RANDOM]).then(flips).alias("all_flip"),
-            *(pl.when(flips).then(pl.col(name)).alias(f"common_{name}") for name in common),
         )
         rivals = (name for name in RANKINGS if name != "attention")
         return measures.with_columns(
@@ -323,7 +248,3 @@ class Erasure(Settings):
                 *(("area_attention", f"area_{name}") for name in rivals),
             )
         )
-
-
-def _areas(table: pl.LazyFrame) -> pl.LazyFrame:
-    return table.select(area(table, name) for name in ORDERS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Bool, Float, Int64, UInt64
+from jaxtyping import Float, Int64, UInt64
 
 from attnaudit.core.random import below
 from attnaudit.experiments.erasure.curves import LISTS, MINIMUM
@@ -29,7 +29,6 @@ def erase(
     slope: Float[np.ndarray, " N"] | None,
     orders: int,
     as_released: bool,
-    epsilon: float,
 ) -> Results:
     """Remove weights in all the ways of Serrano & Smith 2019, and find the smallest flipping sets.
 
@@ -40,7 +39,6 @@ def erase(
         orders: Number of random orders.
         as_released: Whether the position compared with the largest weight is drawn from all but the
             first, as in the released code; otherwise it is drawn from all but the largest.
-        epsilon: Largest TVD at which the output counts as kept.
 
     Returns:
         The columns of the table, and ``minimum``, which marks the positions of the smallest set.
@@ -50,10 +48,7 @@ def erase(
     ranked = np.stack([alpha.with_values(score).descending() for score in scores])
     smallest = SmallestSet(rows)
     # Random orders, then the other rankings, then the smallest set.
-    removed, observed, mass, kept = np.full((4, orders + len(RANKINGS), n), np.nan)
-
-    def keeps(prediction: np.ndarray, row: np.ndarray) -> Bool[np.ndarray, " m"]:
-        return rows.outputs.distance(prediction, row) <= epsilon
+    removed, observed, mass = np.full((3, orders + len(RANKINGS), n), np.nan)
 
     for chunk in [*in_chunks(orders), range(orders, orders + len(ranked))]:
         order = rows.random_orders(streams, chunk) if chunk.start < orders else ranked
@@ -64,22 +59,17 @@ def erase(
         mass[chunk] = np.where(flips, gone, np.nan).reshape(shape)
         observed[chunk] = np.where(flips, size, walk.last()).reshape(shape)
         smallest.offer(size.reshape(shape), order)
-        walk = Walks(rows, order, keep=True)
-        size = walk.first(keeps)
-        kept[chunk] = np.where(size > 0, size, walk.lengths).reshape(shape)
     proven, found = smallest.complete(), smallest.size < NONE
     weight = alpha.with_values(np.where(smallest.marked, alpha.values, 0.0)).sum()
     removed[-1], mass[-1] = np.where(found, [smallest.size, weight], np.nan)
-    sizes, weights, enough = (
-        np.vstack([_mean_of_known(values[:orders]), values[orders:]])
-        for values in (removed, mass, kept)
+    sizes, weights = (
+        np.vstack([_mean_of_known(values[:orders]), values[orders:]]) for values in (removed, mass)
     )
     families = (
         ("removed", ORDERS, sizes / alpha.lengths),
         ("observed", RANKINGS[1:], observed[orders:-1] / alpha.lengths),
         ("mass", ORDERS, weights),
         ("times_minimum", RANKINGS, sizes[:-1] / sizes[-1]),
-        ("kept", RANKINGS, enough[:-1] / alpha.lengths),
     )
     columns = _remove_one(rows, streams, ranked[0], as_released)
     for family, names, values in families:

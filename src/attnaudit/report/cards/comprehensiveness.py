@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from attnaudit.experiments.findings import POLICY, comprehensiveness
 from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
 from attnaudit.report.cards.wording import of_head
-from attnaudit.report.words import amount, percent, with_interval
+from attnaudit.report.words import amount, with_interval
 from attnaudit.results.about import About
 from attnaudit.results.summary import SummaryRows
 
@@ -26,17 +26,11 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     row, chance = (rows.get(_NAME, f"{matched}{_NAME}_{name}") for name in ("attention", "random"))
     if row is None or chance is None:
         return
-    place, possible = rows.value(_NAME, f"normalised_{_NAME}_attention"), ""
-    if place is not None:
-        possible = (
-            f" Attention reaches {percent(place)} of the way from the smallest to the largest fall "
-            "that as many tokens can cause."
-        )
     probability = "a probability of 90 %" if matched else "the probability of the predicted class"
     sentence = (
         f"With the weights{of_head(rows)} of the most attended tokens (the top 1 to 50 %) set to 0 "
         f"and the others rescaled, {probability} {_moves(row['value'])} on average; with those of "
-        f"random tokens, it {_moves(chance['value'])}.{possible}"
+        f"random tokens, it {_moves(chance['value'])}."
     )
     if finding is not None and finding.code == "small":
         sentence += f" A difference below {POLICY.matters:g} is too small for a conclusion."

@@ -34,7 +34,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         return
     areas = {name: rows.get("erasure", f"area_{name}") for name in (MINIMUM, "random")}
     known = [f"{_NAMES[name]} {with_interval(area)}" for name, area in areas.items() if area]
-    least, gain = areas[MINIMUM], rows.value("erasure", "gain_attention")
+    least = areas[MINIMUM]
     possible = rows.value("erasure", f"never_{MINIMUM}")
     sentence = (
         f"Removing tokens{of_head(rows).replace(' of', ' from')} from the attention, the largest "
@@ -44,12 +44,8 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         sentence += f"; removing the smallest set that can flip them, {percent(1 - possible)}"
     sentence += (
         ". The words stay in the text that the model reads. The area is 0 if no prediction ever "
-        "flips and 1 if all flip at once"
+        "flips and 1 if all flip at once."
     )
-    if gain is not None:
-        reached = f"{percent(gain)} of the possible gain over chance"
-        sentence += f"; attention has {reached if gain > 0 else 'no more than chance'}"
-    sentence += "."
     yield card_row(
         QUESTION,
         "area under the flip curve, by attention",
