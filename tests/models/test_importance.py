@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from mpmath import mp
 
 from attnaudit.models.batch import Inputs
 from attnaudit.models.classifier import AttentionModel
@@ -12,7 +13,7 @@ from attnaudit.tracing.importance import gradient_importance
 from attnaudit.tracing.leave_one_out import leave_one_out
 from attnaudit.tracing.settings import Outputs
 from tests.models.tiny import of_sentences, tiny_model, tiny_split
-from tests.oracles.importance import naive_gradient, naive_leave_one_out, rows_of
+from tests.oracles.importance import naive_gradient, naive_leave_one_out, rows_of, without
 
 LENGTHS = [1, 2, 5, 3, 12, 1, 6]
 SENTENCES = [[4], [3, 1], [2, 30, 5], [1] * 4, [6, 2, 9, 4, 1]]
@@ -54,6 +55,39 @@ def test_leave_one_out_equals_running_everything_again(
     naive = np.concatenate([naive_leave_one_out(model, row) for row in rows_of(inputs)])
     np.testing.assert_allclose(all_leave_one_out(model, inputs), naive, atol=2e-6)
     assert naive.max() > 0.01, "a deletion must matter for the comparison to mean anything"
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_leave_one_out_of_certain_predictions_is_not_lost_in_rounding(classes: int) -> None:
+    """Beside the formula with 200 digits: 1 − 1e-30 is 1 in float64, and its fall would be 0."""
+    model = tiny_model("average", "additive", classes)
+    with torch.no_grad():
+        model.head.output.weight *= 100.0
+        inputs = inputs_of(model, [5, 12, 8])
+        values = all_leave_one_out(model, inputs)
+        naive = []
+        for row in rows_of(inputs):
+            whole = logits_of(model, row)
+            naive += [
+                exact_tvd(logits_of(model, without(row, t)), whole)
+                for t in range(len(row.positions[0]))
+            ]
+    assert 0.0 < min(naive) < 1e-12
+    # Errors of float32 logits become relative errors of small probabilities.
+    np.testing.assert_allclose(values, naive, rtol=1e-3)
+
+
+def logits_of(model: AttentionModel, row: Inputs) -> list[float]:
+    """Logits of both classes of one text, or of all."""
+    logits = model(row.batch(np.array([0]))).logits[0].double().tolist()
+    return [0.0, *logits] if len(logits) == 1 else logits
+
+
+def exact_tvd(one: list[float], other: list[float]) -> float:
+    with mp.workdps(200):
+        sides = [[mp.exp(mp.mpf(z)) for z in logits] for logits in (one, other)]
+        p, q = ([value / sum(side) for value in side] for side in sides)
+        return float(sum(abs(a - b) for a, b in zip(p, q, strict=True)) / 2)
 
 
 @pytest.mark.parametrize("has_question", [False, True])

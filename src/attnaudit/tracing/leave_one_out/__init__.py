@@ -40,8 +40,15 @@ def leave_one_out(model: AttentionModel, batch: Batch, done: Forward) -> Float[T
     if done.alpha.ndim == 3 or isinstance(model.attention, LogOdds):
         algorithm = rerun
     # In float64, because the change may be far below the rounding of float32 probabilities.
-    predictions = model.probabilities(algorithm(model, batch, done).double())
-    return model.distance(predictions, model.probabilities(done.logits.double())[:, None])
+    logits, own = algorithm(model, batch, done).double(), done.logits.double()[:, None]
+    if model.activation == "sigmoid":
+        # σ(−x) rather than 1 − σ(x), which cancels for large x.
+        side = torch.where(own > 0.0, -1.0, 1.0)
+        return model.distance(model.probabilities(side * logits), model.probabilities(side * own))
+    gap = model.probabilities(logits) - model.probabilities(own)
+    # What the other classes gain, or lose: the predicted one's probability is near 1 and cancels.
+    others = gap.scatter(-1, own.argmax(dim=-1, keepdim=True).expand_as(gap[..., :1]), 0.0)
+    return torch.maximum(others.clamp_min(0.0).sum(dim=-1), -others.clamp_max(0.0).sum(dim=-1))
 
 
 def rerun(model: AttentionModel, batch: Batch, done: Forward) -> Float[Tensor, "B L K"]:
