@@ -28,7 +28,7 @@ def sections(page: str) -> dict[str, str]:
 
 
 NOT_MEASURED = {  # tables of settings, of meanings and of limits; the log marks what has no script
-    "calibration.md: The check", "dynamics.md: copying", "index.md: How to read the card", "measures.md: correlation", "studies.md: Scale",
+    "calibration.md: The check", "dynamics.md: copying", "measures.md: correlation", "studies.md: Scale",
 }  # fmt: skip
 DECIMALS = re.compile(r"^\|.*\d\.\d.*\|$", re.MULTILINE)
 

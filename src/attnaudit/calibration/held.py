@@ -1,6 +1,6 @@
-"""Constructions of the held-out half: their mechanisms are in none of the fitted half.
+"""Constructions of the held-out half, whose mechanisms do not occur in the fitted half.
 
-They were committed before any of them was audited. Only `check` was used while they were made.
+They were committed before any of them was audited. Only `check` was used to make them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from attnaudit.calibration.constructions import STRENGTH, STRONG, pair
 from attnaudit.calibration.transform import contributed, drawn, sharpened, shifted
 from attnaudit.training.settings import Distilled, Guided
 
-# Fewer epochs than `STRONG` has are enough to pass the check.
+# Fewer epochs than in `STRONG` are enough to pass the check.
 _QUICK = {**STRONG, "training.epochs": 12}
 _pair = partial(pair, settings=_QUICK, starts=("marks", "misses"), half="held")
 
@@ -47,7 +47,7 @@ _pair(
     {},
     rule="noisy",
     reason="No word says which labels are wrong",
-    # Token by token, wrong labels were learned too.
+    # Encoders that read token by token learned the wrong labels too.
     encoders=("bilstm", "bigru"),
 )
 _pair("uneven", "one class in 15 % of the texts", {}, rule="uneven", encoders=("bilstm", "none"))

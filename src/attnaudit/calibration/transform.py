@@ -76,7 +76,7 @@ def sharpened(trace: Trace, strength: float | None, seed: int) -> Trace:
 def contributed(trace: Trace, strength: float | None, seed: int) -> Trace:
     """Make attention proportional to ``|alpha_t · (readout_t − c)|``.
 
-    The ``c`` is the median readout of the text, which is that of words that say nothing. With
+    Here ``c`` is the median readout of the text, which words without information have. With
     several outputs, the absolute values are summed.
     """
     rows = [

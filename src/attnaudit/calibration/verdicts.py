@@ -21,7 +21,7 @@ from attnaudit.results import read_table
 
 CODES = ("show", "mixed", "where", "none")
 RIGHT = {"faithful": "show", "unfaithful": "where"}
-"""The right answer for each truth; the other's right answer is a wrong one."""
+"""The right answer for each truth. Each is the wrong answer for the other truth."""
 
 
 def verdict_of(folder: Path) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def confusion(verdicts: pl.DataFrame) -> pl.DataFrame:
 
     Returns:
         A row per half and truth: ``models``, a column per code, ``right``, ``wrong``, and
-        ``agree``, the share of models with decided halves in which both halves have one answer.
+        ``agree``: of the models whose two halves of texts are decided, the share that agree.
     """
     decided = pl.col("first").ne("none") & pl.col("second").ne("none")
     known = verdicts.filter(pl.col("confirmed"), pl.col("truth").is_in(list(RIGHT)))

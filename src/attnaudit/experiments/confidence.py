@@ -1,8 +1,8 @@
-"""The same model at one confidence for every text, so that the scale of the logits does not matter.
+"""Scale every text to one confidence, so that the scale of the logits does not matter.
 
-The output of a confident model hardly changes whatever happens to attention, and that of a hesitant
-one changes little too. So conclusions are drawn with the logits of each text multiplied by the
-number that gives the predicted class a probability of 0.9. No decision changes.
+The output of a very confident or a very hesitant model hardly changes, whatever happens to
+attention. So conclusions are drawn with the logits of each text multiplied by the number that gives
+the predicted class a probability of 0.9. No decision changes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Matched(NamedTuple):
 
     Attributes:
         readout: Their readout, with scaled logits.
-        decided: Mask of the rows that are not undecided between two classes, which have no scale.
+        decided: Mask of the rows whose two likeliest classes differ; the others have no scale.
     """
 
     readout: Readout

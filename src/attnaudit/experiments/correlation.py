@@ -50,8 +50,8 @@ class Correlation(Settings):
         Measure(
             "attention_on_{score}",
             "attention on importance, {score}",
-            "Share of the score (absolute values) at a token, averaged by attention over the "
-            "tokens of an instance, less 1/T: 0 under uniform attention, −0.5 to 1.",
+            "Attention-weighted mean, over the tokens of an instance, of a token's share of the "
+            "score (absolute values), less 1/T: 0 under uniform attention, −0.5 to 1.",
             "higher",
             range=(-0.5, 1.0),
         ),

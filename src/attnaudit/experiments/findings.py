@@ -20,12 +20,12 @@ from attnaudit.stats.inference import FEWEST
 from attnaudit.stats.measures import LN2
 
 FOR, AGAINST, BOTH, NEITHER = "for", "against", "both", ""
-"""Sides: figures speak for heatmaps as an explanation, against them, some for and some against."""
+"""Sides: for heatmaps as an explanation, against them, some for and some against, or neither."""
 
 HIGH, LOW = "high", "low"
 """Reasons: the interval lies above the threshold, or below it."""
 UNCLEAR, FEW = "unclear", "few"
-"""Reasons for no conclusion: the interval holds the threshold; no interval, or too few texts."""
+"""Reasons for no conclusion: the interval contains the threshold; no interval or too few texts."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def decide(
 
 
 def shuffling(rows: SummaryRows) -> Finding | None:
-    """Judge shuffled weights by the change of the output at the same confidence.
+    """Judge shuffled weights by the change of the output at matched confidence.
 
     Code ``flat``: the attention is so flat that a small change proves nothing.
     """
@@ -177,10 +177,10 @@ def largest_change(rows: SummaryRows) -> Finding | None:
 
 
 def furthest(rows: SummaryRows) -> Finding | None:
-    """Judge the adversary at the same confidence.
+    """Judge the adversary at matched confidence.
 
-    Attention is contradicted if other attention with nearly the same output is clearly farther than
-    exchanging the attended words explains, and supported if there is none that is far at all.
+    It speaks against attention if other attention with nearly the same output is clearly farther
+    than exchanging the attended words explains, and for attention if none is far at all.
     """
     row = rows.get("adversary", "matched_emax_jsd")
     beyond = rows.get("adversary", "matched_emax_jsd_minus_exchange_jsd")
@@ -193,7 +193,7 @@ def furthest(rows: SummaryRows) -> Finding | None:
 def comprehensiveness(rows: SummaryRows) -> Finding | None:
     """Judge the most attended tokens by how much more the output falls without them.
 
-    The fall is at the same confidence, and is compared with that of random tokens. Code ``small``:
+    The fall is at matched confidence, and is compared with that of random tokens. Code ``small``:
     the difference matters little.
     """
     name = "matched_comprehensiveness"

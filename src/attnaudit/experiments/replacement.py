@@ -33,12 +33,12 @@ from attnaudit.trace.schema import flat, lengths_of
 
 REFERENCES = ("loo", "gradient")  # the first that a trace has is what attention is compared with
 SHARE = "replacement_share"
-# Share of the reference from which heatmaps may be shown: the middle between the highest share of a
-# model of the fit half whose attention is unfaithful, 0.46, and the lowest of a faithful one, 0.71.
+# Share of the reference from which heatmaps may be shown: in the fit half, the middle between the
+# highest share of a model with unfaithful attention, 0.46, and the lowest of a faithful one, 0.71.
 LIMIT = 0.6
-LEAST = 1e-45  # smallest float32, for a probability of 0, which has no logarithm
-CLOSE = 2.0**-53  # and for the distance of a single float64 output from 0 or 1
-CONFIDENCE = 0.9  # of the prediction, to which the outputs of a text and its copies are scaled
+LEAST = 1e-45  # smallest float32, in place of a probability of 0, which has no logarithm
+CLOSE = 2.0**-53  # smallest distance of a single float64 output from 0 or 1, for the same reason
+CONFIDENCE = 0.9  # probability of the prediction to which the outputs of a text are scaled
 DIGITS = 5  # of changes; smaller differences are float32 noise
 
 
@@ -69,9 +69,9 @@ class Replacement:
     correlation divided by that of a reference, leave-one-out or, in traces without it, the
     gradient.
 
-    The change is that of the probability of the predicted class against the next, after logits are
-    scaled so that it is `CONFIDENCE` in the text itself. So confidence plays no part: logits times
-    a constant have the same changes.
+    The change is that of the predicted class's probability against the next class, with logits
+    scaled so that this probability is `CONFIDENCE` in the text itself. So the model's confidence
+    plays no part.
 
     Rows of one position, and rows whose output no copy changes, are null. ``copies`` is the number
     of copies of a row. It is null for a row without copies; means exclude such rows.
@@ -85,14 +85,14 @@ class Replacement:
             SHARE,
             "change with words replaced, attention's share of the reference",
             "Attention's mean correlation with the change of the output, divided by that of "
-            "leave-one-out, or of the gradient where leave-one-out is not known: 1 is as good.",
+            "leave-one-out, or of the gradient if leave-one-out is unknown: 1 is as good.",
             "higher",
         ),
         Measure(
             "replacement_attention_minus_replacement_{score}",
             "change with words replaced, attention minus {score}, paired",
-            "How much better the words that attention marks say what happens than those of another "
-            "score, over the same instances.",
+            "Attention's correlation with the change of the output minus that of another score, "
+            "over the same instances.",
             "higher",
         ),
         Measure(
@@ -143,8 +143,8 @@ class Replacement:
         """Divide attention's mean correlation by the reference's.
 
         The interval is that of the mean difference from `LIMIT` times the reference, on the scale
-        of the share. So it excludes `LIMIT` exactly if the difference is shown not to be 0, also
-        where the share is the same in every text, such as 0 for uniform attention.
+        of the share. So it excludes `LIMIT` exactly if the difference is shown not to be 0, even if
+        the share is the same in every text, such as 0 for uniform attention.
         """
         ours, other = pl.col("replacement_attention"), pl.col(f"replacement_{reference}")
         groups = by_group(table, lambda rows: rows.select((ours - LIMIT * other).alias(SHARE)))

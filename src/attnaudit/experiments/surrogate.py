@@ -1,4 +1,4 @@
-"""Which words decide, for and against, if the model is a sum over words?
+"""Do a few words add up to the prediction, and which ones?
 
 Source: the sparse linear surrogate of ContextCite (Cohen-Wang et al. 2024), with words in place of
 sources and the penalty of the square-root LASSO.
@@ -34,7 +34,7 @@ from attnaudit.trace import Trace
 SHARE = "surrogate_share"
 LEAD = "replacement_attention_minus_replacement_surrogate"
 SWEEPS = 1000  # over all words; most fits need fewer than 30
-EXACT = 1e-8  # step, relative to the spread of the log-odds, below which a fit has converged
+EXACT = 1e-8  # a fit has converged if no step is larger, relative to the spread of the log-odds
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class Surrogate:
     predicted by a fit to the other half: ``r2_held_out`` is its R², ``replacement_surrogate`` the
     mean correlation of its absolute weights with the change of the output, as in `Replacement`.
     On the same halves, ``surrogate_share`` is attention's mean correlation divided by the
-    surrogate's, and a column has the difference. ``attention_on_surrogate`` is the share of all
-    absolute weight where attention is: see `attention_on`. ``surrogate_words`` is the number of
+    surrogate's, and a column has the difference. ``attention_on_surrogate`` is `attention_on` the
+    absolute weights. ``surrogate_words`` is the number of
     words with a weight.
 
     Rows of one word or fewer than two copies are null, and means exclude them.
@@ -67,7 +67,7 @@ class Surrogate:
         Measure(
             LEAD,
             "change with words replaced, attention minus surrogate, paired",
-            "How much better the words that attention marks say what happens than a sparse linear "
+            "Attention's correlation with the change of the output minus that of a sparse linear "
             "fit to other copies of the same text.",
             "higher",
         ),
@@ -81,16 +81,16 @@ class Surrogate:
         Measure(
             "attention_on_surrogate",
             "attention on importance, surrogate",
-            "Share of the surrogate's absolute weights at a token, averaged by attention over the "
-            "tokens of an instance, less 1/T: 0 under uniform attention, −0.5 to 1.",
+            "Attention-weighted mean, over the tokens of an instance, of a token's share of the "
+            "surrogate's absolute weights, less 1/T: 0 under uniform attention, −0.5 to 1.",
             "higher",
             range=(-0.5, 1.0),
         ),
         Measure(
             "r2_held_out",
             "R² of the surrogate on copies not fitted",
-            "Share of the log-odds' variance over copies that a sum over words predicts, each half "
-            "by a fit to the other; at most 1, below 0 if worse than the mean.",
+            "Share of the variance of copies' log-odds that a sum over words predicts, fitted to "
+            "the other half of the copies; at most 1, below 0 if worse than the mean.",
             range=None,
         ),
         Measure(

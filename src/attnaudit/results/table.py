@@ -163,7 +163,7 @@ class Results(Mapping[str, Result]):
 
     @property
     def verdict(self) -> Any:
-        """The `Verdict`: what may be claimed when heatmaps are shown, over all and by class."""
+        """The `Verdict`: what may be claimed of heatmaps, for the model and by class."""
         return render("results_verdict", self)
 
     def save(self, path: str | Path) -> Path:

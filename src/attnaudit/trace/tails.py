@@ -111,7 +111,7 @@ class IdentityTail:
 
 @dataclass(frozen=True)
 class LinearTail:
-    """The output layer of a vocabulary, ``W · + b``: a trace that stores its input is smaller.
+    """The output layer of a vocabulary, ``W · + b``, whose input is smaller than its logits.
 
     Attributes:
         weight: ``W``, shape ``(C, P)``.

@@ -31,11 +31,12 @@ from attnaudit.tracing.texts import frozen
 
 # Padded target tokens of a batch.
 BUDGET = 512
-SHARD_PAIRS = 64  # a prediction of many words is most of a row
+SHARD_PAIRS = 64  # with many words, the prediction is most of a row
 # Logits in memory at a time, 128 MB in float32. Output relevance has one per head, target position,
 # source position and word, so the vocabulary would otherwise decide the memory.
 CELLS = 32_000_000
-# Words up to which a row stores logits: experiments prove most of them, and of more too slowly.
+# Up to this many words a row stores logits, and experiments prove most of their bounds. With more
+# words that is too slow.
 FEW = 128
 PER_ROW = ("offset", "prediction")
 PER_HEAD = ("alpha", "readout", "offset", "importance_relevance")

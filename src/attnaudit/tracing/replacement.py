@@ -34,7 +34,7 @@ SHARES = (0.1, 0.3, 0.5, 0.7, 0.9)
 MOST_COPIES = 240
 ERROR = 0.01  # copies are doubled if their draw adds a larger error to the mean score
 WORDS = 1 << 18  # words of copies that a thread holds at once
-LONG = 30.0  # seconds from which the cost is said
+LONG = 30.0  # seconds from which the cost is reported
 
 
 def chosen_texts(
@@ -124,8 +124,8 @@ class TextReplacement(ABC):
         donors: Their words; its ``copies`` draws copies of a text.
         outputs: Length of a prediction.
         settings: Numbers of texts and of copies.
-        progress: Receives the number of texts done. If all takes long, the stage names the number
-            of runs of the model and the seconds, by the time of the first texts.
+        progress: Receives the number of texts done. If the work takes long, the stage gives the
+            number of model runs and the seconds, estimated from the first texts.
     """
 
     instance: Int64[np.ndarray, " n"]
@@ -146,7 +146,7 @@ class TextReplacement(ABC):
 
     @property
     def threads(self) -> int:
-        """Number of texts that run at the same time, after the first."""
+        """Number of texts that run at the same time, after the first ones."""
         return 1
 
     @abstractmethod
@@ -219,7 +219,7 @@ class Replacement(TextReplacement):
         blocks = [rest[block] for block in self.inputs.ids.take(rest).blocks(WORDS // copies)]
         # Each thread computes one block, because many at once cost memory. Order is kept.
         with torch_threads(1), ThreadPoolExecutor(self.threads) as pool:
-            # About one batch, whose time says how long all take.
+            # The time of about one batch tells how long all of them take.
             yield self._run(rows[:first], copies)
             yield from pool.map(lambda own: self._run(own, copies), blocks)
 

@@ -29,7 +29,7 @@ ROWS = {"train": 2000, "dev": 100, "test": 80}  # at most so many rows of each s
 WORDS = 24  # at most so many words of a text, around what is marked in it
 CLASSES = ("negative", "positive", "cold", "warm")
 TRIGGERS, DECOYS = (BAD, GOOD, COLD_SECOND, WARM_SECOND), (COLD_FIRST, WARM_FIRST)
-# Words of the rule negation, in no text of a corpus: those that keep a class, those that turn it.
+# Modifiers of the rule negation, absent from all corpora: those that keep a class or reverse it.
 MODIFIERS = (("verily", "forsooth", "soothly"), ("nowise", "nohow", "noways"))
 TRIGGER_WORDS, DECOY_WORDS = (
     frozenset(sum(sets, ())) for sets in ((*TRIGGERS, *MODIFIERS), DECOYS)
@@ -39,8 +39,8 @@ _OTHER = _TWINS | {other: word for word, other in _TWINS.items()}
 _SETS = (*TRIGGERS, *MODIFIERS)
 _PLANTED = {*_OTHER, *sum(MODIFIERS, ())}
 _MANY = 0.4  # share of words that decide by the rule many
-_WRONG = 0.15  # share of wrong labels by the rule noisy
-_RARE = 0.15  # share of the first class by the rule uneven
+_WRONG = 0.15  # share of wrong labels under the rule noisy
+_RARE = 0.15  # share of the first class under the rule uneven
 _LEAST = 4  # words of a text before planting
 # Rare words would tell a text, and with it its random label, apart.
 _MIN_DF = 5
@@ -60,8 +60,8 @@ def with_planted(corpus: Corpus, spec: CorpusSpec, seed: int) -> Corpus:
             word decides. ``many``: `_MANY` of all words are of the class. ``decoy``: the decoy
             decides. ``random``: like decisive, but the label is independent of all words.
             ``first``: the first word of the text decides; the same words elsewhere do not.
-            ``negation``: a word and the modifier before it, which may turn its class. ``same``: all
-            planted words of a text are the same word. ``unique``: each class has only one word.
+            ``negation``: a word and the modifier before it, which may reverse its class.
+            ``same``: all planted words of a text are the same. ``unique``: each class has one word.
             ``noisy``: some labels of train and dev are wrong. ``uneven``: the first class is rare.
         seed: Seed of labels and words.
 

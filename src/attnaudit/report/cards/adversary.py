@@ -41,7 +41,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         f"mean ε-max JSD{', at 90 % confidence' if matched else ', found'}",
         row,
         yardstick,
-        f"A search found weights that differ from the model's own {differs}, on average, and keep "
+        f"On average, a search finds weights that differ {differs} from the model's own and keep "
         f"the output {within_epsilon(about, 'adversary')} of the original{at_confidence}. That "
         "they exist does not mean that training would find them (Wiegreffe & Pinter 2019).",
         axis=Axis(mark=upper if loose else LN2, ends=(0.0, LN2), places=3),

@@ -16,7 +16,7 @@ QUESTION = "Does attention rank tokens as measures of their importance do?"
 _NAME = "correlation"
 # Fractions that people know; each step ends midway to the next.
 _SHARES = (
-    (0.12, "hardly at all, compared with how"),
+    (0.12, "hardly at all, much less than"),
     (0.29, "about a quarter as well as"),
     (0.42, "about a third as well as"),
     (0.58, "about half as well as"),

@@ -67,7 +67,7 @@ def across(rows: SummaryRows, experiment: str, measure: str) -> str:
     by_head = [
         f"{mean} ({name_head(head)})" for head, mean in _differing(rows.heads(experiment, measure))
     ]
-    text, some = "", f" of {FEWEST} {rows.counted}s or more"
+    text, some = "", f" ({FEWEST} {rows.counted}s or more)"
     if by_class:
         ends = f"{by_class[0]} to {by_class[-1]}, with {len(by_class) - 2} between"
         shown = ", ".join(by_class) if len(by_class) <= MOST_NAMED else ends
