@@ -31,15 +31,10 @@ def agreement(trace: Trace, settings: dict[str, int]) -> tuple[float, float, flo
     one = Permutation(**settings)(trace)
     taken = time.process_time() - begun
     other = Permutation(seed=1, **settings)(trace)
-    said = (
-        Permutation(**settings)
-        .summarise(one)
-        .filter(group="all", measure="seed_correlation")["value"]
-        .item()
-    )
+    median, error = one["median_delta_y"].to_numpy(), one["median_error"].to_numpy()
     return (
-        float(np.corrcoef(one["median_delta_y"], other["median_delta_y"])[0, 1]),
-        said,
+        float(np.corrcoef(median, other["median_delta_y"])[0, 1]),
+        float(1.0 - np.mean(error**2) / median.var()),
         float(one["shuffles"].to_numpy().mean()),
         taken,
     )

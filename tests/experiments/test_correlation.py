@@ -64,9 +64,6 @@ def test_significance_is_adjusted_within_the_group(table: pl.DataFrame):
         adjusted = summary.filter(measure="significant_gradient_bh", group=group)["value"].item()
         assert share == pytest.approx((p <= 0.05).mean())
         assert adjusted == pytest.approx(naive_benjamini_hochberg(p, 0.05).mean())
-        tau, p = rows.drop_nulls("tau_gradient").select("tau_gradient", "p_gradient").to_numpy().T
-        above = summary.filter(measure="above_chance_gradient", group=group)["value"].item()
-        assert above == pytest.approx((0.5 + np.sign(tau) * (0.5 - p / 2)).mean())
 
 
 def test_attention_on_importance_is_the_mean_of_words_drawn_by_attention(

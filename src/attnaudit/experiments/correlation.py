@@ -68,19 +68,6 @@ class Correlation(Settings):
             "How much better attention agrees with the gradient than with leave-one-out.",
         ),
         Measure(
-            "above_chance_gradient_loo",
-            "probability that gradient – leave-one-out agree better than with a random order",
-            "Probability that τ exceeds that of a random order of the tokens, mean over "
-            "instances: 0.5 is chance, 1 certain.",
-        ),
-        Measure(
-            "above_chance_{score}",
-            "probability that attention – {score} agree better than with a random order",
-            "Probability that τ exceeds that of a random order of the tokens, mean over "
-            "instances: 0.5 is chance, 1 certain.",
-            "higher",
-        ),
-        Measure(
             "tau_gradient_loo",
             "Kendall τ, gradient – leave-one-out (reference)",
             "Kendall τ-b of gradient and leave-one-out, per instance, −1 to 1: the reference "
@@ -162,18 +149,6 @@ class Correlation(Settings):
             f"significant_{name}": pl.col(f"p_{name}") <= self.significance for name in names
         }
         measures |= {f"significant_{name}_bh": significant_together(name) for name in names}
-        measures |= {f"above_chance_{name}": _above_chance(name) for name in names}
         measures |= {name: pl.col(name) for name in known if name.startswith("attention_on_")}
         pairs = [(f"tau_{YARDSTICK}", f"tau_{name}") for name in names if name != YARDSTICK]
         return table.select(*differences(*pairs, ("tau_gradient", "tau_loo")), **measures)
-
-
-def _above_chance(name: str) -> pl.Expr:
-    """Compute the probability that τ exceeds that of a random order.
-
-    It follows from the two-sided p-value, whose half is the probability of a random τ as far out.
-    """
-    tau, half = pl.col(f"tau_{name}"), pl.col(f"p_{name}") / 2.0
-    return (
-        pl.when(tau > 0).then(1.0 - half).when(tau < 0).then(half).when(tau.is_not_null()).then(0.5)
-    )

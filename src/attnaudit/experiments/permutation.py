@@ -6,7 +6,6 @@ Source: Jain & Wallace 2019, Algorithm 2.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import fsum
 
 import numpy as np
 import polars as pl
@@ -21,18 +20,8 @@ from attnaudit.experiments.rows import (
     words_of,
 )
 from attnaudit.experiments.shuffles import BEHIND_A_TAIL, median_delta_y
-from attnaudit.results import summarise_ratios
-from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
 from attnaudit.trace import Trace
-
-# Each thread holds this many numbers. A median is exact enough long before.
-_MEANS = (
-    *("median_delta_y", "median_delta_y_words", "matched_delta_y"),
-    *("max_alpha", "alpha_from_uniform", "median_error", "shuffles"),
-)
-# Correlation of two draws of the shuffles: variance beyond Monte Carlo noise, over all variance.
-_RELIABILITY = {"seed_correlation": ("beyond noise", "nothing", "all")}
 
 
 @dataclass(frozen=True)
@@ -98,12 +87,8 @@ class Permutation(Settings):
             "Standard error of an instance's median over draws of the shuffles.",
         ),
         Measure("shuffles", "shuffles drawn", "Number of shuffles of an instance.", range=None),
-        Measure(
-            "seed_correlation",
-            "expected correlation of the median Δŷ between two seeds of the shuffles",
-            "1 minus the share of Monte Carlo error in the variance of the median over instances.",
-        ),
     )
+    summarise = summarise_measures
     seed: int = 0
     permutations: int | None = setting(
         "Number of shuffles per row; none: as many as permutation.error needs.",
@@ -146,27 +131,3 @@ class Permutation(Settings):
             readout, alpha = trace.readout.take(rows).of_part(trace.alpha.take(rows), part)
             median[rows] = median_delta_y(readout, alpha, streams[rows], *draws).median
         return make_table(trace, columns | {"median_delta_y_words": median})
-
-    def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        """Summarise the table with intervals."""
-        means = summarise_measures(self, table)
-        noise = by_group(table, _noise)
-        return pl.concat([means, summarise_ratios(self.name, noise, _RELIABILITY, self.seed)])
-
-    @staticmethod
-    def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
-        """Select the measures of each row."""
-        return table.select(pl.col(rf"^({'|'.join(_MEANS)})$"))
-
-
-def _noise(table: pl.LazyFrame) -> pl.LazyFrame:
-    """Compute each row's squared distance from the mean, with and without Monte Carlo variance."""
-    medians = table.select("median_delta_y").drop_nulls().collect().to_series()
-    # `fsum` is exact, so the order of the rows does not change the mean.
-    mean = fsum(medians) / max(len(medians), 1)
-    squared = (pl.col("median_delta_y") - mean) ** 2
-    return table.select(
-        (squared - pl.col("median_error") ** 2).alias("beyond noise"),
-        pl.lit(0.0).alias("nothing"),
-        squared.alias("all"),
-    )
