@@ -69,6 +69,12 @@ def test_the_answer_follows_the_words_that_attention_marks(faithful: float, code
     assert (found.low >= LIMIT) == (code == "show")
 
 
+def test_evidence_against_the_prediction_may_be_attended() -> None:
+    """Copies without such words are predicted with more confidence, and attention says which."""
+    assert verdict_of(traced(1.0, words=-2.0)).code == "show"
+    assert verdict_of(traced(0.0, words=-2.0)).code == "where"
+
+
 def test_uniform_attention_marks_no_word() -> None:
     trace = traced(1.0)
     even = pl.Series([[1 / T] * T] * TEXTS, dtype=trace.table.schema["alpha"])

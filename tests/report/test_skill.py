@@ -156,6 +156,9 @@ UNIFORM = SCORES | {"uniform__difference_f1_macro_uniform": (0.0, -0.01, 0.01)}
 def test_a_study_of_models_that_learned_nothing_draws_no_conclusion() -> None:
     known = study_card(summary_of(**UNIFORM), ABOUT)
     assert "hardly needs attention" in known.rows[0].sentence
+    # A corpus that says little about attention is no evidence against it.
+    assert known.rows[0].side == ""
+    assert "Nothing in the studies speaks for or against" in known.lead
     base = {"accuracy": (0.5, 0.45, 0.55), "majority": 0.5}
     base |= {"roc_auc": (0.8, 0.75, 0.85), "roc_auc_chance": 0.5}  # ranking alone is not enough
     figures = {f"uniform__base_{name}": figure for name, figure in base.items()}
