@@ -141,6 +141,17 @@ def test_sums_in_another_order_are_the_same_sum() -> None:
     assert partial_spearman(lost, score, change) == pytest.approx(backwards, abs=1e-12)
 
 
+def test_the_size_of_a_score_does_not_matter() -> None:
+    """Leave-one-out of a certain prediction may be 1e-15 at every word."""
+    rng = np.random.default_rng(4)
+    lost, score = rng.random((60, 9)) < 0.4, rng.random(9)
+    change = lost @ score + rng.normal(size=60)
+    own = partial_spearman(lost, score, change)
+    for size in (1e-30, 1e-15, 1e6):
+        assert partial_spearman(lost, size * score, change) == pytest.approx(own, abs=1e-12)
+    assert partial_spearman(lost, 0.0 * score, change) == 0.0
+
+
 @pytest.mark.parametrize(
     ("column", "value", "parts"),
     [

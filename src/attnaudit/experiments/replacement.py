@@ -204,6 +204,8 @@ def partial_spearman(
         it explains all of the loss.
     """
     number = _ranks(lost.sum(axis=1))
+    # Relative to the largest: leave-one-out of a certain prediction may be 1e-15 at every word.
+    score = score / max(np.abs(score).max(initial=0.0), LEAST)
     loss, changed = (_without(_ranks(values), number) for values in (lost @ score, change))
     # Sums of ranks are large, and their rounding error is far below 1.
     if changed @ changed <= 1e-3:
