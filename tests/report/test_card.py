@@ -287,6 +287,16 @@ def test_the_line_on_top_gives_the_reason_that_holds() -> None:
     assert "leave-one-out finds no words that matter" in other
 
 
+@pytest.mark.parametrize("texts", [10, 40])
+def test_texts_with_several_heads_are_counted_once(texts: int) -> None:
+    groups = dict.fromkeys(("all", "head__0.0", "head__0.1"), (0.9, 0.1))
+    n = pl.when(group="all").then(2 * texts).otherwise(texts)
+    summary = by_class(**replaced(**groups)).with_columns(n=n, texts=pl.lit(texts))
+    card = verdict(summary.cast({"n": pl.Int64, "texts": pl.Int64}), ABOUT)
+    said = card.lead if texts < 20 else card.rows[0].sentence
+    assert f" {texts} texts" in said
+
+
 def test_without_replaced_words_nothing_is_concluded_from_weights() -> None:
     card = verdict(summary_of(permutation__median_delta_y=around(0.5)), ABOUT)
     assert card.lead.startswith("No conclusion about heatmaps of this model: weights by themselves")

@@ -22,7 +22,7 @@ from attnaudit.report.cards.wording import across, heads, undecided
 from attnaudit.report.sections.provenance import corpus_title
 from attnaudit.report.words import describe_heads, name_head
 from attnaudit.results.about import UNKNOWN, About
-from attnaudit.results.summary import INSTANCE, Head, Heads, SummaryRows
+from attnaudit.results.summary import INSTANCE, TEXT, Head, Heads, SummaryRows
 
 LINES = (QUALITY, ("replacement",), ("correlation",), ("permutation",), ("adversary", "ranges"))
 """Experiments of the rows of a card; the first of a line with a result takes it."""
@@ -63,7 +63,8 @@ class VerdictCard:
         """Statement on the heatmaps, or the reason for none."""
         said = list(dict.fromkeys(self.notices))
         if self.verdict is not None and not self.notices:
-            said.append(statement(self.verdict, self.model, self.unit))
+            counted = INSTANCE if self.unit == INSTANCE else TEXT  # a text with several rows once
+            said.append(statement(self.verdict, self.model, counted))
         studies = [row for row in self.rows if row.experiment not in EXPERIMENTS]
         if not self.notices or any(row.side for row in studies):
             said.append(of_studies(studies, self.model))
