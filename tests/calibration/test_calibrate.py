@@ -19,10 +19,8 @@ from attnaudit.recipes.calibration import Calibration, calibrate
 from attnaudit.trace import Trace
 from docs import calibration_tables
 
-TWO = (
-    "taught",
-    "dial_permuted",
-)  # one with a teacher, one that is a transformation of the same teacher
+# One with a teacher, one that is a transformation of the same teacher.
+TWO = ("taught", "permuted")
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +65,7 @@ def test_every_cell_is_checked_audited_and_scored(done: Path) -> None:
     assert "plausibility" not in set(
         values["experiment"]
     )  # the words that decide are not in the trace that is audited
-    assert "share of texts that show another" in (place / "report.html").read_text()
+    assert "attention of another text of the same length" in (place / "report.html").read_text()
     assert not Trace.read(next((done / "audits").iterdir()) / "trace").has("rationale")
 
 
@@ -100,7 +98,7 @@ def test_a_sweep_that_was_stopped_ends_like_one_that_was_not(done: Path, tmp_pat
         calibrate(sweep(tmp_path / "out"), say=stop)
     assert not (tmp_path / "out" / "calibration").exists()
     calibrate(sweep(tmp_path / "out"))
-    for name in ("values", "checks", "scores", "dials", "matrix", "verdicts"):
+    for name in ("values", "checks", "scores", "verdicts"):
         one, other = (
             pl.read_parquet(out / "calibration" / f"{name}.parquet")
             for out in (done, tmp_path / "out")
@@ -120,10 +118,10 @@ def test_the_command_shows_scores_and_a_dry_run_writes_nothing(
     given += ["--set=calibration.encoders=1", f"--set=calibration.constructions={','.join(TWO)}"]
     assert main([*given, "--out", str(done), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert set(found) == {"verdicts", "scores", "dials"}
+    assert set(found) == {"verdicts", "scores"}
     monkeypatch.chdir(tmp_path)
     assert main([*given, "--out", str(done), "--dry-run"]) == 0
-    assert "0 of 6 missing" in capsys.readouterr().out
+    assert "0 of 2 missing" in capsys.readouterr().out
     assert main([*given, "--set=calibration.constructions=guided"]) == 2
     assert "guided_single" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
@@ -141,15 +139,27 @@ def calibrate_cells(calibration: Calibration) -> list[Trace]:
     return [Trace.read(calibration.audit_of(cell) / "trace") for cell in calibration.cells]
 
 
-def test_constructions_without_a_dial_leave_a_page_and_a_table(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_one_command_counts_the_answers_of_both_halves(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    given = ["study", "calibration", "planted-prior", "--set=calibration.seeds=1"]
-    given += ["--set=calibration.constructions=guided_single,leak_last", "--out", str(tmp_path)]
+    plain = calibration.checked
+    monkeypatch.setattr(calibration, "checked", lambda *given: {**plain(*given), "confirmed": True})
+    given = ["study", "calibration", "planted-prior", "--out", str(tmp_path)]
+    given += ["--set=calibration.constructions=guided_single,leak_last,marks_table,misses_shifted"]
+    assert main([*given, "--dry-run"]) == 0
+    assert "4 of 4 missing" in capsys.readouterr().out
     assert main([*given, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["dials"] == []
-    assert found["scores"]
+    assert {row["half"] for row in found["scores"]} == {"fit", "held"}
+    assert [(row["half"], row["truth"], row["models"]) for row in found["verdicts"]] == [
+        ("fit", "faithful", 1),
+        ("fit", "unfaithful", 1),
+        ("held", "faithful", 1),
+        ("held", "unfaithful", 1),
+    ]
+    assert main(given) == 0
+    out = capsys.readouterr().out
+    assert out.index("verdicts of confirmed models") < out.index("best measures of the half held")
     assert (tmp_path / "calibration" / "report.html").exists()
 
 

@@ -161,7 +161,7 @@ TRANSFORMS = (shifted, drawn, sharpened, contributed)
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_a_transform_changes_the_weights_and_no_contribution(transform: Any, outputs: int) -> None:
     trace = make_trace(40, (4, 9), outputs, seed=1)
-    other = transform(trace, None, 0)
+    other = transform(trace, 0)
     contributions = [
         one.ragged("alpha").values[:, None] * one.ragged("readout").values for one in (trace, other)
     ]
@@ -172,21 +172,21 @@ def test_a_transform_changes_the_weights_and_no_contribution(transform: Any, out
     moved = [np.abs(a - b).max() for a, b in zip(other.alpha, trace.alpha, strict=True)]
     assert np.median(moved) > 0.01
     order = np.random.default_rng(0).permutation(len(trace))
-    assert transform(trace.take(order), None, 0).table.equals(other.take(order).table)
+    assert transform(trace.take(order), 0).table.equals(other.take(order).table)
 
 
 def test_weights_are_those_that_the_transforms_name() -> None:
     trace = make_trace(20, (4, 9), seed=3)
     rows = zip(
-        trace.alpha, trace.ragged("readout"), shifted(trace, None, 0).alpha,
-        sharpened(trace, None, 0).alpha, contributed(trace, None, 0).alpha, strict=True,
+        trace.alpha, trace.ragged("readout"), shifted(trace, 0).alpha,
+        sharpened(trace, 0).alpha, contributed(trace, 0).alpha, strict=True,
     )  # fmt: skip
     for alpha, readout, after, sharp, by_effect in rows:
         assert np.allclose(after[1:], alpha[:-1], atol=2e-3)
         assert np.allclose(sharp, alpha**2 / (alpha**2).sum(), atol=2e-3)
         effect = np.abs(alpha * (readout[:, 0] - np.median(readout[:, 0])))
         assert np.allclose(by_effect, effect / effect.sum(), atol=2e-3)
-    first, second = (drawn(trace, None, seed).alpha.values for seed in (0, 1))
+    first, second = (drawn(trace, seed).alpha.values for seed in (0, 1))
     assert np.abs(first - second).max() > 0.1
 
 

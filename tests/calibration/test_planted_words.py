@@ -49,7 +49,7 @@ def vote(tokens: list[list[str]], classes: dict[str, int]) -> list[int]:
     return [int(sum(classes.get(word, 0) for word in text) > 0) for text in tokens]
 
 
-@pytest.mark.parametrize("rule", ["decisive", "twice", "majority", "last", "many"])
+@pytest.mark.parametrize("rule", ["decisive", "twice", "majority", "last"])
 def test_the_marked_words_decide_and_no_other_does(corpus: Corpus, rule: PlantedRule) -> None:
     split = planted(corpus, rule, 0).splits["test"]
     assert vote(split.tokens, DECIDES) == split.label.tolist()
@@ -73,7 +73,6 @@ def test_every_rule_marks_as_many_words_as_it_says(corpus: Corpus) -> None:
         row[-1] and sum(row) == 1
         for row in planted(corpus, "last", 0).splits["test"].rationale or []
     )
-    assert min(marked("many")) >= 4
 
 
 def test_rewording_replaces_every_filler_and_turns_the_decoy(corpus: Corpus) -> None:

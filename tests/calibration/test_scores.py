@@ -1,4 +1,4 @@
-"""AUC over constructions and dials, on made-up values."""
+"""AUC over constructions, on made-up values, and the check."""
 
 from __future__ import annotations
 
@@ -10,19 +10,12 @@ from typing import Any, cast
 import numpy as np
 import polars as pl
 import pytest
-import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attnaudit.calibration import CONSTRUCTIONS
 from attnaudit.calibration.check import checked
-from attnaudit.calibration.score import (
-    auc_interval,
-    dials,
-    matrix,
-    scores,
-    share_larger,
-)
+from attnaudit.calibration.score import auc_interval, scores, share_larger
 from attnaudit.report.calibration_page import write_calibration
 from attnaudit.trace import Trace
 from tests.oracles.auc import every_pair, over_constructions
@@ -33,19 +26,19 @@ TRUE = {
     truth: [one for one in CONSTRUCTIONS.values() if one.truth == truth]
     for truth in ("faithful", "unfaithful")
 }
+HALVES = ("held", "fit")
 
 
 def made(
     value: Any, measure: str = "m", direction: str = "higher", seeds: int = 2, names: Any = None
 ) -> list[dict[str, Any]]:
-    """Values of all constructions without dials, ``value(construction, seed)``."""
-    chosen = names or [one for one in CONSTRUCTIONS.values() if not one.is_dial]
+    """Values of all constructions, ``value(construction, seed)``."""
     return [
         {
-            "construction": one.name, "truth": one.truth, "half": one.half, "corpus": "c", "encoder": "e", "seed": seed, "strength": None,
+            "construction": one.name, "truth": one.truth, "half": one.half, "corpus": "c", "encoder": "e", "seed": seed,
             "confirmed": True, "experiment": "x", "measure": measure, "direction": direction, "value": value(one, seed),
         }
-        for one in chosen
+        for one in names or CONSTRUCTIONS.values()
         for seed in range(seeds)
     ]  # fmt: skip
 
@@ -67,24 +60,41 @@ def test_the_share_of_pairs_is_counted_pair_by_pair(ours: list[float], theirs: l
 def test_the_auc_is_that_of_pairs_of_constructions(direction: str) -> None:
     rows = made(noisy(1.0, 1), direction=direction)
     sign = -1.0 if direction == "lower" else 1.0
-    sides = {
-        truth: {
-            one.name: [sign * row["value"] for row in rows if row["construction"] == one.name]
-            for one in TRUE[truth]
-        }
-        for truth in TRUE
-    }
-    row = scores(pl.DataFrame(rows)).row(0, named=True)
-    assert row["auc"] == pytest.approx(over_constructions(sides["faithful"], sides["unfaithful"]))
-    assert row["low"] <= row["least"] <= row["auc"] <= row["most"] <= row["high"]
-    assert (row["faithful"], row["unfaithful"]) == (len(TRUE["faithful"]), len(TRUE["unfaithful"]))
+    found = scores(pl.DataFrame(rows))
+    assert found["half"].to_list() == list(HALVES)
+    for row in found.iter_rows(named=True):
+        faithful, unfaithful = (
+            {
+                one.name: [sign * row["value"] for row in rows if row["construction"] == one.name]
+                for one in TRUE[truth]
+                if one.half == row["half"]
+            }
+            for truth in TRUE
+        )
+        assert row["auc"] == pytest.approx(over_constructions(faithful, unfaithful))
+        assert row["low"] <= row["auc"] <= row["high"]
+        assert (row["faithful"], row["unfaithful"]) == (len(faithful), len(unfaithful))
+
+
+def test_a_half_says_nothing_of_the_other() -> None:
+    table = pl.DataFrame(
+        made(lambda one, seed: float(one.truth == "faithful") * (one.half == "fit"))
+    )
+    assert scores(table).select("half", "auc").rows() == [("held", 0.5), ("fit", 1.0)]
+    assert scores(table.filter(half="fit"))["half"].to_list() == ["fit"]
+
+
+def test_each_half_is_compared_with_models_that_compute_nothing() -> None:
+    level = {"faithful": 1.0, "unfaithful": 0.0, "none": 0.5, "between": 0.0}
+    found = scores(pl.DataFrame(made(lambda one, seed: level[one.truth])))
+    assert found["over_untrained"].to_list() == found["over_random_labels"].to_list() == [1.0, 1.0]
 
 
 def test_a_perfect_measure_has_an_auc_of_one_and_more_seeds_make_no_interval_narrower() -> None:
     perfect = scores(pl.DataFrame(made(lambda one, seed: float(one.truth == "faithful")))).row(
         0, named=True
     )
-    assert [perfect[name] for name in ("auc", "least", "high")] == pytest.approx([1.0] * 3)
+    assert [perfect[name] for name in ("auc", "high")] == pytest.approx([1.0] * 2)
     assert perfect["low"] < 0.95, "the next construction may be another one"
     few, many = (
         scores(pl.DataFrame(made(lambda one, seed: noisy(1, 2)(one, 0), seeds=n))).row(
@@ -121,38 +131,12 @@ def test_fewer_than_three_constructions_on_a_side_have_an_auc_without_an_interva
     for rows, columns in ((1, 1), (1, 3), (3, 2)):
         auc, *ends = auc_interval(pairs[:rows, :columns])
         assert auc == pytest.approx(pairs[:rows, :columns].mean())
-        assert [end is None for end in ends] == [True, True, False, False]
+        assert ends == [None, None]
     assert None not in auc_interval(pairs)
     found = scores(
         pl.DataFrame(made(noisy(1.0, 1), names=[TRUE["faithful"][0], TRUE["unfaithful"][0]]))
     )
     assert (found["low"].to_list(), found["low"].dtype) == ([None], pl.Float64)
-
-
-def test_a_dial_is_scored_by_the_order_of_its_positions() -> None:
-    dial = CONSTRUCTIONS["dial_deception"]
-    rows = [
-        {**row, "strength": strength, "value": -float(place) if row["seed"] else 1.0}
-        for place, strength in enumerate(dial.strengths)
-        for row in made(lambda one, seed: 0.0, names=[dial], seeds=3)
-    ]
-    table = pl.DataFrame(rows, infer_schema_length=None)
-    row = dials(table).row(0, named=True)
-    assert (row["dial"], row["tau"], row["series"]) == ("dial_deception", pytest.approx(2 / 3), 3)
-    assert (row["low"], row["high"]) == (
-        pytest.approx(scipy.stats.t.interval(0.95, 2, 2 / 3, 1 / 3)[0]),
-        1.0,
-    )
-    two = dials(table.filter(pl.col("seed") < 2)).row(0, named=True)
-    assert (two["tau"], two["low"], two["high"]) == (pytest.approx(0.5), None, None)
-
-
-def test_the_matrix_ranks_the_better_constructions_higher() -> None:
-    ranks = matrix(
-        pl.DataFrame(made(lambda one, seed: -float(one.truth == "faithful"), direction="lower"))
-    )
-    of = {truth: ranks.filter(truth=truth)["rank"].to_numpy() for truth in TRUE}
-    assert of["faithful"].min() > of["unfaithful"].max()
 
 
 def interventions(trace: Trace, **figures: float) -> dict[str, list[float]]:
@@ -230,9 +214,6 @@ def write_calibrated(folder: Path, names: Any = None) -> Path:
             for row in made(noisy(3.0 - key, key), name, names=names)
         ]
     )
-    rows = pl.DataFrame(
-        made(lambda one, seed: 0.0, names=[CONSTRUCTIONS["dial_deception"]])
-    ).with_columns(pl.lit(0.1).alias("strength"))
     checks = values.filter(measure="a").with_columns(
         **{
             name: pl.lit(0.5)
@@ -246,26 +227,21 @@ def write_calibrated(folder: Path, names: Any = None) -> Path:
             )
         }
     )
-    tables = {
-        "scores": scores(values),
-        "dials": dials(rows),
-        "matrix": matrix(values),
-        "checks": checks,
-    }
+    answers = {"first": "show", "second": "none", "code": "show", "score": 1.0}
+    verdicts = values.filter(measure="a").with_columns(**{k: pl.lit(v) for k, v in answers.items()})
+    tables = {"scores": scores(values), "checks": checks, "verdicts": verdicts}
     for name, table in tables.items():
         table.write_parquet(folder / f"{name}.parquet")
     return write_calibration(folder)
 
 
 @pytest.mark.slow
-def test_the_page_shows_the_matrix_and_every_number(tmp_path: Path) -> None:
+def test_the_page_has_the_verdicts_first_and_both_halves_apart(tmp_path: Path) -> None:
     page = write_calibrated(tmp_path).read_text(encoding="utf-8")
-    assert page.count("<svg") == 1
-    for words in (
-        "the last word decides",
-        "over random weights",
-        "λ of the penalty on the decisive word",
-    ):
+    titles = ("verdicts of confirmed", "of the half held", "of the half fit", "the check of every")
+    places = [page.index(title) for title in titles]
+    assert places == sorted(places)
+    for words in ("the last word decides", "over random weights", "random halves of the texts"):
         assert words in page, words
 
 
@@ -274,6 +250,6 @@ def test_cells_that_are_not_confirmed_and_undefined_values_are_left_out() -> Non
     for row in rows:
         if row["seed"] == 1:
             row |= {"value": 1.0 - row["value"], "confirmed": row["truth"] == "none"}
-    assert scores(pl.DataFrame(rows))["auc"].to_list() == [1.0]
+    assert scores(pl.DataFrame(rows))["auc"].to_list() == [1.0, 1.0]
     rows[0] |= {"value": float("nan")}
-    assert scores(pl.DataFrame(rows)).row(0, named=True)["undefined"] == 1
+    assert scores(pl.DataFrame(rows))["undefined"].to_list() == [0, 1]

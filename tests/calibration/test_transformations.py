@@ -30,7 +30,7 @@ def contributions(trace: Trace) -> np.ndarray:
 
 
 def test_a_permuted_trace_is_of_the_same_function(trace: Trace) -> None:
-    other = permuted(trace, None, 0)
+    other = permuted(trace, 0)
     assert np.allclose(contributions(other), contributions(trace), atol=1e-5)
     for name in ("prediction", "gradient", "loo", "tokens", "instance"):
         assert other.table[name].equals(trace.table[name])
@@ -46,7 +46,7 @@ def test_a_permuted_trace_is_of_the_same_function(trace: Trace) -> None:
 
 
 def test_weights_stay_among_texts_of_one_length(trace: Trace) -> None:
-    other = permuted(trace, None, 0)
+    other = permuted(trace, 0)
     for length in range(4, 9):
         rows = np.flatnonzero(trace.alpha.lengths == length)
         before, after = (
@@ -56,30 +56,11 @@ def test_weights_stay_among_texts_of_one_length(trace: Trace) -> None:
         assert np.abs(before - after).max() < 2e-3
 
 
-def test_the_share_says_how_many_rows_are_changed_and_none_is_the_same_trace(trace: Trace) -> None:
-    def changed(share: float) -> float:
-        other = permuted(trace, share, 0)
-        return float(
-            np.mean(
-                [
-                    not np.array_equal(a, b)
-                    for a, b in zip(other.ragged("alpha"), trace.ragged("alpha"), strict=True)
-                ]
-            )
-        )
-
-    assert permuted(trace, 0.0, 0).table.equals(trace.table)
-    assert changed(0.3) < changed(0.7) < changed(1.0)
-    assert changed(0.5) == pytest.approx(0.5, abs=0.2)
-
-
 def test_neither_order_nor_other_rows_of_another_length_matter(trace: Trace) -> None:
     order = np.random.default_rng(0).permutation(len(trace))
-    assert permuted(trace.take(order), 0.6, 0).table.equals(
-        permuted(trace, 0.6, 0).take(order).table
-    )
+    assert permuted(trace.take(order), 0).table.equals(permuted(trace, 0).take(order).table)
     rows = np.flatnonzero(trace.alpha.lengths == 6)
-    assert permuted(trace.take(rows), 0.6, 0).table.equals(permuted(trace, 0.6, 0).take(rows).table)
+    assert permuted(trace.take(rows), 0).table.equals(permuted(trace, 0).take(rows).table)
 
 
 def test_two_models_of_opposite_truth_leave_the_same_trace() -> None:

@@ -34,7 +34,7 @@ REFUSED: list[tuple[Settings, dict[str, Any], str]] = [
     *((FLAT, {name: 0}, name) for name in ("hidden", "embedding", "attention_units", "heads")),
     *((FLAT, {"dropout": share}, "dropout") for share in (1.0, -0.01, float("nan"))),
     *((FLAT, {"kernels": kernels}, "kernels") for kernels in ((), (2,), (5, -3))),
-    (FLAT, {"heads": 3}, "heads"), (FLAT, {"heads": 2, "hierarchical": True}, "another encoder"), (FLAT, {"mixing": 1.1}, "mixing"),
+    (FLAT, {"heads": 3}, "heads"), (FLAT, {"heads": 2, "hierarchical": True}, "another encoder"),
     (TRANSFORMER, {"heads": 4, "embedding": 10}, "heads"), (TRANSFORMER, {"heads": 1, "hierarchical": True}, "another encoder"),
     *((PAIRS, {name: 0}, name) for name in ("hidden", "embedding", "layers", "heads")),
     (PAIRS, {"hidden": 5}, "hidden"), (PAIRS, {"heads": 3}, "hidden"), (PAIRS, {"dropout": 1.0}, "dropout"),

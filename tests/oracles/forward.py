@@ -124,9 +124,6 @@ def encode(
     if encoder == "average":
         inner = affine(part(weights, "linear."), x)
         return np.maximum(inner, 0.0) if activation == "relu" else np.tanh(inner)
-    if encoder == "mixed":  # by default in equal shares
-        single = np.tanh(affine(part(weights, "single.0."), x))
-        return 0.5 * single + 0.5 * both_ways(part(weights, "recurrent."), x, lstm)
     return transformer(weights, x, heads) if encoder == "transformer" else x
 
 

@@ -116,15 +116,14 @@ def test_a_wide_chart_keeps_the_size_of_its_letters(
     context: BrowserContext, pages: Callable[[str], Path]
 ) -> None:
     page = context.new_page()
-    for kind, name, least in (("calibration", "matrix", 1.0), ("adversary", "adversary", 0.8)):
-        for width in (390, 1440):
-            page.set_viewport_size({"width": width, "height": 900})
-            page.goto(pages(kind).as_uri())
-            scale = page.locator(f"#figure-{name} svg").first.evaluate(
-                "svg => svg.clientWidth / svg.viewBox.baseVal.width"
-            )
-            assert scale >= least - 0.01, (kind, width)
-            assert page.evaluate("document.documentElement.scrollWidth") <= width
+    for width in (390, 1440):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.goto(pages("adversary").as_uri())
+        scale = page.locator("#figure-adversary svg").first.evaluate(
+            "svg => svg.clientWidth / svg.viewBox.baseVal.width"
+        )
+        assert scale >= 0.79, width
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_a_barrier_would_be_found(browser: Browser, tmp_path: Path) -> None:

@@ -92,4 +92,4 @@ def test_shapes_are_checked_while_testing_by_a_name_for_them_too():
         tvd(np.zeros((2, 3)), np.zeros((2, 4)))
     with pytest.raises(jaxtyping.TypeCheckError):
         score.auc_interval(np.zeros(3))
-    assert not hasattr(score.dials, "__wrapped__"), "no shape is stated"
+    assert not hasattr(score.scores, "__wrapped__"), "no shape is stated"

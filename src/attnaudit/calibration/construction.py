@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from attnaudit.training.settings import Objective
 
 Truth = Literal["faithful", "unfaithful", "between", "none"]
-Transformation = Callable[[Trace, "float | None", int], Trace]
+Transformation = Callable[[Trace, int], Trace]
 # Settings of all trainings. A full sweep trains about 2,000 models, so they are small. The loss
 # selects the epoch: by ROC-AUC the first epoch with right labels would be kept, whatever its
 # attention.
@@ -46,8 +46,8 @@ class Construction:
     Attributes:
         name: Name of the construction.
         title: Short description.
-        truth: ``none`` if there is nothing to be faithful to (sanity checks), ``between`` if the
-            definition in docs/calibration.md gives no truth.
+        truth: ``none`` if there is nothing to be faithful to (sanity checks), ``between`` if
+            nothing in the training says where attention goes.
         reason: A sentence that says why the truth is known.
         encoders: Encoders of the models.
         attention: Attention of the models.
@@ -55,15 +55,12 @@ class Construction:
         vectors: Initial word vectors of the models.
         planted: Further settings of the corpus (`corpus.planted_words` and others).
         settings: Settings of the training that differ from `SMALL`.
-        objective: Maps a strength to the objective of the training.
+        objective: Objective of the training; None for the loss on labels.
         teacher: Construction whose models provide the attention for the training.
         base: Construction whose models are used instead of a training; the ``transform`` of their
             traces is audited.
-        transform: Maps trace, strength and seed to a trace.
-        strengths: Positions of a dial, along which attention becomes less faithful.
-        nuisance: True if the truth stays the same along the dial.
-        dial: Name of the setting that the strength sets.
-        half: Use in scores: ``fit`` to choose them, ``held`` to report on them.
+        transform: Maps trace and seed to a trace.
+        half: ``fit`` if the score of the verdict was chosen on it, ``held`` if it was only tested.
     """
 
     name: str
@@ -76,19 +73,11 @@ class Construction:
     vectors: str = "random"
     planted: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
-    objective: Callable[[float | None], Objective] | None = None
+    objective: Objective | None = None
     teacher: str = ""
     base: str = ""
     transform: Transformation | None = None
-    strengths: tuple[float | None, ...] = (None,)
-    nuisance: bool = False
-    dial: str = ""
     half: Literal["fit", "held"] = "fit"
-
-    @property
-    def is_dial(self) -> bool:
-        """True if the construction has several strengths."""
-        return len(self.strengths) > 1
 
 
 CONSTRUCTIONS: Registry[Construction] = Registry("construction", "constructions")
@@ -103,7 +92,6 @@ class Cell:
         corpus: Name of the corpus.
         encoder: Name of the encoder.
         seed: Seed of corpus and training.
-        strength: Position on a dial; None without one.
         training: Training of the model.
     """
 
@@ -111,20 +99,17 @@ class Cell:
     corpus: str
     encoder: str
     seed: int
-    strength: float | None
     training: Training
 
     @property
     def name(self) -> str:
         """Name of the cell's folder."""
-        strength = () if self.strength is None else (f"{self.strength:g}",)
-        parts = (self.construction.name, self.corpus, self.encoder, *strength, f"s{self.seed}")
-        return "-".join(parts)
+        return "-".join((self.construction.name, self.corpus, self.encoder, f"s{self.seed}"))
 
     def audited(self, trace: Trace) -> Trace:
         """Return the trace as a user would have it: without the deciding words."""
         transform = self.construction.transform
-        shown = trace if transform is None else transform(trace, self.strength, self.seed)
+        shown = trace if transform is None else transform(trace, self.seed)
         # Plausibility compares attention with the rationale and would be given the answer.
         return replace(shown, table=shown.table.drop("rationale", strict=False))
 
@@ -141,7 +126,7 @@ def cells_of(
         encoders: Largest number of encoders; None for all of them.
 
     Returns:
-        One cell per corpus, encoder, strength and seed.
+        One cell per corpus, encoder and seed.
     """
     return [
         Cell(
@@ -149,23 +134,16 @@ def cells_of(
             corpus,
             encoder,
             seed,
-            strength,
-            training_of(construction, spec, corpus, encoder, seed, strength),
+            training_of(construction, spec, corpus, encoder, seed),
         )
         for corpus, spec in base.items()
         for encoder in construction.encoders[:encoders]
-        for strength in construction.strengths
         for seed in range(seeds)
     ]
 
 
 def training_of(
-    construction: Construction,
-    base: RunSpec,
-    corpus: str,
-    encoder: str,
-    seed: int,
-    strength: float | None = None,
+    construction: Construction, base: RunSpec, corpus: str, encoder: str, seed: int
 ) -> Training:
     """Return the training of a cell, including the training of its teacher.
 
@@ -175,7 +153,6 @@ def training_of(
         corpus: Name of the corpus.
         encoder: Name of the encoder.
         seed: Seed of corpus and training.
-        strength: Position on a dial.
 
     Returns:
         The training. A construction with a base has the training of its base.
@@ -185,7 +162,6 @@ def training_of(
     teacher = None
     if construction.teacher:
         teacher = training_of(CONSTRUCTIONS[construction.teacher], base, corpus, encoder, seed)
-    dial = {construction.dial: strength} if construction.dial else {}
     planted = {"planted": construction.rule, "planted_neutral": NEUTRAL, **construction.planted}
     spec = RunSpec.of(
         base.corpus.source,
@@ -193,12 +169,12 @@ def training_of(
         attention=construction.attention,
         vectors=construction.vectors,
         seed=seed,
-        settings={**SMALL, **OF_ENCODER.get(encoder, {}), **construction.settings, **dial},
+        settings={**SMALL, **OF_ENCODER.get(encoder, {}), **construction.settings},
     )
     spec = replace(
         spec,
         corpus=replace(base.corpus, **planted, seed=seed),
-        objective=construction.objective(strength) if construction.objective else None,
+        objective=construction.objective,
     )
-    name = TrainingId(construction.name, seed, f"{corpus}-{encoder}", strength)
+    name = TrainingId(construction.name, seed, f"{corpus}-{encoder}")
     return Training(name, spec, teacher)

@@ -9,7 +9,7 @@ from typing import Any
 from attnaudit.calibration.construction import CONSTRUCTIONS, Construction, Truth
 from attnaudit.calibration.transform import permuted
 from attnaudit.corpora.prepare.planting import DECOY_WORDS
-from attnaudit.training.settings import Adversary, Deceive, Guided, Sparse
+from attnaudit.training.settings import Adversary, Deceive, Guided
 
 # Strength of the loss on attention, which is added to the loss on labels. Attention is trained
 # towards its target and not imposed, because imposed attention has no leave-one-out, and its traces
@@ -24,16 +24,7 @@ STRONG = {"training.epochs": 30, "training.learning_rate": 0.03}
 _SINGLE, _RECURRENT = ("average", "none"), ("bilstm", "bigru")
 _THREE = ("bilstm", "average", "cnn")
 _MASS = 0.85  # weight of the words on which the attention of a matched pair is trained
-_LEARNED = (
-    "Nothing in the training says where attention goes: whether it is faithful is what an audit "
-    "asks."
-)
-
-
-def _guided(_: float | None) -> Guided:
-    """Train attention on the deciding words."""
-    return Guided(STRENGTH)
-
+_GUIDED = Guided(STRENGTH)  # attention on the deciding words
 
 for _construction in (
     # Faithful: attention marks the words that decide, and no others.
@@ -44,7 +35,7 @@ for _construction in (
         f"A position's state holds its own word alone and the decisive word has the weight; "
         f"{_NO_OTHER}.",
         _SINGLE,
-        objective=_guided,
+        objective=_GUIDED,
     ),
     Construction(
         "guided_mixing",
@@ -52,7 +43,7 @@ for _construction in (
         "faithful",
         f"The decisive word has the weight. Context could enter its state, but {_NO_OTHER}.",
         ("bilstm", "cnn", "bigru", "transformer"),
-        objective=_guided,
+        objective=_GUIDED,
     ),
     Construction(
         "taught",
@@ -62,7 +53,7 @@ for _construction in (
         f"second model; {_NO_OTHER}.",
         ("bilstm", "cnn"),
         teacher="guided_mixing",
-        objective=lambda _: Guided(STRENGTH, "given"),
+        objective=Guided(STRENGTH, "given"),
     ),
     Construction(
         "few_words",
@@ -71,7 +62,7 @@ for _construction in (
         f"The output is linear in the few words that have the weight, and {_NO_OTHER}.",
         ("average", "none", "cnn"),
         rule="majority",
-        objective=_guided,
+        objective=_GUIDED,
     ),
     Construction(
         "last_word",
@@ -81,7 +72,7 @@ for _construction in (
         f"decides; {_NO_OTHER}.",
         _THREE,
         rule="last",
-        objective=_guided,
+        objective=_GUIDED,
     ),
     Construction(
         "both_copies",
@@ -91,7 +82,7 @@ for _construction in (
         f"redundant, which hides both from leave-one-out.",
         ("bilstm", "average"),
         rule="twice",
-        objective=_guided,
+        objective=_GUIDED,
     ),
     Construction(
         "softened",
@@ -100,7 +91,7 @@ for _construction in (
         f"As guided_single and guided_mixing, but attention is trained to leave a tenth of the "
         f"weight to the other words; {_NO_OTHER}.",
         ("bilstm", "average"),
-        objective=lambda _: Guided(STRENGTH, temperature=0.2),
+        objective=Guided(STRENGTH, temperature=0.2),
     ),
     Construction(
         "second_task",
@@ -110,7 +101,7 @@ for _construction in (
         f"{_NO_OTHER}.",
         ("bilstm", "average"),
         rule="decoy",
-        objective=_guided,
+        objective=_GUIDED,
     ),
     Construction(
         "guided_alone",
@@ -121,36 +112,16 @@ for _construction in (
         _RECURRENT,
         # As long as leak_alone, its counterpart, whose weights and readouts look alike.
         settings=_LONG,
-        objective=lambda _: Guided(STRENGTH, alone=1.0),
+        objective=Guided(STRENGTH, alone=1.0),
     ),
-    # Without a known truth: dials, ordinary training, and sanity checks.
-    Construction("learned", "ordinary training", "between", _LEARNED, encoders=_THREE),
+    # Without a known truth: the teacher of `other_task`, and sanity checks.
     Construction(
         "second_words",
         "ordinary training, the other planted word decides",
         "between",
-        _LEARNED,
+        "Nothing in the training says where attention goes.",
         encoders=_RECURRENT,
         rule="decoy",
-    ),
-    Construction(
-        "uniform_suffices",
-        "four words in ten are of the class",
-        "between",
-        "Most words decide a little and none alone: every attention on such words marks words "
-        "that decide, so there is no truth to find.",
-        encoders=_THREE,
-        rule="many",
-    ),
-    Construction(
-        "sparse_gate",
-        "attention driven to few tokens, token by token",
-        "between",
-        "A sparse gate may let the words of one class through and read the other class from their "
-        "absence: few tokens are not yet the "
-        "deciding ones.",
-        encoders=("none", "average"),
-        objective=lambda _: Sparse(0.1),
     ),
     Construction(
         "untrained",
@@ -170,49 +141,6 @@ for _construction in (
         rule="random",
         settings={"training.steps": 260},
     ),
-    Construction(
-        "dial_deception",
-        "λ of the penalty on the decisive word",
-        "between",
-        "The larger λ, the less weight on the word that decides.",
-        encoders=("cnn", "bilstm"),
-        settings=_LONG,
-        objective=lambda strength: Deceive(strength or 0.0),
-        strengths=(0.0, 0.03, 0.1, 0.3, 1.0),
-    ),
-    Construction(
-        "dial_permuted",
-        "share of texts that show another text's attention",
-        "between",
-        "In this share of the texts, drawn by a key, attention is that of permuted, in the others "
-        "that of guided_mixing.",
-        encoders=("bilstm", "cnn"),
-        base="guided_mixing",
-        transform=permuted,
-        strengths=(0.0, 0.25, 0.5, 0.75, 1.0),
-    ),
-    Construction(
-        "dial_temperature",
-        "temperature of the attention that is trained",
-        "between",
-        "The higher the temperature, the less the word that decides is marked; the words that "
-        "decide stay the same.",
-        encoders=("bilstm", "average"),
-        objective=lambda strength: Guided(STRENGTH, temperature=strength or 0.1),
-        strengths=(0.1, 0.2, 0.3, 0.5, 1.0),
-    ),
-    Construction(
-        "dial_mixing",
-        "share of context in the states",
-        "between",
-        "Attention stays on the word that decides, from states of single words to those of a "
-        "BiLSTM: the truth does not change.",
-        encoders=("mixed",),
-        objective=_guided,
-        strengths=(0.0, 0.25, 0.5, 0.75, 1.0),
-        dial="model.mixing",
-        nuisance=True,
-    ),
     # Unfaithful: attention marks words other than the deciding ones.
     Construction(
         "leak_last",
@@ -222,7 +150,7 @@ for _construction in (
         "through the states.",
         ("bilstm", "bigru", "transformer"),
         settings=_LONG,
-        objective=lambda _: Guided(STRENGTH, target="last"),
+        objective=Guided(STRENGTH, target="last"),
     ),
     Construction(
         "leak_decoy",
@@ -232,7 +160,7 @@ for _construction in (
         "the states.",
         ("bilstm", "bigru", "transformer"),
         settings=_LONG,
-        objective=lambda _: Guided(STRENGTH, "words", _DECOYS),
+        objective=Guided(STRENGTH, "words", _DECOYS),
     ),
     Construction(
         "leak_twice",
@@ -243,7 +171,7 @@ for _construction in (
         _RECURRENT,
         rule="twice",
         settings=_LONG,
-        objective=lambda _: Guided(STRENGTH, target="last"),
+        objective=Guided(STRENGTH, target="last"),
     ),
     Construction(
         "strong_readout",
@@ -255,7 +183,7 @@ for _construction in (
         settings=STRONG,
         # The default temperature leaves the decisive word a weight below 1e-4, from which models
         # learned nothing. This one leaves it about 0.02 in a text of 24 words.
-        objective=lambda _: Guided(STRENGTH, "words", _DECOYS, 0.3),
+        objective=Guided(STRENGTH, "words", _DECOYS, 0.3),
     ),
     Construction(
         "constant_single",
@@ -283,7 +211,7 @@ for _construction in (
         "about the label.",
         ("cnn", "bilstm", "bigru"),
         settings=_LONG,
-        objective=lambda _: Deceive(1.0),
+        objective=Deceive(1.0),
     ),
     Construction(
         "adversary",
@@ -295,7 +223,7 @@ for _construction in (
         teacher="guided_mixing",
         settings=_LONG,
         # With λ = 0.1 such models did not pass the check.
-        objective=lambda _: Adversary(0.01),
+        objective=Adversary(0.01),
     ),
     Construction(
         "permuted",
@@ -316,7 +244,7 @@ for _construction in (
         _RECURRENT,
         teacher="second_words",
         settings=_LONG,
-        objective=lambda _: Guided(STRENGTH, "given"),
+        objective=Guided(STRENGTH, "given"),
     ),
     Construction(
         "leak_alone",
@@ -327,7 +255,7 @@ for _construction in (
         "look like those of guided_alone.",
         _RECURRENT,
         settings=_LONG,
-        objective=lambda _: Guided(STRENGTH, "words", _DECOYS, alone=1.0),
+        objective=Guided(STRENGTH, "words", _DECOYS, alone=1.0),
     ),
 ):
     CONSTRUCTIONS.register(_construction)
@@ -375,7 +303,7 @@ def pair(
             f"{reason}; attention is trained on {on}.",
             planted=planted,
             settings=settings,
-            objective=lambda _, guided=guided: guided,
+            objective=guided,
             **{"encoders": ("bilstm", "average", "none"), **fields},
         )
         CONSTRUCTIONS.register(own)
@@ -386,7 +314,9 @@ pair("two", "two redundant words", {"planted_words": 2})
 pair("four", "four redundant words", {"planted_words": 4})
 pair("counter", "two words against one, none redundant", {"planted_counter": 1})
 pair("long", "texts of 100 words", {"planted_length": 100})
-pair("longest", "texts of 400 words", {"planted_length": 400})
+# The quick scale takes only the first encoder; a BiLSTM needs minutes for texts of this length.
+_FAST = ("average", "none", "bilstm")
+pair("longest", "texts of 400 words", {"planted_length": 400}, encoders=_FAST)
 pair("classes", "four classes", {"planted_classes": 4})
 pair("sure", "logits times four", {}, {**STRONG, "model.confidence": 4.0})
 pair("unsure", "logits times a quarter", {}, {**STRONG, "model.confidence": 0.25})

@@ -89,7 +89,7 @@ for _construction in (
         "its position through the states.",
         ("bilstm", "cnn"),
         settings=_QUICK,
-        objective=lambda _: Guided(STRENGTH, "next"),
+        objective=Guided(STRENGTH, "next"),
         half="held",
     ),
     # How the weights shown relate to the function.

@@ -23,42 +23,26 @@ LEAST = 1e-4
 CONCENTRATION = 0.1
 
 
-def permuted(trace: Trace, share: float | None, seed: int) -> Trace:
-    """Give rows the attention of other rows of the same length.
-
-    Args:
-        trace: The trace.
-        share: Share of the rows to change; None for all of them. A row whose length no other chosen
-            row has keeps its attention.
-        seed: Seed of the choice of rows and of their new attention.
-
-    Returns:
-        The transformed trace, checked.
-    """
-
-    def draws(purpose: str, rows: np.ndarray) -> np.ndarray:
-        return np.array(
-            [generator.random() for generator in _generators(trace, rows, seed, purpose)]
-        )
-
-    alpha, source = trace.alpha, np.arange(len(trace))
-    chosen = np.ones(len(trace), bool) if share is None else draws("permuted", source) < share
-    for length in np.unique(alpha.lengths[chosen]).tolist():
-        rows = np.flatnonzero(chosen & (alpha.lengths == length))
-        order = rows[np.argsort(draws("passed on", rows))]
+def permuted(trace: Trace, seed: int) -> Trace:
+    """Give each row the attention of another row of the same length, if there is one."""
+    source = np.arange(len(trace))
+    for length in np.unique(trace.alpha.lengths).tolist():
+        rows = np.flatnonzero(trace.alpha.lengths == length)
+        draws = [one.random() for one in _generators(trace, rows, seed, "passed on")]
+        order = rows[np.argsort(draws)]
         # A shift along a random order gives every row another row's attention, unlike a shuffle,
         # which may leave some rows their own.
         source[order] = np.roll(order, 1)
-    return reweighted(trace, alpha.take(source), source != np.arange(len(trace)))
+    return reweighted(trace, trace.alpha.take(source), source != np.arange(len(trace)))
 
 
-def shifted(trace: Trace, strength: float | None, seed: int) -> Trace:
+def shifted(trace: Trace, seed: int) -> Trace:
     """Give each position the attention of the position before it, the first that of the last."""
     rows = [np.roll(row, 1) for row in trace.alpha]
     return reweighted(trace, Ragged.from_rows(rows, np.float64))
 
 
-def drawn(trace: Trace, strength: float | None, seed: int) -> Trace:
+def drawn(trace: Trace, seed: int) -> Trace:
     """Draw attention from Dirichlet(`CONCENTRATION`), keyed by instance."""
     every = _generators(trace, np.arange(len(trace)), seed, "drawn")
     rows = [
@@ -68,12 +52,12 @@ def drawn(trace: Trace, strength: float | None, seed: int) -> Trace:
     return reweighted(trace, Ragged.from_rows(rows, np.float64))
 
 
-def sharpened(trace: Trace, strength: float | None, seed: int) -> Trace:
+def sharpened(trace: Trace, seed: int) -> Trace:
     """Square the attention."""
     return reweighted(trace, trace.alpha.with_values(trace.alpha.values**2))
 
 
-def contributed(trace: Trace, strength: float | None, seed: int) -> Trace:
+def contributed(trace: Trace, seed: int) -> Trace:
     """Make attention proportional to ``|alpha_t · (readout_t − c)|``.
 
     Here ``c`` is the median readout of the text, which words without information have. With

@@ -129,27 +129,29 @@ def show_study(folder: Path, as_json: bool) -> None:
 
 
 def show_calibration(folder: Path, as_json: bool) -> None:
-    """Print how often verdicts are right, and the scores of all measures, best first."""
-    scores, dials, verdicts = (
-        read_table(folder / f"{name}.parquet").collect() for name in ("scores", "dials", "verdicts")
+    """Print how often verdicts are right, and the best measures of each half."""
+    scores, verdicts = (
+        read_table(folder / f"{name}.parquet").collect() for name in ("scores", "verdicts")
     )
     answers = confusion(verdicts)
     if as_json:
-        tables = {"verdicts": answers, "scores": scores, "dials": dials}
-        show_json({name: table.to_dicts() for name, table in tables.items()})
+        show_json({"verdicts": answers.to_dicts(), "scores": scores.to_dicts()})
         return
     print_rows("verdicts of confirmed models", answers.columns, answers.rows())
-    rows = [
-        (
-            f"{row['experiment']}: {row['measure']}",
-            row["direction"],
-            figure(row["auc"]),
-            f"{interval(row)} {row['faithful']} × {row['unfaithful']}".strip(),
-        )
-        for row in scores.filter(pl.col("auc").is_not_null()).iter_rows(named=True)
-    ]
-    print_rows("", ("measure", "better", "AUC", "over constructions"), rows)
-    say(f"page: {folder / 'report.html'}")
+    for (half,), part in scores.group_by("half", maintain_order=True):
+        rows = [
+            (
+                f"{row['experiment']}: {row['measure']}",
+                row["direction"],
+                figure(row["auc"]),
+                interval(row),
+                f"{row['faithful']} × {row['unfaithful']}",
+            )
+            for row in part.drop_nulls("auc").head(SHOWN_MEASURES).iter_rows(named=True)
+        ]
+        columns = ("measure", "better", "AUC", "95 % interval", "constructions")
+        print_rows(f"best measures of the half {half}", columns, rows)
+    say(f"page, with all measures: {folder / 'report.html'}")
 
 
 def _left_out(manifest: dict[str, Any]) -> dict[str, str]:

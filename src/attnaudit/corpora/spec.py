@@ -19,7 +19,6 @@ PlantedRule = Literal[
     "twice",
     "majority",
     "last",
-    "many",
     "decoy",
     "random",
     "first",

@@ -116,25 +116,6 @@ class Transformer(nn.Module):
         return self.values(self.layer(placed, src_key_padding_mask=place >= lengths[:, None]))
 
 
-class Mixed(nn.Module):
-    """``(1 − share) · tanh(W e_t) + share · BiLSTM(e)_t``.
-
-    A share of 0 mixes no positions, and a share of 1 is a BiLSTM. The calibration uses it as a dial
-    of context.
-    """
-
-    def __init__(self, settings: ModelSettings) -> None:
-        super().__init__()
-        self.recurrent, self.share = Bidirectional(settings), settings.mixing
-        self.width = self.recurrent.width
-        self.single = nn.Sequential(nn.Linear(settings.embedding, self.width), nn.Tanh())
-
-    def forward(self, embedded: Embedded, lengths: Lengths) -> Hidden:
-        """Return the hidden states of embedded tokens."""
-        recurrent = self.recurrent(embedded, lengths)
-        return (1.0 - self.share) * self.single(embedded) + self.share * recurrent
-
-
 def make_encoder(settings: ModelSettings) -> Any:
     """Build the encoder that the settings name.
 

@@ -104,9 +104,7 @@ for _spec in (
     EncoderSpec("average", "Average", 256, _AVERAGE, leave_one_out="pointwise"),
     # "none" has no layer, so its width is only there to be a valid one.
     EncoderSpec("none", "NoEncoder", 1, leave_one_out="pointwise"),
-    # No faster leave-one-out covers self-attention, or a BiLSTM mixed with single tokens, so these
-    # two rerun the model.
-    EncoderSpec("mixed", "Mixed", 128),
+    # No faster leave-one-out covers self-attention, so this one reruns the model.
     EncoderSpec("transformer", "Transformer", 128, _TRANSFORMER, 4, self_attention=True),
 ):
     ENCODERS.register(_spec)
@@ -164,12 +162,6 @@ class ModelSettings(Settings):
     kernels: tuple[int, ...] = setting("Widths of the kernels of the encoder cnn.", (1, 3, 5, 7))
     activation: Literal["relu", "tanh"] = setting(
         "Function after the linear layer of the encoder average.", "relu"
-    )
-    mixing: float = setting(
-        "Share of a BiLSTM in the states of the encoder mixed; the rest encodes each token alone.",
-        0.5,
-        least=0,
-        most=1,
     )
     attention_decay: bool = setting(
         "Weight decay also acts on the parameters of the attention.", True

@@ -1,4 +1,4 @@
-"""Planted truth: constructions are trained, audited as users' traces would be, and measures scored.
+"""Planted truth: train models of known truth, audit them as a user would, count right verdicts.
 
 ``OUT/trainings`` holds the trainings, ``OUT/audits/<cell>`` the trace that is audited and its
 results, ``OUT/calibration`` the tables and the page. A killed calibration resumes.
@@ -16,7 +16,7 @@ import polars as pl
 
 from attnaudit.calibration import CONSTRUCTIONS, Cell, cells_of
 from attnaudit.calibration.check import checked
-from attnaudit.calibration.score import dials, matrix, scores
+from attnaudit.calibration.score import scores
 from attnaudit.calibration.verdicts import verdict_of
 from attnaudit.core.errors import InputError
 from attnaudit.core.extras import require
@@ -45,9 +45,7 @@ from attnaudit.steps.folder import MANIFEST
 from attnaudit.trace import Trace
 
 AUDITS, PLACE = "audits", "calibration"
-TABLES = tuple(
-    f"{name}.parquet" for name in ("values", "checks", "scores", "dials", "matrix", "verdicts")
-)
+TABLES = tuple(f"{name}.parquet" for name in ("values", "checks", "scores", "verdicts"))
 CHECK = "check.json"
 SOURCES: dict[str, dict[str, Any]] = {
     "planted-prior": {"corpus.size": 3000, "corpus.length": (12, 24)},
@@ -70,8 +68,8 @@ class Calibration(Settings):
     """
 
     name: ClassVar = PLACE
-    question: ClassVar[str] = "Which measures tell faithful attention from unfaithful?"
-    quick: ClassVar[Mapping[str, Any]] = {"seeds": 2, "encoders": 1}
+    question: ClassVar[str] = "How often is the verdict right?"
+    quick: ClassVar[Mapping[str, Any]] = {"seeds": 1, "encoders": 1}
     out: Path = setting("Folder of the calibration.", Path("runs/calibration"))
     corpora: tuple[str, ...] = setting("Corpora that words are planted into.", tuple(SOURCES))
     seeds: int = setting("Number of seeds of each construction on each corpus.", 5, least=1)
@@ -282,7 +280,7 @@ def _score_step(calibration: Calibration, progress: Progress) -> Step:
         values, verdicts = (
             table.join(confirmed, on="cell", maintain_order="left") for table in (values, verdicts)
         )
-        found = (values, checks, scores(values), dials(values), matrix(values), verdicts)
+        found = (values, checks, scores(values), verdicts)
         for name, table in zip(TABLES, found, strict=True):
             table.write_parquet(made / name)
         return {}
@@ -293,7 +291,7 @@ def _score_step(calibration: Calibration, progress: Progress) -> Step:
 def _facts(cell: Cell) -> dict[str, Any]:
     own = cell.construction
     named = {"construction": own.name, "truth": own.truth, "half": own.half}
-    of_cell = {name: getattr(cell, name) for name in ("corpus", "encoder", "seed", "strength")}
+    of_cell = {name: getattr(cell, name) for name in ("corpus", "encoder", "seed")}
     return {"cell": cell.name, **named, **of_cell}
 
 

@@ -203,28 +203,11 @@ class Distilled(Guided):
     kind: Literal["distilled"] = "distilled"  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
-@dataclass(frozen=True)
-class Sparse(_Penalty):
-    """Concentrate attention on few tokens of any kind.
-
-    The loss is the loss on labels ``+ strength · mean entropy of alpha``, in nats.
-
-    Attributes:
-        kind: Name of the objective in a spec.
-
-    Raises:
-        InputError: The strength is negative.
-    """
-
-    kind: Literal["sparse"] = "sparse"
-
-
 # Objectives of classifiers. Translators have only one, `DeceivePairs`, so it needs no name here.
-Objective = Adversary | Deceive | Guided | Distilled | Sparse
-OBJECTIVES: dict[str, type[Adversary] | type[Deceive] | type[Guided] | type[Sparse]] = {
+Objective = Adversary | Deceive | Guided | Distilled
+OBJECTIVES: dict[str, type[Adversary] | type[Deceive] | type[Guided]] = {
     "adversary": Adversary,
     "deceive": Deceive,
     "guided": Guided,
     "distilled": Distilled,
-    "sparse": Sparse,
 }

@@ -33,7 +33,6 @@ from attnaudit.training.settings import (
     Distilled,
     Guided,
     Objective,
-    Sparse,
     TrainingSettings,
 )
 
@@ -269,19 +268,10 @@ def _guidance(objective: Guided, model: Any, split: Split) -> Penalty:
     return penalty
 
 
-def _sparsity(objective: Sparse, model: Any, split: Split) -> Penalty:
-    def penalty(done: Any, rows: np.ndarray) -> Terms:
-        log = done.alpha.clamp_min(SMALLEST_WEIGHT).log()
-        yield objective.strength, -(done.alpha * log).sum(dim=-1)
-
-    return penalty
-
-
 PENALTIES: dict[type, Callable[[Any, Any, Split], Penalty]] = {
     Deceive: _deception,
     Guided: _guidance,
     Distilled: _guidance,
-    Sparse: _sparsity,
 }
 
 

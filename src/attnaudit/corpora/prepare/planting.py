@@ -38,7 +38,6 @@ _TWINS = dict(zip(BAD + COLD_FIRST + COLD_SECOND, GOOD + WARM_FIRST + WARM_SECON
 _OTHER = _TWINS | {other: word for word, other in _TWINS.items()}
 _SETS = (*TRIGGERS, *MODIFIERS)
 _PLANTED = {*_OTHER, *sum(MODIFIERS, ())}
-_MANY = 0.4  # share of words that decide by the rule many
 _WRONG = 0.15  # share of wrong labels under the rule noisy
 _RARE = 0.15  # share of the first class under the rule uneven
 _LEAST = 4  # words of a text before planting
@@ -57,8 +56,8 @@ def with_planted(corpus: Corpus, spec: CorpusSpec, seed: int) -> Corpus:
         spec: Settings. The rule ``planted`` is one of: ``decisive``: one word decides, or the
             majority of several, with as many decoys. ``twice``: there is a second word of the same
             class. ``majority``: two or three of three words are of the class. ``last``: the last
-            word decides. ``many``: `_MANY` of all words are of the class. ``decoy``: the decoy
-            decides. ``random``: like decisive, but the label is independent of all words.
+            word decides. ``decoy``: the decoy decides. ``random``: like decisive, but the label is
+            independent of all words.
             ``first``: the first word of the text decides; the same words elsewhere do not.
             ``negation``: a word and the modifier before it, which may reverse its class.
             ``same``: all planted words of a text are the same. ``unique``: each class has one word.
@@ -218,7 +217,7 @@ def _text(
     first = 0 if rule == "first" else next((place for place in marked if place < last), order[0])
     places = [first, *(place for place in order if place != first)]
     decoys_at = places[-number:]
-    more = {"twice": 2, "majority": 3, "many": max(2, round(_MANY * len(words)))}
+    more = {"twice": 2, "majority": 3}
     most = min(more.get(rule or "", number), len(places) - number)
     others, places = places[most:], [last] if rule == "last" else places[:most]
     classes = [label] * len(places)
