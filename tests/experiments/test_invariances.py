@@ -126,7 +126,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Results, Path]:
         name
         for experiment, name in without.select("experiment", "measure").iter_rows()
         if measure_of(facts(experiment).measures, name).range is not None
-    } == {"majority", "roc_auc_chance"}
+    } == {"majority"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("attnaudit.results.table.ROW_GROUP", 7)
         results.save(folder)

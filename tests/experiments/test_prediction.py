@@ -27,13 +27,12 @@ def test_the_figures_are_those_of_sklearn(outputs: int):
             score[:, -1] if two else score / score.sum(axis=1, keepdims=True),
             multi_class="ovr",
         ),
-        "roc_auc_chance": 0.5,
         "majority": accuracy_score(label, DummyClassifier().fit(score, label).predict(score)),
     }
     assert dict(zip(summary["measure"], summary["value"], strict=True)) == pytest.approx(
         expected, abs=1e-9
     )
-    estimated = summary.filter(~pl.col("measure").is_in(["majority", "roc_auc_chance"]))
+    estimated = summary.filter(pl.col("measure") != "majority")
     assert (estimated["low"] < estimated["value"]).all()
     assert (estimated["high"] > estimated["value"]).all()
     assert summary["group"].unique().to_list() == ["all"]
@@ -49,14 +48,7 @@ def test_rows_without_a_label_are_counted(known: int):
     assert set(summary["undefined"]) == {50 - known}
     value = summary.filter(measure="accuracy")["value"].item()
     assert value == (pytest.approx(correct[:known].mean()) if known else None)
-    assert summary["value"].null_count() == (0 if known else 6)
-
-
-def test_random_scores_have_no_reference_value_where_a_row_allows_only_some_classes():
-    trace = make_trace(50, outputs=4, candidates=True, seed=5)
-    summary = Prediction().summarise(Prediction()(trace))
-    assert summary.filter(measure="roc_auc_chance")["value"].item() is None
-    assert summary.filter(measure="majority")["value"].item() is not None
+    assert summary["value"].null_count() == (0 if known else 5)
 
 
 def test_heads_of_a_text_count_once_and_positions_of_a_text_are_drawn_together():
@@ -68,7 +60,7 @@ def test_heads_of_a_text_count_once_and_positions_of_a_text_are_drawn_together()
     positions = Prediction().summarise(
         pl.concat([table.with_columns(query=pl.lit(query)) for query in range(4)])
     )
-    assert positions["n"].to_list() == [240] * 6
+    assert positions["n"].to_list() == [240] * 5
     np.testing.assert_allclose(
         positions["value"].to_numpy(), once["value"].to_numpy(), equal_nan=True
     )
@@ -89,7 +81,7 @@ def test_of_a_vocabulary_accuracy_alone_is_measured():
     summary = Prediction().summarise(table)
     found = dict(zip(summary["measure"], summary["value"], strict=True))
     assert found["accuracy"] == table["correct"].mean()
-    assert (found["f1"], found["roc_auc"], found["roc_auc_chance"]) == (None, None, None)
+    assert (found["f1"], found["roc_auc"]) == (None, None)
 
 
 def test_which_class_comes_last_changes_f1_but_not_its_mean_over_classes():

@@ -160,7 +160,7 @@ def test_a_study_of_models_that_learned_nothing_draws_no_conclusion() -> None:
     assert known.rows[0].side == ""
     assert "Nothing in the studies speaks for or against" in known.lead
     base = {"accuracy": (0.5, 0.45, 0.55), "majority": 0.5}
-    base |= {"roc_auc": (0.8, 0.75, 0.85), "roc_auc_chance": 0.5}  # ranking alone is not enough
+    base |= {"roc_auc": (0.8, 0.75, 0.85)}  # ranking alone is not enough
     figures = {f"uniform__base_{name}": figure for name, figure in base.items()}
     card = study_card(summary_of(**UNIFORM, **figures), ABOUT)
     assert card.rows[0].sentence == WITHHELD
@@ -177,7 +177,6 @@ def test_the_base_of_a_study_is_measured_over_seeds_and_instances() -> None:
         "accuracy": np.mean([np.mean(one.predicted == label) for one in bases]),
         "majority": np.bincount(label).max() / len(label),
         "roc_auc": np.mean([roc_auc_score(label, one.prediction[:, -1]) for one in bases]),
-        "roc_auc_chance": 0.5,
     }
     for name, value in expected.items():
         row = rows[f"base_{name}"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from scipy.stats import norm
 
 from attnaudit.experiments import audit, make_experiment
 from attnaudit.report.run_page import write_report
-from attnaudit.results import Result, record, summarise_means, summarise_ratios, table
+from attnaudit.results import Result, record, summarise_means, summarise_ratio, table
 from attnaudit.results.groups import by_group
 from attnaudit.results.table import table_file
 from attnaudit.stats import bootstrap
@@ -135,10 +136,16 @@ def test_a_class_or_a_measure_of_few_rows_of_many(
     rows = rows.with_columns(head=0, layer=pl.int_range(pl.len()) % heads) if heads > 1 else rows
     names = ("x", "y", "few", "low", "high")
 
+    def ratio_of(top: str) -> Callable[[pl.LazyFrame], pl.LazyFrame]:
+        return lambda rows: rows.select(top=top, bottom="high")
+
     def summary(table: pl.DataFrame) -> pl.DataFrame:
-        groups = list(by_group(table.lazy(), lambda rows: rows.select(names)))
-        ratios = {"r": ("few", "low", "high"), "all": ("x", "low", "high")}
-        return pl.concat([means(table, *names), summarise_ratios("e", groups, ratios, 0)])
+        pairs = {"r": "few", "all": "x"}
+        ratios = [
+            summarise_ratio("e", name, by_group(table.lazy(), ratio_of(top)), 0)
+            for name, top in pairs.items()
+        ]
+        return pl.concat([means(table, *names), *ratios])
 
     whole = summary(rows)
     own = whole.filter(group="predicted:rare")

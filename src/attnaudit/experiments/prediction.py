@@ -12,7 +12,7 @@ from attnaudit.core.papers import JAIN2019
 from attnaudit.experiments.rows import keys, vector_column
 from attnaudit.results import SUMMARY_SCHEMA, summary_row
 from attnaudit.results.groups import LARGE, numbers_of, text_number
-from attnaudit.results.measures import CHANCE, Measure
+from attnaudit.results.measures import Measure
 from attnaudit.stats.bootstrap import Units
 from attnaudit.stats.classification import ScoreSums
 from attnaudit.stats.sums import UnitSums
@@ -29,9 +29,6 @@ class Prediction:
     With two classes F1 is for class 1, as in the papers; otherwise it is the mean over classes.
     ``f1_macro`` is always that mean. ROC-AUC is the mean over classes, each against the rest.
     ``majority`` is the share of the most frequent label: the accuracy of always predicting it.
-    ``roc_auc_chance`` is the ROC-AUC of scores independent of the label, 0.5. It is undefined if a
-    row allows only some of the classes, because the probability 0 of the others depends on the
-    label.
 
     The table has ``label`` (class number), ``correct``, ``probability`` of the predicted class and
     ``probabilities``. Rows without a label are excluded from the scores and counted as undefined.
@@ -62,12 +59,6 @@ class Prediction:
             "roc_auc",
             "area under the ROC curve",
             "Area under the ROC curve, one class against the rest, mean over classes.",
-        ),
-        Measure(
-            "roc_auc_chance",
-            "area under the ROC curve of random scores",
-            "Area under the ROC curve of scores that are independent of the label; undefined where "
-            "a row allows only some classes.",
         ),
         Measure(
             "majority",
@@ -121,7 +112,7 @@ class Prediction:
             "undefined": rows.select(pl.len()).collect().item() - n,
             "texts": units.texts if "query" in columns else None,
         }
-        names = ("accuracy", "f1", "f1_macro", "roc_auc", "roc_auc_chance", "majority")
+        names = ("accuracy", "f1", "f1_macro", "roc_auc", "majority")
         summary = [
             summary_row(self.name, name, *figures.get(name, (None,)), **counts) for name in names
         ]
@@ -147,14 +138,10 @@ class Prediction:
             units,
         )
         found = sums.intervals(self.seed)
-        figures: dict[str, tuple[float, ...]] = {
+        return {
             name: tuple(getattr(part, name) for part in found)
             for name in ("f1", "f1_macro", "roc_auc")
         }
-        # A probability of exactly 0 belongs to a class that the row does not allow.
-        if outputs == 1 or read((listed.list.min() != 0.0).all())[0]:
-            figures["roc_auc_chance"] = (CHANCE,)
-        return figures
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:

@@ -26,7 +26,7 @@ from attnaudit.experiments.rows import (
     summarise_measures,
     taken_names,
 )
-from attnaudit.results import summarise_ratios
+from attnaudit.results import summarise_ratio
 from attnaudit.results.groups import by_group
 from attnaudit.results.measures import SIGNED, Measure
 from attnaudit.trace import Trace
@@ -140,11 +140,9 @@ class Surrogate:
         """Average the measures, and divide attention's correlation by the surrogate's."""
         # Rows without a fit were not tested, so they do not count as undefined.
         tested, own = table.lazy().drop_nulls("surrogate_words"), pl.col("replacement_surrogate")
-        columns = {"attention": pl.col(LEAD) + own, "zero": pl.lit(0.0), "surrogate": own}
-        groups = by_group(tested, lambda rows: rows.select(**columns))
-        share = {SHARE: ("attention", "zero", "surrogate")}
-        ratios = summarise_ratios(self.name, groups, share, self.seed)
-        return pl.concat([summarise_measures(self, tested), ratios])
+        groups = by_group(tested, lambda rows: rows.select(top=pl.col(LEAD) + own, bottom=own))
+        share = summarise_ratio(self.name, SHARE, groups, self.seed)
+        return pl.concat([summarise_measures(self, tested), share])
 
 
 class CrossFit(NamedTuple):

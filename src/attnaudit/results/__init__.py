@@ -5,7 +5,7 @@ from __future__ import annotations
 from attnaudit.results.estimates import (
     SUMMARY_SCHEMA,
     summarise_means,
-    summarise_ratios,
+    summarise_ratio,
     summary_row,
 )
 from attnaudit.results.groups import OF_HEAD, Group
@@ -20,6 +20,6 @@ __all__ = [
     "counted",
     "read_table",
     "summarise_means",
-    "summarise_ratios",
+    "summarise_ratio",
     "summary_row",
 ]

@@ -95,13 +95,6 @@ class About:
         return asks or self.metadata.get("has_question") is True
 
     @property
-    def has_two_classes(self) -> bool:
-        """True if the model has two classes, by their names or because its output is a sigmoid."""
-        if self.class_names:
-            return len(self.class_names) == 2
-        return self.metadata.get("activation") == "sigmoid"
-
-    @property
     def assumed_classes(self) -> str:
         """Remark on the class of each output, if classes were matched by order or number."""
         matched, outputs = (_entry(self.metadata, "model", name) for name in ("matched", "outputs"))

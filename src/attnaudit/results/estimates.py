@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
@@ -122,42 +122,34 @@ def summarise_means(
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 
-def summarise_ratios(
-    experiment: str,
-    groups: Iterable[Group],
-    ratios: Mapping[str, tuple[str, str, str]],
-    seed: int,
+def summarise_ratio(
+    experiment: str, measure: str, groups: Iterable[Group], seed: int
 ) -> pl.DataFrame:
-    """Summarise the position of one mean between two others, on a scale from 0 to 1.
+    """Summarise the ratio of two means.
 
     Args:
         experiment: Name of the experiment.
-        groups: Measures of groups of rows, as for `summarise_means`.
-        ratios: Three columns by the name of the measure: the one to place, the one at 0 and the one
-            at 1.
+        measure: Name of the ratio.
+        groups: Groups of rows with the columns ``top`` and ``bottom``.
         seed: Seed of the bootstrap.
 
     Returns:
-        One row per measure and group, over the rows that have all three columns. The figures are
-        null if the means at 0 and 1 are equal.
+        One row per group, over the rows that have both columns. The figures are null if the mean
+        of ``bottom`` is 0.
     """
-    rows = []
+    rows, top, bottom = [], pl.col("top"), pl.col("bottom")
     for group in groups:
-        for measure, names in ratios.items():
-            value, low, high = (pl.col(name).cast(pl.Float64) for name in names)
-            top, bottom = value - low, high - low
-            # Adding 0 times the other makes both undefined if one is, so both sums are over the
-            # same rows.
-            pair = group.measures.select(top=top + 0.0 * bottom, bottom=bottom + 0.0 * top)
-            sums = _summed(group, pair)
-            numerator, denominator = sums.total.sum(axis=1).tolist()
-            figures: tuple[float | None, ...] = (None,)
-            # Equal means differ by rounding, and a ratio by it would be noise.
-            if abs(denominator) > TOLERANCE.rounding * sums.n(0):
-                (start,), (end,) = ratio_intervals(sums.total[:1], sums.total[1:], seed)
-                figures = numerator / denominator, start, end
-            counts = _counts(group, sums, 0)
-            rows.append(summary_row(experiment, measure, *figures, group=group.name, **counts))
+        # Adding 0 times the other makes both undefined if one is, so both sums are over the same
+        # rows.
+        sums = _summed(group, group.measures.select(top + 0.0 * bottom, bottom + 0.0 * top))
+        numerator, denominator = sums.total.sum(axis=1).tolist()
+        figures: tuple[float | None, ...] = (None,)
+        # A mean of 0 differs from it by rounding, and a ratio by it would be noise.
+        if abs(denominator) > TOLERANCE.rounding * sums.n(0):
+            (start,), (end,) = ratio_intervals(sums.total[:1], sums.total[1:], seed)
+            figures = numerator / denominator, start, end
+        counts = _counts(group, sums, 0)
+        rows.append(summary_row(experiment, measure, *figures, group=group.name, **counts))
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 

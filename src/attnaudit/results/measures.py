@@ -131,11 +131,6 @@ OF_BASE = (
         "Mean area under the ROC curve of the ordinary models that the study is about.",
     ),
     Measure(
-        "base_roc_auc_chance",
-        "ROC-AUC of random scores",
-        "Area under the ROC curve of scores that are independent of the label.",
-    ),
-    Measure(
         "base_bleu",
         "BLEU of the base models",
         "Mean BLEU of the ordinary translators that the study is about, 0 to 100.",

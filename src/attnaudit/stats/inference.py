@@ -56,21 +56,18 @@ def wilson_interval(successes: int, n: int) -> tuple[float, float]:
     return _wilson(successes / n, n, Z) if n else (0.0, 1.0)
 
 
-def unseen_interval(
-    value: float, n: int, least: float = 0.0, most: float = 1.0
-) -> tuple[float, float]:
+def unseen_interval(value: float, n: int, least: float = 0.0) -> tuple[float, float]:
     """Return the interval of a mean if all rows have the same value.
 
     Args:
         value: Value of all rows.
         n: Number of rows.
-        least: Smallest possible value.
-        most: Largest possible value.
+        least: Smallest possible value; the largest is 1.
     """
     # The bootstrap would give a point. The share of rows with other values may be as large as the
     # upper end of Wilson's interval of 0 in n, and these may all be at either limit.
     share = wilson_interval(0, n)[1]
-    return (1.0 - share) * value + share * least, (1.0 - share) * value + share * most
+    return (1.0 - share) * value + share * least, (1.0 - share) * value + share
 
 
 def share_interval(

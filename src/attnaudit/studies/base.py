@@ -10,7 +10,6 @@ import polars as pl
 
 from attnaudit.plans.training import TrainingId
 from attnaudit.results import summary_row
-from attnaudit.results.measures import CHANCE
 from attnaudit.stats.bleu import bleu, bleu_counts, bleu_of_others, bleu_over_seeds
 from attnaudit.stats.inference import share_interval
 from attnaudit.stats.measures import predicted_class
@@ -76,7 +75,6 @@ def _classified(study: Study, traces: Mapping[int, Trace]) -> Iterator[Mapping[s
     # With candidates a row allows only some of the classes.
     if not any(trace.has("candidates") for trace in traces.values()):
         yield {**roc_auc, "measure": "base_roc_auc"}
-        yield summary_row(study.name, "base_roc_auc_chance", CHANCE, n=n)
 
 
 def _translated(study: Study, written: list[list[dict[str, Any]]]) -> Iterator[Mapping[str, Any]]:

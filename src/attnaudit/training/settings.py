@@ -205,9 +205,3 @@ class Distilled(Guided):
 
 # Objectives of classifiers. Translators have only one, `DeceivePairs`, so it needs no name here.
 Objective = Adversary | Deceive | Guided | Distilled
-OBJECTIVES: dict[str, type[Adversary] | type[Deceive] | type[Guided]] = {
-    "adversary": Adversary,
-    "deceive": Deceive,
-    "guided": Guided,
-    "distilled": Distilled,
-}
