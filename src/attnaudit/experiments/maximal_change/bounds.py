@@ -86,7 +86,7 @@ def _ranges(
     if classes <= CLASSES:
         ahead = np.stack([_most(single, readout, 1.0, c) for c in range(classes)], axis=2)
         # An overflow is right here: e^∞ is ∞, and the probability 0.
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", divide="ignore"):
             high = 1.0 / np.exp(barred[:, None] - ahead).sum(axis=2)
             low = 1.0 / np.exp(barred[:, :, None] + ahead).sum(axis=1)
     else:
