@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from attnaudit.calibration.score import auc_interval, truth_pairs
-from attnaudit.calibration.verdicts import confusion, held_models
+from attnaudit.calibration.verdicts import CODES, confusion
 from attnaudit.core.files import write_json
 
 PACKAGE = Path(__file__).parents[1] / "src" / "attnaudit"
@@ -24,10 +24,12 @@ def ship(commit: str, folders: list[Path], package: Path = PACKAGE) -> Path:
     held = pl.concat(read).filter(half="held")
     known = held.filter(pl.col("confirmed"), pl.col("score").is_not_null())
     pairs = truth_pairs(known.with_columns(value=pl.col("score")))
-    shares = confusion(held).select("truth", "models", "right", "wrong", "agree").to_dicts()
+    answers = confusion(held)
+    models = {row["truth"]: {code: row[code] for code in CODES} for row in answers.to_dicts()}
+    shares = answers.select("truth", "models", "right", "wrong", "agree").to_dicts()
     facts = {
         "commit": commit,
-        "models": held_models(held),
+        "models": models,
         "auc": auc_interval(pairs)._asdict(),
         "constructions": list(pairs.shape),
         "shares": shares,

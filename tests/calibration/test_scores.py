@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from attnaudit.calibration import CONSTRUCTIONS
 from attnaudit.calibration.check import checked
 from attnaudit.calibration.score import auc_interval, scores, share_larger
+from attnaudit.calibration.verdicts import confusion
 from attnaudit.report.calibration_page import write_calibration
 from attnaudit.trace import Trace
 from tests.oracles.auc import every_pair, over_constructions
@@ -84,10 +85,32 @@ def test_a_half_says_nothing_of_the_other() -> None:
     assert scores(table.filter(half="fit"))["half"].to_list() == ["fit"]
 
 
-def test_each_half_is_compared_with_models_that_compute_nothing() -> None:
-    level = {"faithful": 1.0, "unfaithful": 0.0, "none": 0.5, "between": 0.0}
-    found = scores(pl.DataFrame(made(lambda one, seed: level[one.truth])))
-    assert found["over_untrained"].to_list() == found["over_random_labels"].to_list() == [1.0, 1.0]
+def test_answers_are_right_wrong_or_neither_for_each_truth() -> None:
+    def answers(*rows: tuple[str, bool, str, str, str]) -> dict[str, dict[str, Any]]:
+        columns = ("truth", "confirmed", "code", "first", "second")
+        table = pl.DataFrame(rows, columns, orient="row").with_columns(half=pl.lit("fit"))
+        return {row["truth"]: row for row in confusion(table).to_dicts()}
+
+    found = answers(
+        ("faithful", True, "show", "show", "where"),
+        ("faithful", True, "where", "show", "show"),
+        ("faithful", True, "none", "none", "show"),
+        ("faithful", True, "mixed", "none", "none"),
+        ("faithful", False, "where", "where", "where"),
+        ("unfaithful", True, "where", "where", "where"),
+        ("none", True, "none", "none", "none"),
+        ("none", True, "show", "show", "show"),
+        ("between", True, "show", "show", "show"),
+    )
+    assert found.keys() == {"faithful", "unfaithful", "none"}
+    shares = {truth: (row["models"], row["right"], row["wrong"]) for truth, row in found.items()}
+    assert shares == {
+        "faithful": (4, 0.25, 0.25),
+        "unfaithful": (1, 1.0, 0.0),
+        "none": (2, 0.5, 0.5),
+    }
+    assert [found["faithful"][code] for code in ("show", "mixed", "where", "none")] == [1] * 4
+    assert found["faithful"]["agree"] == 0.5
 
 
 def test_a_perfect_measure_has_an_auc_of_one_and_more_seeds_make_no_interval_narrower() -> None:
@@ -241,7 +264,7 @@ def test_the_page_has_the_verdicts_first_and_both_halves_apart(tmp_path: Path) -
     titles = ("verdicts of confirmed", "of the half held", "of the half fit", "the check of every")
     places = [page.index(title) for title in titles]
     assert places == sorted(places)
-    for words in ("the last word decides", "over random weights", "random halves of the texts"):
+    for words in ("the last word decides", "random halves of the texts"):
         assert words in page, words
 
 

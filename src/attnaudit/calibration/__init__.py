@@ -4,6 +4,6 @@ from __future__ import annotations
 
 # Importing this module registers the constructions.
 from attnaudit.calibration import constructions, held  # noqa: F401
-from attnaudit.calibration.construction import CONSTRUCTIONS, Cell, Construction, cells_of
+from attnaudit.calibration.construction import CONSTRUCTIONS, Cell, Construction
 
-__all__ = ["CONSTRUCTIONS", "Cell", "Construction", "cells_of"]
+__all__ = ["CONSTRUCTIONS", "Cell", "Construction"]

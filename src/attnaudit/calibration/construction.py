@@ -114,34 +114,6 @@ class Cell:
         return replace(shown, table=shown.table.drop("rationale", strict=False))
 
 
-def cells_of(
-    construction: Construction, base: Mapping[str, RunSpec], seeds: int, encoders: int | None = None
-) -> list[Cell]:
-    """List the cells of a construction.
-
-    Args:
-        construction: The construction.
-        base: An ordinary spec for each corpus, by name.
-        seeds: Number of seeds.
-        encoders: Largest number of encoders; None for all of them.
-
-    Returns:
-        One cell per corpus, encoder and seed.
-    """
-    return [
-        Cell(
-            construction,
-            corpus,
-            encoder,
-            seed,
-            training_of(construction, spec, corpus, encoder, seed),
-        )
-        for corpus, spec in base.items()
-        for encoder in construction.encoders[:encoders]
-        for seed in range(seeds)
-    ]
-
-
 def training_of(
     construction: Construction, base: RunSpec, corpus: str, encoder: str, seed: int
 ) -> Training:

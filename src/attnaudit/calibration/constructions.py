@@ -313,10 +313,10 @@ pair("one", "one deciding word in 20", {})
 pair("two", "two redundant words", {"planted_words": 2})
 pair("four", "four redundant words", {"planted_words": 4})
 pair("counter", "two words against one, none redundant", {"planted_counter": 1})
-pair("long", "texts of 100 words", {"planted_length": 100})
-# The quick scale takes only the first encoder; a BiLSTM needs minutes for texts of this length.
+# The quick scale takes the first encoder only, and a BiLSTM takes several times as long.
 _FAST = ("average", "none", "bilstm")
+pair("long", "texts of 100 words", {"planted_length": 100}, encoders=_FAST)
 pair("longest", "texts of 400 words", {"planted_length": 400}, encoders=_FAST)
-pair("classes", "four classes", {"planted_classes": 4})
+pair("classes", "four classes", {"planted_classes": 4}, encoders=_FAST)
 pair("sure", "logits times four", {}, {**STRONG, "model.confidence": 4.0})
 pair("unsure", "logits times a quarter", {}, {**STRONG, "model.confidence": 0.25})

@@ -18,8 +18,6 @@ from attnaudit.stats.inference import newcombe_interval
 # Smallest number of constructions on each side for an interval. Its coverage was tested down to
 # three.
 LEAST = 3
-# Constructions whose models compute nothing that could be explained (Adebayo et al. 2018).
-SANITY = ("untrained", "random_labels")
 MEASURE = ("experiment", "measure", "direction")
 Matrix = Float[np.ndarray, "F U"]
 
@@ -34,7 +32,7 @@ class AucInterval(NamedTuple):
 
 SCHEMA = {
     **dict.fromkeys(("half", *MEASURE), pl.String),
-    **dict.fromkeys((*AucInterval._fields, *(f"over_{name}" for name in SANITY)), pl.Float64),
+    **dict.fromkeys(AucInterval._fields, pl.Float64),
     **dict.fromkeys(("faithful", "unfaithful", "undefined"), pl.Int64),
 }
 
@@ -51,30 +49,17 @@ def scores(values: pl.DataFrame) -> pl.DataFrame:
         values: A table of values.
 
     Returns:
-        One row per half and measure: `AucInterval`; the AUC of faithful constructions over each of
-        `SANITY`; numbers of constructions, and of cells for which the measure is undefined.
+        One row per half and measure: `AucInterval`, the numbers of constructions, and the number of
+        cells for which the measure is undefined.
     """
     # NaN and null both mean undefined.
     sign = pl.when(pl.col("direction") == "lower").then(-1.0).otherwise(1.0)
-    oriented = values.filter("confirmed").with_columns(pl.col("value").fill_nan(None) * sign)
+    oriented = values.filter("confirmed", pl.col("truth").is_in(["faithful", "unfaithful"]))
+    oriented = oriented.with_columns(pl.col("value").fill_nan(None) * sign)
     rows = []
-    for key, part in oriented.group_by(MEASURE, maintain_order=True):
-        known = part.drop_nulls("value")
-        truth = pl.col("truth").is_in(["faithful", "unfaithful"])
-        for half in part.filter(truth)["half"].unique(maintain_order=True):
-            own = known.filter(half=half)
-            pairs, faithful = truth_pairs(own), own.filter(truth="faithful")
-            sanity = (preferred(faithful, known.filter(construction=name)) for name in SANITY)
-            rows.append(
-                (
-                    half,
-                    *key,
-                    *auc_interval(pairs),
-                    *(float(over.mean()) if over.size else None for over in sanity),
-                    *pairs.shape,
-                    part.filter(half=half)["value"].null_count(),
-                )
-            )
+    for key, part in oriented.group_by("half", *MEASURE, maintain_order=True):
+        pairs = truth_pairs(part.drop_nulls("value"))
+        rows.append((*key, *auc_interval(pairs), *pairs.shape, part["value"].null_count()))
     table = pl.DataFrame(rows, SCHEMA, orient="row")
     return table.sort("half", "auc", descending=True, nulls_last=True)
 
@@ -96,7 +81,10 @@ def preferred(better: pl.DataFrame, worse: pl.DataFrame) -> Matrix:
         which the first has the larger value.
     """
     first, second = (
-        [rows["value"].to_numpy() for _, rows in part.group_by("construction", maintain_order=True)]
+        [
+            rows["value"].to_numpy()
+            for rows in part.partition_by("construction", maintain_order=True)
+        ]
         for part in (better, worse)
     )
     shares = [[share_larger(ours, theirs) for theirs in second] for ours in first]
@@ -113,8 +101,8 @@ def share_larger(ours: Float[np.ndarray, " n"], theirs: Float[np.ndarray, " m"])
     Returns:
         The share; ties count half.
     """
-    below, upto = (np.searchsorted(np.sort(theirs), ours, side) for side in ("left", "right"))
-    return float((below + upto).mean() / (2 * len(theirs)))
+    larger, equal = (test(ours[:, None], theirs).mean() for test in (np.greater, np.equal))
+    return float(larger + equal / 2)
 
 
 def auc_interval(pairs: Matrix) -> AucInterval:

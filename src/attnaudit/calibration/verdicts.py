@@ -1,13 +1,12 @@
 """Verdicts on models of known truth: how often each answer is right, wrong or none.
 
 A table of verdicts has one row per model: {cell, construction, truth, half, corpus, encoder, seed,
-strength, confirmed, code, score, first, second}; ``first`` and ``second`` are the codes on two
+confirmed, code, score, first, second}; ``first`` and ``second`` are the codes on two
 random halves of the texts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,8 @@ from attnaudit.experiments.verdict import decide_verdict
 from attnaudit.results import read_table
 
 CODES = ("show", "mixed", "where", "none")
-RIGHT = {"faithful": "show", "unfaithful": "where"}
-"""The right answer for each truth. Each is the wrong answer for the other truth."""
+# The right answer for each truth. Of the others, "show" and "where" are wrong.
+RIGHT = {"faithful": "show", "unfaithful": "where", "none": "none"}
 
 
 def verdict_of(folder: Path) -> dict[str, Any]:
@@ -51,21 +50,14 @@ def confusion(verdicts: pl.DataFrame) -> pl.DataFrame:
     decided = pl.col("first").ne("none") & pl.col("second").ne("none")
     known = verdicts.filter(pl.col("confirmed"), pl.col("truth").is_in(list(RIGHT)))
     right = pl.col("truth").replace_strict(RIGHT, default=None)
-    other = pl.col("truth").replace_strict(dict(zip(RIGHT, reversed(RIGHT.values()), strict=True)))
     return (
         known.group_by("half", "truth")
         .agg(
             pl.len().alias("models"),
             *(pl.col("code").eq(code).sum().alias(code) for code in CODES),
             right=pl.col("code").eq(right).mean(),
-            wrong=pl.col("code").eq(other).mean(),
+            wrong=pl.col("code").is_in(["show", "where"]).and_(pl.col("code").ne(right)).mean(),
             agree=pl.col("first").eq(pl.col("second")).filter(decided).mean(),
         )
         .sort("half", "truth")
     )
-
-
-def held_models(verdicts: pl.DataFrame) -> Mapping[str, Mapping[str, int]]:
-    """Return the number of held-out models by truth and code."""
-    rows = confusion(verdicts.filter(half="held")).iter_rows(named=True)
-    return {row["truth"]: {code: row[code] for code in CODES} for row in rows}

@@ -14,8 +14,9 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from attnaudit.calibration import CONSTRUCTIONS, Cell, cells_of
+from attnaudit.calibration import CONSTRUCTIONS, Cell
 from attnaudit.calibration.check import checked
+from attnaudit.calibration.construction import training_of
 from attnaudit.calibration.score import scores
 from attnaudit.calibration.verdicts import verdict_of
 from attnaudit.core.errors import InputError
@@ -138,7 +139,11 @@ class Calibration(Settings):
         names = self.constructions or tuple(CONSTRUCTIONS)
         chosen = [one for name, one in CONSTRUCTIONS.items() if name in names]
         cells = [
-            cell for one in chosen for cell in cells_of(one, self.base, self.seeds, self.encoders)
+            Cell(one, corpus, encoder, seed, training_of(one, spec, corpus, encoder, seed))
+            for one in chosen
+            for corpus, spec in self.base.items()
+            for encoder in one.encoders[: self.encoders]
+            for seed in range(self.seeds)
         ]
         # The same training may be asked for by several constructions: it is done once.
         first: dict[str, Training] = {}
@@ -175,13 +180,14 @@ class Calibration(Settings):
 
     def to_json(self) -> dict[str, Any]:
         """Return what ``spec.json`` holds."""
-        chosen = {
+        return {
+            "schema": SCHEMA,
+            "kind": PLACE,
             "corpora": list(self.corpora),
             "seeds": self.seeds,
             "encoders": self.encoders,
             "constructions": self.constructions and list(self.constructions),
         }
-        return {"schema": SCHEMA, "kind": "calibration", **chosen}
 
 
 def calibrate(
@@ -291,8 +297,8 @@ def _score_step(calibration: Calibration, progress: Progress) -> Step:
 def _facts(cell: Cell) -> dict[str, Any]:
     own = cell.construction
     named = {"construction": own.name, "truth": own.truth, "half": own.half}
-    of_cell = {name: getattr(cell, name) for name in ("corpus", "encoder", "seed")}
-    return {"cell": cell.name, **named, **of_cell}
+    place = {"corpus": cell.corpus, "encoder": cell.encoder, "seed": cell.seed}
+    return {"cell": cell.name, **named, **place}
 
 
 def _values(folders: Mapping[Cell, Path]) -> Iterator[dict[str, Any]]:

@@ -22,11 +22,6 @@ LEAD = (
     "every construction counts alike, and intervals are over constructions, where each side has 3 "
     "or more. Measures without a direction are scored as if higher values spoke for attention."
 )
-_SCORES = {
-    "auc": "AUC",
-    "over_untrained": "over random weights",
-    "over_random_labels": "over random labels",
-}
 _CHECKS = {
     "accuracy": "accuracy",
     "masked_least": "probability of a class, its words masked: least",
@@ -69,7 +64,7 @@ def write_calibration(folder: Path, page: Path | None = None) -> Path:
     numbers = list(_numbers("verdicts of confirmed models", _VERDICTS, told))
     for (half,), rows in scores.group_by("half", maintain_order=True):
         title = f"AUC of measures, constructions of the half {half}"
-        numbers += _numbers(title, _SCORES, map(_scored, rows.iter_rows(named=True)))
+        numbers += _numbers(title, {"auc": "AUC"}, map(_scored, rows.iter_rows(named=True)))
     means = checks.group_by("construction", maintain_order=True).agg(
         pl.col(list(_CHECKS)).cast(pl.Float64).mean()
     )
