@@ -142,7 +142,9 @@ def test_an_experiment_that_states_nothing_else(tmp_path: Path) -> None:
     assert facts("smallest").papers == facts("smallest").measures == ()
     result = audit(make_trace(5), ["smallest", "permutation"])
     assert result["smallest"].table["length"].to_list() == make_trace(5).alpha.lengths.tolist()
-    assert [row.measure for row in verdict(result.summary).rows] == ["mean of the median Δŷ"]
+    assert [row.measure for row in verdict(result.summary).rows] == [
+        "mean of the median Δŷ, from 90 % confidence"
+    ]
     assert (
         audit(make_trace(5, rationale=False)).left_out["smallest"]
         == "the trace has no column rationale"
