@@ -119,7 +119,7 @@ def test_rows_that_are_undecided_or_behind_a_tail_have_no_confidence_to_match() 
     assert at_same_confidence(opaque(make_trace(4))) is None
 
 
-@pytest.mark.parametrize("outputs", [1, 2, 4])
+@pytest.mark.parametrize("outputs", [1, 2, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("factor", [0.1, 0.3, 3.0, 10.0])
 def test_no_side_depends_on_the_scale_of_the_logits(outputs: int, factor: float) -> None:
     trace = make_trace(80, (3, 25), outputs, seed=2, sharpness=2.5)
@@ -130,7 +130,7 @@ def test_no_side_depends_on_the_scale_of_the_logits(outputs: int, factor: float)
         assert other[name][2] == pytest.approx(value, abs=1e-3)
 
 
-@pytest.mark.parametrize("outputs", [1, 4])
+@pytest.mark.parametrize("outputs", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_texts_of_one_word_change_no_figure(outputs: int) -> None:
     trace = make_trace(80, (3, 25), outputs, seed=2, sharpness=2.5)
     own, other = judged(trace), judged(with_single_words(trace, 80))

@@ -63,7 +63,9 @@ def test_differences_are_those_computed_instance_by_instance(runs: tuple[Path, P
         ("correlation", "tau_gradient", "tau_gradient"), ("permutation", "median_delta_y", "median_delta_y"),
         ("prediction", "correct", "accuracy"), ("plausibility", "auprc_loo", "auprc_loo"),
     ):  # fmt: skip
-        chosen = ("instance", pl.col(column).cast(pl.Float64))
+        # A text of one word says nothing of attention, and its prediction counts.
+        counts = pl.lit(True) if experiment == "prediction" else ~pl.col("one_word")
+        chosen = ("instance", pl.when(counts).then(column).cast(pl.Float64))
         one, two = (
             pl.read_parquet(run / "results" / f"{experiment}.parquet").select(*chosen)
             for run in runs

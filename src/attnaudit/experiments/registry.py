@@ -105,7 +105,8 @@ def measure_label(measure: str, experiment: str | None = None) -> str:
 def measures_of_rows(experiment: Experiment, table: pl.LazyFrame) -> pl.LazyFrame:
     """Select the measures that are defined per row; an undefined value is null.
 
-    In rows marked ``one_word`` all measures but counts are undefined.
+    In rows marked ``one_word`` all measures but counts are undefined, unless they are about the
+    model (``of_model``) and not about its attention.
 
     A class may choose them in a method ``of_rows(table)``. Otherwise they are the numeric columns
     that its ``measures`` name.
@@ -117,7 +118,7 @@ def measures_of_rows(experiment: Experiment, table: pl.LazyFrame) -> pl.LazyFram
     Returns:
         One column per measure, with the rows of the table.
     """
-    if "one_word" in table.collect_schema():
+    if "one_word" in table.collect_schema() and not getattr(experiment, "of_model", False):
         several = pl.when(~pl.col("one_word"))
         table = table.with_columns(several.then(cs.float() | cs.boolean()).name.keep())
     of_rows = getattr(experiment, "of_rows", None)

@@ -87,6 +87,7 @@ class Replacement:
             "Attention's mean correlation with the change of the output, divided by that of "
             "leave-one-out, or of the gradient if leave-one-out is unknown: 1 is as good.",
             "higher",
+            range=None,
         ),
         Measure(
             "replacement_attention_minus_replacement_{score}",

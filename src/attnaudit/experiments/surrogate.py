@@ -63,6 +63,7 @@ class Surrogate:
             "Attention's mean correlation with the change of the output, divided by that of a "
             "sparse linear fit to other copies of the same text: 1 is as good.",
             "higher",
+            range=None,
         ),
         Measure(
             LEAD,
