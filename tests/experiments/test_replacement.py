@@ -12,7 +12,7 @@ from scipy.special import expit
 
 import attnaudit as aa
 from attnaudit.core.errors import TraceError
-from attnaudit.experiments.replacement import Replacement, partial_spearman
+from attnaudit.experiments.replacement import Replacement, copies_of, partial_spearman
 from attnaudit.trace import Trace
 from tests.oracles import replacement as oracle
 from tests.traces import make_trace, trace_of
@@ -169,3 +169,13 @@ def test_columns_that_break_the_schema_are_refused(column: str, value: Any, part
     with pytest.raises(TraceError) as error:
         trace_of([np.full(3, 1 / 3)] * 3, np.ones(9), **columns)
     assert all(part in str(error.value) for part in parts), str(error.value)
+
+
+def test_a_prediction_that_float32_rounds_to_1_keeps_its_log_odds() -> None:
+    """The log-odds of a text are 2, and 24, of which float32 leaves a probability of 1."""
+    weight = [np.random.default_rng(2).dirichlet(np.full(7, 2.0))]
+    one, other = (
+        [own.change for _, own in copies_of(linear_trace(weight, weight, scale), np.array([True]))]
+        for scale in (1.0, 12.0)
+    )
+    np.testing.assert_allclose(one, other, atol=1e-3)

@@ -16,7 +16,7 @@ from attnaudit.training.settings import Distilled, Guided
 _QUICK = {**STRONG, "training.epochs": 12}
 _pair = partial(pair, settings=_QUICK, starts=("marks", "misses"), half="held")
 
-# How the words decide.
+# New ways in which words decide.
 _pair(
     "first",
     "the first word decides",
@@ -51,7 +51,7 @@ _pair(
     encoders=("bilstm", "bigru"),
 )
 _pair("uneven", "one class in 15 % of the texts", {}, rule="uneven", encoders=("bilstm", "none"))
-# How the attention comes about.
+# New ways to train attention.
 _pair("dot", "dot-product attention", {}, attention="dot", encoders=("bilstm", "average"))
 _pair(
     "pretrained",
@@ -92,7 +92,7 @@ for _construction in (
         objective=Guided(STRENGTH, "next"),
         half="held",
     ),
-    # How the weights shown relate to the function.
+    # New ways to change the weights shown without changing the output.
     Construction(
         "marks_contributed",
         "attention moved to where contributions differ from those of most words",

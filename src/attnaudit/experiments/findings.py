@@ -214,7 +214,7 @@ def side_of(sides: Iterable[str]) -> str:
 
 
 class Skill(NamedTuple):
-    """A model's score, and the best baseline that learns nothing.
+    """Score of a model, with the best baseline that learns nothing.
 
     Attributes:
         score: Summary row of the score.

@@ -5,6 +5,7 @@ Source: the linear datamodeling score of Ilyas et al. 2022 and Cohen-Wang et al.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from jaxtyping import Bool, Float
 from scipy.special import expit
 
 from attnaudit.core.papers import COHENWANG2024, ILYAS2022
+from attnaudit.experiments.confidence import CONFIDENCE
 from attnaudit.experiments.rows import (
     against_attention,
     differences,
@@ -30,6 +32,7 @@ from attnaudit.results.groups import by_group
 from attnaudit.results.measures import SIGNED, Measure
 from attnaudit.trace import Trace
 from attnaudit.trace.schema import flat, lengths_of
+from attnaudit.trace.tails import IdentityTail, LinearTail
 
 REFERENCES = ("loo", "gradient")  # the first that a trace has is what attention is compared with
 SHARE = "replacement_share"
@@ -38,7 +41,6 @@ SHARE = "replacement_share"
 LIMIT = 0.6
 LEAST = 1e-45  # smallest float32, in place of a probability of 0, which has no logarithm
 CLOSE = 2.0**-53  # smallest distance of a single float64 output from 0 or 1, for the same reason
-CONFIDENCE = 0.9  # probability of the prediction to which the outputs of a text are scaled
 DIGITS = 5  # of changes; smaller differences are float32 noise
 
 
@@ -123,8 +125,7 @@ class Replacement:
             words = words_of(trace)[0].with_values(words_of(trace)[0].values.astype(np.float64))
         copies = trace.table["replaced"].list.len()
         is_given = copies.is_not_null().to_numpy()
-        for row in np.flatnonzero(is_given & (words.sum() > 1)).tolist():
-            lost, _, change = copies_of_row(trace, row)
+        for row, (lost, _, change) in copies_of(trace, is_given & (words.sum() > 1)):
             for name, score in scores.items():
                 found = partial_spearman(lost, score[row] * words[row], change)
                 columns[f"replacement_{name}"][row] = found
@@ -165,17 +166,22 @@ class Replacement:
         return measures.with_columns(differences(*against_attention(names, ["replacement"])))
 
 
-def copies_of_row(trace: Trace, row: int) -> Copies:
-    """Return the copies of one row of a trace."""
-    lists, predicted = trace.table["replaced"][row], int(trace.predicted[row])
-    runs = trace.table["replaced_prediction"][row].to_numpy()
-    lost = np.zeros((len(lists), trace.alpha.lengths[row]), bool)
-    lost[np.repeat(np.arange(len(lists)), lengths_of(lists)), flat(lists).to_numpy()] = True
-    own, leads = (log_odds(one, predicted) for one in (trace.prediction[row : row + 1], runs))
-    # On the decision boundary no scale gives the text this confidence, and nothing is known.
-    scale = np.log(CONFIDENCE / (1.0 - CONFIDENCE)) / own if own > 0.0 else 0.0
-    change = np.abs(expit(leads * scale) - CONFIDENCE)
-    return Copies(lost, np.round(own - leads, DIGITS), np.round(change, DIGITS))
+def copies_of(trace: Trace, rows: Bool[np.ndarray, " n"]) -> Iterator[tuple[int, Copies]]:
+    """Yield the number and the copies of each marked row of a trace."""
+    predicted, own = trace.predicted, trace.prediction
+    # A column of float32 rounds a certain prediction to 1, which says nothing of its log-odds.
+    if isinstance(trace.tail, IdentityTail | LinearTail) and trace.has("readout"):
+        own = trace.readout(trace.alpha)
+    for row in np.flatnonzero(rows).tolist():
+        lists = trace.table["replaced"][row]
+        runs = trace.table["replaced_prediction"][row].to_numpy()
+        lost = np.zeros((len(lists), trace.alpha.lengths[row]), bool)
+        lost[np.repeat(np.arange(len(lists)), lengths_of(lists)), flat(lists).to_numpy()] = True
+        lead, leads = (log_odds(one, int(predicted[row])) for one in (own[row : row + 1], runs))
+        # On the decision boundary no scale gives the text this confidence, and nothing is known.
+        scale = np.log(CONFIDENCE / (1.0 - CONFIDENCE)) / lead if lead > 0.0 else 0.0
+        change = np.abs(expit(leads * scale) - CONFIDENCE)
+        yield row, Copies(lost, np.round(lead - leads, DIGITS), np.round(change, DIGITS))
 
 
 def log_odds(prediction: Float[np.ndarray, "n C"], predicted: int) -> Float[np.ndarray, " n"]:
@@ -193,7 +199,7 @@ def partial_spearman(
     score: Float[np.ndarray, " T"],
     change: Float[np.ndarray, " M"],
 ) -> float:
-    """Correlate copies' losses of a score with a change, given the number of words they lose.
+    """Return the partial rank correlation of lost scores and changes, given the lost words.
 
     Args:
         lost: Positions that each copy loses.

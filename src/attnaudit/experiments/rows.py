@@ -49,7 +49,7 @@ def make_table(trace: Trace, columns: Mapping[str, Any]) -> pl.DataFrame:
 
 
 def has_one_word(trace: Trace) -> Bool[np.ndarray, " n"]:
-    """Return whether each row has only one token that is not ``special``, or none."""
+    """Mark the rows with at most one token that is not ``special``."""
     if not trace.has("special"):
         return trace.alpha.lengths <= 1
     words = words_of(trace)[0]

@@ -17,7 +17,7 @@ from numba import njit
 
 from attnaudit.core.papers import BELLONI2011, COHENWANG2024
 from attnaudit.core.random import bits, stream_keys
-from attnaudit.experiments.replacement import copies_of_row, partial_spearman
+from attnaudit.experiments.replacement import copies_of, partial_spearman
 from attnaudit.experiments.rows import (
     attention_on,
     make_table,
@@ -47,8 +47,7 @@ class Surrogate:
     mean correlation of its absolute weights with the change of the output, as in `Replacement`.
     On the same halves, ``surrogate_share`` is attention's mean correlation divided by the
     surrogate's, and a column has the difference. ``attention_on_surrogate`` is `attention_on` the
-    absolute weights. ``surrogate_words`` is the number of
-    words with a weight.
+    absolute weights. ``surrogate_words`` is the number of words with a weight.
 
     Rows of one word or fewer than two copies are null, and means exclude them.
     """
@@ -121,8 +120,7 @@ class Surrogate:
         # The heads of a text have the same copies, so they share halves and fits.
         streams = stream_keys(self.seed, self.name, trace.instance)
         fits: dict[tuple[Any, ...], CrossFit] = {}
-        for row in np.flatnonzero((copies > 1) & (words > 1)).tolist():
-            lost, fall, change = copies_of_row(trace, row)
+        for row, (lost, fall, change) in copies_of(trace, (copies > 1) & (words > 1)):
             text = trace.instance[row], lost.tobytes(), fall.tobytes()
             fit = fits[text] = fits.get(text) or cross_fit(lost, fall, streams[row : row + 1])
             own = fit.correlation(lost, change, np.abs(fit.of_halves))
@@ -178,7 +176,7 @@ class CrossFit(NamedTuple):
 def cross_fit(
     lost: Bool[np.ndarray, "M T"], fall: Float[np.ndarray, " M"], stream: UInt64[np.ndarray, " 1"]
 ) -> CrossFit:
-    """Fit all copies, and two halves of them that the stream draws."""
+    """Fit all copies, and each of two random halves of them."""
     half = np.zeros(len(fall), bool)
     half[np.argsort(bits(stream, np.arange(len(fall))))[: len(fall) // 2]] = True
     of_halves, error, power = [], 0.0, 0.0

@@ -72,7 +72,7 @@ class VerdictCard:
 
     @property
     def sure(self) -> str:
-        """How often the answer was wrong for models of known truth; empty if it is no claim."""
+        """Error rate of the answer on models of known truth; empty if nothing is claimed."""
         return how_sure(self.verdict)
 
     def to_json(self) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def leave_one_out(model: AttentionModel, batch: Batch, done: Forward) -> Float[T
         side = torch.where(own > 0.0, -1.0, 1.0)
         return model.distance(model.probabilities(side * logits), model.probabilities(side * own))
     gap = model.probabilities(logits) - model.probabilities(own)
-    # What the other classes gain, or lose: the predicted one's probability is near 1 and cancels.
+    # Sum the changes of the other classes: near 1, the change of the predicted one is rounded away.
     others = gap.scatter(-1, own.argmax(dim=-1, keepdim=True).expand_as(gap[..., :1]), 0.0)
     return torch.maximum(others.clamp_min(0.0).sum(dim=-1), -others.clamp_max(0.0).sum(dim=-1))
 
