@@ -297,6 +297,13 @@ def test_texts_with_several_heads_are_counted_once(texts: int) -> None:
     assert f" {texts} texts" in said
 
 
+def test_the_row_that_decides_has_no_sign_where_classes_disagree() -> None:
+    groups = {"all": (0.8, 0.1), "predicted__a": (0.9, 0.1), "predicted__b": (0.1, 0.1)}
+    card = verdict(by_class(**replaced(**groups)), ABOUT)
+    assert "depends on the predicted class" in card.lead
+    assert [row.sign for row in card.rows] == ["–"]
+
+
 def test_without_replaced_words_nothing_is_concluded_from_weights() -> None:
     card = verdict(summary_of(permutation__median_delta_y=around(0.5)), ABOUT)
     assert card.lead.startswith("No conclusion about heatmaps of this model: weights by themselves")

@@ -115,8 +115,14 @@ def follows(rows: SummaryRows) -> Finding | None:
     """Judge whether the output follows the attended words; None if no words were replaced.
 
     Codes: those of `decide`; ``no_reference``; ``no_words`` if the reference finds no words that
-    decide.
+    decide; ``mixed``, without a side, if classes have opposite answers.
     """
+    found, is_mixed = _follows(rows), decide_verdict(rows).code == "mixed"
+    return replace(found, side=NEITHER, code="mixed") if found and is_mixed else found
+
+
+def _follows(rows: SummaryRows) -> Finding | None:
+    """Judge rows without regard to classes."""
     if rows.get("replacement", "replacement_attention") is None:
         return None
     name, share = reference_of(rows), rows.get("replacement", SHARE)
@@ -131,7 +137,7 @@ def follows(rows: SummaryRows) -> Finding | None:
 
 
 def _of_rows(rows: SummaryRows) -> Verdict:
-    found = follows(rows)
+    found = _follows(rows)
     if found is None:
         return Verdict("none", "no_replacement")
     code: Code = "show" if found.side == FOR else "where" if found.side == AGAINST else "none"
