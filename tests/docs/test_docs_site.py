@@ -39,7 +39,7 @@ def test_the_site_has_its_parts(site: Path) -> None:
         "changelog",
         "tutorials/audit_a_dataframe",
         "experiments/adversary",
-        "howto/notebook",
+        "runs",
     )
     assert [name for name in parts if not (site / f"{name}.html").exists()] == []
     assert (site / "tutorials" / "own_torch_model.ipynb").exists()
