@@ -1,11 +1,11 @@
-"""Run the audits of docs/transformers.md that are missing and write the page's tables.
+"""Run the audits of docs/research/transformers.md that are missing, and write its tables.
 
     python docs/transformers_tables.py --data-dir DIR [--out runs/transformers] [--only NAME...] [--done]
 
-Each is an ordinary command, which its record in docs/records/transformers names, with the commit and the summary: three small
-transformers trained on SST and three on generated texts whose deciding words are known, and an audit of each. They belong to no paper;
-the studies `uniform` and `deceive` of transformers do, and the page shows their records (`attnaudit reproduce wiegreffe2019` and
-`pruthi2020`). Finished ones are not rerun; ``--only`` and ``--done`` select what to run. The tables have all records, whatever was run now.
+Three small transformers are trained on SST and three on generated texts whose deciding words are known; each is
+audited. Every record in docs/records/transformers holds its commands, commit and summary. Finished runs are not
+repeated; ``--only`` and ``--done`` select what to run. The tables always show all records. Two of them show records
+of the studies `uniform` and `deceive`, which `attnaudit reproduce wiegreffe2019` and `pruthi2020` make.
 """
 
 from __future__ import annotations
@@ -36,15 +36,12 @@ from attnaudit.stats.kendall import kendall_tau
 from attnaudit.studies import EVERY_STUDY
 from attnaudit.trace import Trace
 
-PAGE = Path(__file__).parent / "transformers.md"
+PAGE = Path(__file__).parent / "research" / "transformers.md"
 RECORDS = Path(__file__).parent / "records" / "transformers"
 CONFIG, SEEDS = "small-bert", (0, 1, 2)
 LONGEST = 64  # tokens of a text whose attention flow is computed
 PLANTED = "planted-decisive"  # generated texts
-KNOWN = {
-    "precision_": "Precision at the number of deciding words",
-    "rationale_tau_": "Kendall τ with the deciding words",
-}
+KNOWN = ("precision_", "rationale_tau_")  # the page shows the first; the records hold both
 MEASURES = (
     ("prediction", "accuracy"), ("correlation", "tau_gradient"), ("correlation", "tau_loo"), ("correlation", "tau_gradient_loo"),
     ("permutation", "median_delta_y"), ("permutation", "median_delta_y_words"),
@@ -60,15 +57,6 @@ OF_HEADS = {
     "adversary.emax_jsd": "ε-max JSD", "erasure.never_minimum": "never flips", "correlation.tau_gradient": "τ to gradient",
     "correlation.tau_loo": "τ to leave-one-out",
 }  # fmt: skip
-FURTHER_OF_HEADS = {
-    f"{experiment}.{measure}": measure_label(measure, experiment)
-    for experiment, measure in MEASURES if experiment != "prediction" and f"{experiment}.{measure}" not in OF_HEADS
-}  # fmt: skip
-PAIRS = {
-    "tau_": "Kendall τ of every two scores, by seed",
-    "precision_": "Precision of every two scores, by seed",
-}
-FURTHER = "The other measures that the records hold, head by head"
 STUDIES = {  # the study, and the record of the paper that it belongs to
     "uniform": ("uniform", "wiegreffe2019/sst-uniform-small-bert"),
     "pronoun": ("deceive", "pruthi2020/deceptive_pronoun-deceive-small-bert"),
@@ -83,6 +71,7 @@ PRONOUN = {
     "max_delta_y": "largest Δŷ found", "found_erasure": "in the smallest set",
     "flips": "flipped by a head", "flips_all": "by all heads",
 }  # fmt: skip
+FIGURES = ("value", "low", "high", "n")
 NAMES = [*(f"sst-s{seed}" for seed in SEEDS), "scores", *(f"planted-s{seed}" for seed in SEEDS)]
 
 
@@ -208,10 +197,10 @@ def of_seeds(records: Mapping[str, Mapping[str, Any]]) -> str:
     return table(["measure", *(name.replace("sst-s", "seed ") for name in records)], rows)
 
 
-def of_known(records: Mapping[str, Mapping[str, Any]], measure: str) -> str:
-    """A row for each score, from the best, a column for its ``measure`` in each training; chance where it was measured."""
+def of_known(records: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a table of the precision of each score, the best first, with a column for each training."""
     cells = {
-        score: [_row(record, "plausibility", f"{measure}{score}") for record in records.values()]
+        score: [_row(record, "plausibility", f"precision_{score}") for record in records.values()]
         for score in ("attention", *SCORES, "chance")
     }  # fmt: skip
     chance = cells.pop("chance")
@@ -220,29 +209,37 @@ def of_known(records: Mapping[str, Mapping[str, Any]], measure: str) -> str:
     )
     rows = [[_title(score), *map(cell, cells[score])] for score in best]
     rows += [["random order", *map(cell, chance)]] if any(chance) else []
-    return table([KNOWN[measure], *(name.replace("planted-s", "seed ") for name in records)], rows)
-
-
-def of_pairs(records: Mapping[str, Mapping[str, Any]], measure: str) -> str:
-    """A row for each pair of scores, a column for the τ or the precision of each training; nothing without it."""
-    made = [
-        row["measure"]
-        for record in records.values()
-        for row in record["summary"]
-        if row["experiment"] == "agreement"
-    ]
-    rows = [
+    return table(
         [
-            " – ".join(map(_title, name.removeprefix(measure).split(AND))),
-            *(cell(_row(record, "agreement", name)) for record in records.values()),
-        ]
-        for name in dict.fromkeys(name for name in made if name.startswith(measure) and AND in name)
-    ]
-    return (
-        table(["scores", *(name.replace("sst-s", "seed ") for name in records)], rows)
-        if rows
-        else ""
+            "Precision at the number of deciding words",
+            *(name.replace("planted-s", "seed ") for name in records),
+        ],
+        rows,
     )
+
+
+def rows_of_pairs(records: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return one row per training, measure and pair of scores."""
+    return [
+        {"seed": name.removeprefix("sst-s"), "measure": kind, "first": first, "second": second}
+        | {key: row[key] for key in FIGURES}
+        for name, record in records.items()
+        for row in record["summary"]
+        if row["experiment"] == "agreement" and AND in row["measure"]
+        for kind, _, pair in [row["measure"].partition("_")]
+        for first, _, second in [pair.partition(AND)]
+    ]
+
+
+def rows_of_heads(records: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return one row per training, head and measure."""
+    return [
+        {"seed": name.removeprefix("sst-s"), "head": row["group"].rpartition(".")[2]}
+        | {key: row[key] for key in ("experiment", "measure", *FIGURES)}
+        for name, record in records.items()
+        for row in record["summary"]
+        if row["group"].startswith("head:")
+    ]
 
 
 def _row(
@@ -256,19 +253,17 @@ def _row(
     return next(found, None)
 
 
-def of_heads(
-    records: Mapping[str, Mapping[str, Any]], measures: Mapping[str, str] = OF_HEADS
-) -> str:
-    """A row for each head of each training, a column for each of the ``measures``."""
+def of_heads(records: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return a table with a row for each head of each training."""
     rows = []
     for name, record in records.items():
         groups = sorted(
             {row["group"] for row in record["summary"] if row["group"].startswith("head:")}
         )
         for group in groups:
-            cells = [cell(_row(record, *measure.split("."), group=group)) for measure in measures]
+            cells = [cell(_row(record, *measure.split("."), group=group)) for measure in OF_HEADS]
             rows.append([name.removeprefix("sst-s"), group.rpartition(".")[2], *cells])
-    return table(["seed", "head", *measures.values()], rows)
+    return table(["seed", "head", *OF_HEADS.values()], rows)
 
 
 def of_scores(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -322,7 +317,7 @@ def made_by(*places: str) -> str:
     commits = ", ".join(
         dict.fromkeys(read_json(RECORDS.parent / f"{place}.json")["commit"] for place in places)
     )
-    listed = ", ".join(f"[{place.partition('/')[2]}](records/{place}.json)" for place in places)
+    listed = ", ".join(f"[{place.partition('/')[2]}](../records/{place}.json)" for place in places)
     return f"Commands and figures: {listed}; code of commit {commits}."
 
 
@@ -354,26 +349,24 @@ def recorded(folder: Path, names: Iterable[str]) -> dict[str, dict[str, Any]]:
     return {name: read_json(place) for name, place in places.items() if place.exists()}
 
 
-def folded(title: str, content: str) -> str:
-    """Fold a part of the page; nothing without content."""
-    head = f"<details markdown>\n<summary>{title}</summary>"
-    return f"{head}\n\n{content}\n\n</details>" if content else ""
+def csv_files() -> Iterator[tuple[Path, str]]:
+    """Return the tables that are too long for the page, as csv."""
+    if audits := recorded(RECORDS, NAMES[: len(SEEDS)]):
+        for name, rows in (("heads", rows_of_heads(audits)), ("pairs", rows_of_pairs(audits))):
+            if rows:
+                yield RECORDS / f"{name}.csv", pl.DataFrame(rows).write_csv(float_precision=4)
 
 
 def blocks() -> Iterator[tuple[str, list[str]]]:
     """Return the parts of every block of the page that has its records."""
     if audits := recorded(RECORDS, NAMES[: len(SEEDS)]):
-        made = made_by(*(f"transformers/{name}" for name in audits))
-        yield "audits", [of_seeds(audits), made]
-        yield "heads", [of_heads(audits), folded(FURTHER, of_heads(audits, FURTHER_OF_HEADS))]
-        pairs = [folded(title, of_pairs(audits, measure)) for measure, title in PAIRS.items()]
-        if any(pairs):
-            yield "pairs", [*pairs, made]
+        yield "audits", [of_seeds(audits), made_by(*(f"transformers/{name}" for name in audits))]
+        yield "heads", [of_heads(audits)]
     for name, record in recorded(RECORDS, ["scores"]).items():
         yield name, [of_scores(record["summary"]), made_by(f"transformers/{name}")]
     if planted := recorded(RECORDS, (name for name in NAMES if name.startswith("planted"))):
         made = made_by(*(f"transformers/{name}" for name in planted))
-        yield "planted", [*(of_known(planted, measure) for measure in KNOWN), made]
+        yield "planted", [of_known(planted), made]
     for name, columns in (("uniform", UNIFORM), ("pronoun", PRONOUN)):
         study, place = STUDIES[name]
         for record in recorded(RECORDS.parent, [place]).values():
@@ -401,6 +394,8 @@ def main() -> None:
     run_missing(options)
     for name, parts in blocks():
         write_block(PAGE, parts, name)
+    for file, text in csv_files():
+        write_text(file, text)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from benchmarks.__main__ import PARTS, SIGNATURE, merged, signed
 DOCS = Path(__file__).parents[2] / "docs"
 COMMIT = re.compile(r"\bcommits? (up to )?[0-9a-f]{7,9}\b")
 COMMAND = re.compile(
-    r"`(attnaudit|python|make|pip) |benchmarks/\w+\.py|^ +attnaudit |Command: attnaudit|\(records/[\w/-]+\.json\)",
+    r"`(attnaudit|python|make|pip) |benchmarks/\w+\.py|^ +attnaudit |Command: attnaudit|\((?:\.\./)*records/[\w/-]+\.json\)",
     re.MULTILINE,
 )
 MEASURED = re.compile(r"^\|.*[| ]\d", re.MULTILINE)  # a row with a number

@@ -1,4 +1,4 @@
-"""The tables of docs/transformers.md: every cell is a number of a record."""
+"""Every cell of the tables in docs/research/transformers.md is a number of a record."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from attnaudit.core.files import read_json
 from attnaudit.results import summary_row
 
 DOCS = Path(__file__).parents[2] / "docs"
-BLOCKS = ("audits", "heads", "pairs", "scores", "planted", "uniform", "pronoun")
+BLOCKS = ("audits", "heads", "scores", "planted", "uniform", "pronoun")
 COMMIT = "0123abcde"
 
 
@@ -59,17 +58,10 @@ def test_audits_are_shown_by_seed_and_by_head(script: ModuleType) -> None:
     assert "| measure | seed 0 | seed 1 |" in page
     assert "| 0.250 [0.200, 0.300] | 1.250 [0.200, 0.300] |" in page
     assert "| 0 | 1 | 0.125 [0.100, 0.200] |" in page
-    further = page[page.index("<details markdown>") : page.index("</details>")]
-    assert "| 0 | 1 | – | – | – | – | – | 0.500 [0.250, 0.750] | – |" in further
-    assert (
-        "| attention, last layer – attention rollout | 0.500 [0.400, 0.600] | 1.500 [0.400, 0.600] |"
-        in page
-    )
-    precision = page[page.index("Precision of every two scores") :]
-    assert (
-        "| attention, last layer – attention rollout | 0.250 [0.200, 0.300] | 1.250 [0.200, 0.300] |"
-        in precision
-    )
+    heads, pairs = (text.splitlines() for _, text in script.csv_files())
+    assert "0,1,adversary,emax_jsd_upper,0.5000,0.2500,0.7500,9" in heads
+    assert "1,tau,attention,rollout,1.5000,0.4000,0.6000,9" in pairs
+    assert "1,precision,attention,rollout,1.2500,0.2000,0.3000,9" in pairs
     assert f"code of commit {COMMIT}" in page
 
 
@@ -103,15 +95,12 @@ def test_scores_that_find_the_deciding_words_are_ordered_by_their_mean(script: M
     assert "| leave-one-out | 0.500 | 1.000 |" in page
 
 
-def test_heads_have_every_measure_of_the_records(script: ModuleType) -> None:
-    shown = {*script.OF_HEADS, *script.FURTHER_OF_HEADS}
-    for path in sorted((DOCS / "records" / "transformers").glob("sst-*.json")):
-        rows = read_json(path)["summary"]
-        assert {
-            f"{row['experiment']}.{row['measure']}"
-            for row in rows
-            if row["group"].startswith("head:")
-        } == shown
+def test_the_csv_files_hold_the_records(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    for file, text in script.csv_files():
+        assert file.read_text(encoding="utf-8") == text, file
 
 
 def test_scores_are_ordered_and_compared_with_the_first(script: ModuleType) -> None:
