@@ -30,12 +30,12 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-bench: $(VENV)/.installed-dev   ## make bench DATA=dir/with/corpora VECTORS=glove.txt.gz: all tables, into docs/benchmarks.md
+bench: $(VENV)/.installed-dev   ## make bench DATA=dir/with/corpora VECTORS=glove.txt.gz: all tables, into docs/research/benchmarks.md
 	$(BIN)/python -m benchmarks --data-dir $(DATA) --vectors $(VECTORS)
 
 N ?= 40
 SEED ?= 0
-mutants: $(VENV)/.installed-dev ## make mutants N=40 SEED=0 ONLY=stats/: N changes of the source that a test must notice, into docs/mutants.md
+mutants: $(VENV)/.installed-dev ## make mutants N=40 SEED=0 ONLY=stats/: N changes of the source that a test must notice, into docs/research/mutants.md
 	OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 nice -n 19 $(BIN)/python -m benchmarks.mutants --number $(N) --seed $(SEED) --only "$(ONLY)"
 
 docs: $(VENV)/.installed-docs   ## make docs DATA=dir/with/corpora: what in docs/ is generated, the gallery's runs, and the site, in build/docs

@@ -1,4 +1,4 @@
-"""Run all benchmarks: print their tables and put them into docs/benchmarks.md.
+"""Run all benchmarks: print their tables and put them into docs/research/benchmarks.md.
 
     python -m benchmarks --data-dir DIR --vectors FILE [--keep DIR] [--only PART…]
 
@@ -24,7 +24,7 @@ from attnaudit.recipes.reproduction.records import commit
 from benchmarks.cost import cost_of_attnaudit
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "benchmarks.md"
+PAGE = ROOT / "docs" / "research" / "benchmarks.md"
 SIGNATURE = r"`python -m benchmarks --only {}`[,;] (?:recorded in )?commit [0-9a-f]+(?:-changed)?\."
 _TABLE = re.compile(r"(?:^\|.*(?:\n|\Z))+", re.MULTILINE)
 

@@ -20,6 +20,7 @@ from benchmarks.docs_gallery import FOLDER, GALLERY
 
 ROOT = Path(__file__).parents[1]
 _LINK = re.compile(r"(\]\()(?!https?://|#|mailto:)([^)]+)\)")
+_TUTORIAL = re.compile(r"(\]\([\w/.]*tutorials/\w+)\.ipynb\)")
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -42,6 +43,11 @@ def on_files(files: Files, config: Any) -> Files:
             )
         )
     return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Lead links to notebooks, which a checkout needs, to their pages of the site."""
+    return _TUTORIAL.sub(r"\1.md)", markdown)
 
 
 def notebook_page(path: Path) -> str:

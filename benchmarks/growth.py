@@ -23,7 +23,7 @@ from benchmarks.measuring import Measured, apart, measured, measured_apart
 from benchmarks.output import figure, print_header, print_row, write_plot
 from benchmarks.sides import ENCODERS, OURS, POSITIONS, ours
 
-PLOT = Path(__file__).parents[1] / "docs" / "growth.svg"
+PLOT = Path(__file__).parents[1] / "docs" / "research" / "growth.svg"
 LENGTHS = tuple(np.geomspace(10, 4000, 9).round().astype(int).tolist())
 TICKS = (10, 30, 100, 300, 1000, 4000)
 QUESTIONS = (*(f"leave-one-out, {encoder}" for encoder in ENCODERS), *OURS)

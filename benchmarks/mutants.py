@@ -4,8 +4,8 @@
 
 Cosmic Ray makes the changes, in a copy of the checkout. A run tries every change again that
 survived and has no reason, then ``--number`` more, drawn at random from those never tried, and
-writes the outcome of each to docs/mutants.jsonl. A person adds the ``reason`` of a survivor there:
-"equivalent: …", or the test that now fails. docs/mutants.md is made from that file, which loses the
+writes the outcome of each to docs/research/mutants.jsonl. A person adds the ``reason`` of a survivor there:
+"equivalent: …", or the test that now fails. docs/research/mutants.md is made from that file, which loses the
 changes of lines that are gone. Annotations, decorators, texts and errors are not changed.
 
 benchmarks/mutants.toml lists the tests of each file. Each change runs in a process forked from one
@@ -40,7 +40,10 @@ from cosmic_ray import ast as trees
 from cosmic_ray import mutating, plugins
 
 ROOT = Path(__file__).parents[1]
-RECORDS, PAGE = ROOT / "docs" / "mutants.jsonl", ROOT / "docs" / "mutants.md"
+RECORDS, PAGE = (
+    ROOT / "docs" / "research" / "mutants.jsonl",
+    ROOT / "docs" / "research" / "mutants.md",
+)
 PACKAGE = Path("src/attnaudit")
 COPIED = ("src", "tests", "docs", "benchmarks")
 LIBRARIES = ("numba", "polars", "scipy.optimize", "scipy.stats", "sklearn.metrics", "torch")
@@ -199,7 +202,7 @@ def _commit() -> str:
 
 
 def page(records: list[Mutant]) -> str:
-    """Write docs/mutants.md: the share killed, by folder, and every survivor with its reason."""
+    """Write docs/research/mutants.md: the share killed, by folder, and every survivor with its reason."""
     wilson_interval = importlib.import_module("attnaudit.stats.inference").wilson_interval
     counted = [one for one in records if not one.get("reason", "").startswith("equivalent")]
     killed = [one for one in counted if one["outcome"] == "killed"]

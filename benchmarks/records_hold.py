@@ -2,7 +2,7 @@
 
     python -m benchmarks.records_hold --data-dir DIR --vectors FILE [--only TEXT]
 
-The records in docs/records were made at different commits, on different machines, in many hours.
+The records in docs/research/records were made at different commits, on different machines, in many hours.
 The command of a record, with less data and fewer epochs, runs under the record's commit and under
 this one, on one machine, and every number of both summaries is compared to the last bit. Print a
 Markdown table, in which numbers that differ by rounding, of float32 in another order of operations,
@@ -27,7 +27,7 @@ from benchmarks.same_numbers import run_with
 
 ROUNDING = 1e-6  # relative, for values above 1
 ROOT = Path(__file__).resolve().parents[1]
-RECORDS = ROOT / "docs" / "records"
+RECORDS = ROOT / "docs" / "research" / "records"
 # Settings of each kind of command that leave minutes; an audit trains nothing.
 SHORT = {
     "reproduce": {"training.epochs": "2"},
@@ -50,7 +50,7 @@ AVERAGE = ("--model", "average", "--attention", "additive", "--seeds", "1")
 
 
 class Probe(NamedTuple):
-    """A record by its path below docs/records, and what makes its command shorter."""
+    """A record by its path below docs/research/records, and what makes its command shorter."""
 
     record: str
     settings: Mapping[str, str] = {}
@@ -176,7 +176,7 @@ def git(*arguments: str) -> str:
 
 def spelled_then(record: str, commit: str) -> str:
     """Return the command of a record as its commit spells it, which later ones may spell anew."""
-    path = f"docs/records/{record}.json"
+    path = f"docs/research/records/{record}.json"
     versions = git("log", "--reverse", "--format=%H", "--", path).split()
     found = (json.loads(git("show", f"{version}:{path}")) for version in versions)
     return next(one["command"] for one in found if one["commit"] == commit)

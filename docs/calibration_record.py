@@ -19,7 +19,7 @@ RECORD = "experiments/verdict.json"
 
 
 def ship(commit: str, folders: list[Path], package: Path = PACKAGE) -> Path:
-    """Write the counts, and what else docs/calibration.md says of the held-out half."""
+    """Write the counts, and what else docs/research/calibration.md says of the held-out half."""
     read = [pl.read_parquet(folder / "calibration" / "verdicts.parquet") for folder in folders]
     held = pl.concat(read).filter(half="held")
     known = held.filter(pl.col("confirmed"), pl.col("score").is_not_null())

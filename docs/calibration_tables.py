@@ -8,7 +8,8 @@ from attnaudit.calibration import CONSTRUCTIONS
 from attnaudit.calibration.verdicts import CODES
 from attnaudit.experiments.verdict import held_out
 
-PAGES = [Path(__file__).with_name(f"{name}.md") for name in ("calibration", "verdict")]
+DOCS = Path(__file__).parent
+PAGES = [DOCS / "verdict.md", DOCS / "research" / "calibration.md"]
 
 
 def table() -> str:

@@ -1,4 +1,4 @@
-"""Write the table of log-odds attention in docs/jain2019.md from the records: ``python docs/log_odds_table.py``."""
+"""Write the table of log-odds attention in docs/research/jain2019.md from the records: ``python docs/log_odds_table.py``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attnaudit.recipes.reproduction.records import records_of
 from attnaudit.report.paper_page import markdown_table
 from attnaudit.report.words import figure, interval
 
-PAGE = Path(__file__).with_name("jain2019.md")
+PAGE = Path(__file__).parent / "research" / "jain2019.md"
 BEGIN, END = "<!-- log-odds -->", "<!-- end of log-odds -->"
 CORPORA = {"sst": "SST", "imdb": "IMDB", "20news_sports": "20News sports", "ag_news": "AG News"}
 MEASURES = {"tau_gradient": "τ gradient", "tau_loo": "τ leave-one-out", "f1": "F1"}

@@ -1,4 +1,4 @@
-"""Write the tables of reproduced papers into the documentation, from ``docs/records``.
+"""Write the tables of reproduced papers into the documentation, from ``docs/research/records``.
 
 ``python docs/papers_tables.py`` writes the tables of every paper between the marks
 ``<!-- reproduce PAPER -->`` and ``<!-- end of reproduce PAPER -->`` of its page, and the index into
@@ -34,7 +34,7 @@ _SECTION = re.compile(r"^(?:#+ (.*)|- (`[^`]+`): `attnaudit)", re.MULTILINE)
 def write_tables(docs: Path = DOCS) -> None:
     """Write the tables of all papers and their index into the pages of ``docs``."""
     found = {
-        name: Reproduction(paper, records_of(paper, docs / "records" / name))
+        name: Reproduction(paper, records_of(paper, docs / "research" / "records" / name))
         for name, paper in PAPERS.items()
     }
     for name, one in found.items():
@@ -82,5 +82,9 @@ if __name__ == "__main__":
     for folder in map(Path, sys.argv[1:]):
         for name, paper in PAPERS.items():
             if (folder / name).is_dir():
-                record(Sweep(folder / name, (), paper=paper, records=DOCS / "records" / name))
+                record(
+                    Sweep(
+                        folder / name, (), paper=paper, records=DOCS / "research" / "records" / name
+                    )
+                )
     write_tables()

@@ -1,4 +1,4 @@
-"""How well do two seeds of the shuffles agree? Prints a table and draws docs/shuffles.svg.
+"""How well do two seeds of the shuffles agree? Prints a table and draws docs/research/shuffles.svg.
 
 ``python docs/shuffles_study.py TRACE…`` takes traces, or run directories, of classifiers with an identity tail. For each, the correlation
 over instances of the median Δŷ under two seeds, with 100 shuffles as in the paper and with as many as the default error needs, the
@@ -19,7 +19,7 @@ import vl_convert
 from attnaudit.experiments.permutation import Permutation
 from attnaudit.trace import Trace
 
-IMAGE = Path(__file__).with_name("shuffles.svg")
+IMAGE = Path(__file__).parent / "research" / "shuffles.svg"
 WAYS = {"100 shuffles": {"permutations": 100}, "default error": {}}
 COLUMNS = ("trace", "way", "r", "expected r", "shuffles", "CPU s")
 WANTED = 0.99

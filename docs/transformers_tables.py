@@ -3,7 +3,7 @@
     python docs/transformers_tables.py --data-dir DIR [--out runs/transformers] [--only NAME...] [--done]
 
 Three small transformers are trained on SST and three on generated texts whose deciding words are known; each is
-audited. Every record in docs/records/transformers holds its commands, commit and summary. Finished runs are not
+audited. Every record in docs/research/records/transformers holds its commands, commit and summary. Finished runs are not
 repeated; ``--only`` and ``--done`` select what to run. The tables always show all records. Two of them show records
 of the studies `uniform` and `deceive`, which `attnaudit reproduce wiegreffe2019` and `pruthi2020` make.
 """
@@ -37,7 +37,7 @@ from attnaudit.studies import EVERY_STUDY
 from attnaudit.trace import Trace
 
 PAGE = Path(__file__).parent / "research" / "transformers.md"
-RECORDS = Path(__file__).parent / "records" / "transformers"
+RECORDS = Path(__file__).parent / "research" / "records" / "transformers"
 CONFIG, SEEDS = "small-bert", (0, 1, 2)
 LONGEST = 64  # tokens of a text whose attention flow is computed
 PLANTED = "planted-decisive"  # generated texts
@@ -317,7 +317,7 @@ def made_by(*places: str) -> str:
     commits = ", ".join(
         dict.fromkeys(read_json(RECORDS.parent / f"{place}.json")["commit"] for place in places)
     )
-    listed = ", ".join(f"[{place.partition('/')[2]}](../records/{place}.json)" for place in places)
+    listed = ", ".join(f"[{place.partition('/')[2]}](records/{place}.json)" for place in places)
     return f"Commands and figures: {listed}; code of commit {commits}."
 
 

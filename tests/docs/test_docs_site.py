@@ -44,8 +44,8 @@ def test_the_site_has_its_parts(site: Path) -> None:
     assert [name for name in parts if not (site / f"{name}.html").exists()] == []
     assert (site / "tutorials" / "own_torch_model.ipynb").exists()
     assert not list(site.rglob("*.py"))
-    assert (site / "mutants.jsonl").exists(), "pages link to it"
-    assert list((site / "records").rglob("*.json"))
+    assert (site / "research" / "mutants.jsonl").exists(), "pages link to it"
+    assert list((site / "research" / "records").rglob("*.json"))
     reference = (site / "python.html").read_text(encoding="utf-8")
     assert all(
         f"attnaudit.{name}" in reference

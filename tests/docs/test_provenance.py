@@ -28,7 +28,7 @@ def sections(page: str) -> dict[str, str]:
 
 
 NOT_MEASURED = {  # tables of settings, of meanings and of limits; the log marks what has no script
-    "calibration.md: The check", "dynamics.md: copying", "measures.md: correlation", "studies.md: Scale",
+    "research/calibration.md: The check", "research/dynamics.md: copying", "measures.md: correlation", "studies.md: Scale",
 }  # fmt: skip
 DECIMALS = re.compile(r"^\|.*\d\.\d.*\|$", re.MULTILINE)
 
@@ -129,7 +129,7 @@ def test_a_part_that_is_measured_again_leaves_the_rest_of_the_page(
 
 def test_every_part_has_its_section_and_there_one_signature_below_its_tables() -> None:
     """By which they are found again; without one they would be put down once more, and with two the wrong ones could give way."""
-    found = sections("benchmarks.md")
+    found = sections("research/benchmarks.md")
     own = {"runs": found["`attnaudit run sst` and `imdb`"]}
     own |= {Path(name).stem: found[f"{title} (`benchmarks/{name}`)"] for title, name, _ in PARTS}
     page = "\n".join(found.values())

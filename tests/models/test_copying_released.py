@@ -16,7 +16,7 @@ from tests.oracles.snell2021 import Released, of_released
 
 STUDY = Copying("iid", "snell2021", 7, 5, hidden=16, embedding=16)
 SEQUENCES = STUDY.sequences
-PAGE = Path(__file__).parents[2] / "docs" / "dynamics.md"
+PAGE = Path(__file__).parents[2] / "docs" / "research" / "dynamics.md"
 
 
 def batches(seed: int, step: int) -> tuple[np.ndarray, np.ndarray]:
@@ -85,7 +85,7 @@ def test_attention_and_output_relevance_are_those_of_the_released_model() -> Non
 
 
 def released_settings() -> dict[str, str]:
-    """Setting to value, as the table of docs/dynamics.md states them with their source."""
+    """Setting to value, as the table of docs/research/dynamics.md states them with their source."""
     lines = (
         PAGE.read_text(encoding="utf-8")
         .partition("| setting | released value | source |")[2]

@@ -28,7 +28,7 @@ def test_every_reason_is_of_a_cell() -> None:
 
 def test_every_reason_of_the_largest_page_explains_numbers_that_are_farther_off() -> None:
     paper = PAPERS["jain2019"]
-    found = Reproduction(paper, records_of(paper, DOCS / "records" / paper.name))
+    found = Reproduction(paper, records_of(paper, DOCS / "research" / "records" / paper.name))
     text = markdown_of(found).replace("\\", "")
     told = [line for line in text.splitlines() if line.startswith("- ○ ")]
     for place, reason in paper.reasons.items():
@@ -49,7 +49,7 @@ def test_numbers_that_a_reason_takes_from_the_records_of_another_paper_are_in_th
     for corpus, reason, other in cited:
         records = [
             json.loads(file.read_text())
-            for file in (DOCS / "records" / other).glob(f"{corpus}*.json")
+            for file in (DOCS / "research" / "records" / other).glob(f"{corpus}*.json")
         ]
         known = {
             f"{row['value']:.3f}"
@@ -71,7 +71,7 @@ def test_every_published_number_belongs_to_a_cell(name: str) -> None:
 
 @pytest.mark.parametrize("name", PAPERS)
 def test_records_of_the_documentation_are_those_of_cells(name: str) -> None:
-    folder = DOCS / "records" / name
+    folder = DOCS / "research" / "records" / name
     found = records_of(PAPERS[name], folder)
     assert {place.stem for place in folder.iterdir()} == found.keys()
     for key, one in found.items():

@@ -306,7 +306,7 @@ def test_cells_that_a_paper_lacks_are_refused(
 
 def test_the_index_lists_every_paper(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in PAPERS:
-        shutil.copytree(DOCS / "records" / name, tmp_path / name / "records")
+        shutil.copytree(DOCS / "research" / "records" / name, tmp_path / name / "records")
     assert main(["reproduce", "--out", str(tmp_path)]) == 0
     page = (tmp_path / "reproduction.html").read_text(encoding="utf-8")
     for shown in (capsys.readouterr().out, page):

@@ -192,10 +192,12 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path):
 
 
 def test_the_text_of_the_documentation_says_what_its_tables_say():
-    """The means of docs/jain2019.md: how many there are, and how many agree."""
-    found = Reproduction(JAIN, records_of(JAIN, DOCS / "records" / JAIN.name)).all_numbers()
+    """The means of docs/research/jain2019.md: how many there are, and how many agree."""
+    found = Reproduction(
+        JAIN, records_of(JAIN, DOCS / "research" / "records" / JAIN.name)
+    ).all_numbers()
     means = found.filter(pl.col("ours").is_not_null(), statistic="mean")["agreement"]
-    text = " ".join((DOCS / "jain2019.md").read_text(encoding="utf-8").split())
+    text = " ".join((DOCS / "research" / "jain2019.md").read_text(encoding="utf-8").split())
     assert f"Of the {len(means)} means that are measured below" in text
     words = {"between": "lie between", "spread": "more are within", "farther": "are farther off"}
     for name, told in words.items():

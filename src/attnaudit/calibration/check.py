@@ -15,7 +15,7 @@ import polars as pl
 from attnaudit.calibration.construction import Construction
 from attnaudit.trace import Trace
 
-# These were fixed before any measure was looked at (docs/calibration.md).
+# These were fixed before any measure was looked at (docs/research/calibration.md).
 # Smallest share of decisions that change when the deciding words are replaced, and that follow them
 # into another text.
 DEPENDS = 0.9

@@ -123,7 +123,7 @@ class CorpusSpec(_Spec):
         "What to remove from every text: its rationale, or these words.", None, only="words"
     )
     planted: PlantedRule | None = setting(
-        "Rule that plants words into shortened texts with random labels (docs/calibration.md).",
+        "Rule that plants words into shortened texts with random labels.",
         None,
         only="words",
     )

@@ -1,0 +1,55 @@
+"""Every relative link of the checkout leads to a file, and every anchor to a heading."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from urllib.parse import unquote
+
+ROOT = Path(__file__).parents[2]
+PLACES = (ROOT.glob("*.md"), (ROOT / "docs").rglob("*.md"), (ROOT / "docs").rglob("*.ipynb"))
+LINK = re.compile(r"\]\((?!\w+:|//)([^)\s]+)\)")
+GENERATED = {"gallery.md"}  # written when the site is built
+
+
+def text_of(path: Path) -> str:
+    """Return what a reader sees as Markdown, without blocks of code."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".ipynb":
+        cells = (cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "markdown")
+        text = "\n\n".join("".join(cell["source"]) for cell in cells)
+    return re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+@cache
+def anchors(path: Path) -> set[str]:
+    """Return the anchors that GitHub and the site give to the headings of a page."""
+    titles = re.findall(r"^#+ (.*?)\s*$", text_of(path), flags=re.MULTILINE)
+    plain = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title).lower() for title in titles]
+    return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in plain}
+
+
+def broken(path: Path) -> list[str]:
+    """Return the links of a page that lead nowhere."""
+    found = []
+    for link in LINK.findall(text_of(path)):
+        name, _, anchor = unquote(link).partition("#")
+        target = (path.parent / name).resolve() if name else path
+        known = target.exists() or target.name in GENERATED
+        if not known or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
+            found.append(f"{path.name}: {link}")
+    return found
+
+
+def test_every_link_leads_somewhere() -> None:
+    pages = [page for place in PLACES for page in place]
+    assert len(pages) > 30
+    assert [link for page in pages for link in broken(page)] == []
+
+
+def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# A `b`, c\n\n[x](page.md#a-b-c) [y](page.md#d) [z](no.md)\n", "utf-8")
+    assert [link.rpartition(" ")[2] for link in broken(page)] == ["page.md#d", "no.md"]
