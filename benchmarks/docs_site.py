@@ -20,7 +20,8 @@ from benchmarks.docs_gallery import FOLDER, GALLERY
 
 ROOT = Path(__file__).parents[1]
 _LINK = re.compile(r"(\]\()(?!https?://|#|mailto:)([^)]+)\)")
-_TUTORIAL = re.compile(r"(\]\([\w/.]*tutorials/\w+)\.ipynb\)")
+_OF_ROOT = re.compile(r"(\]\((?:\.\./)*)\.\./(README|CHANGELOG|CONTRIBUTING)\.md\b")
+_NOTEBOOK = re.compile(r"(\]\([\w./-]*tutorials/\w+)\.ipynb\b")
 
 
 def on_files(files: Files, config: Any) -> Files:
@@ -46,8 +47,10 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Lead links to notebooks, which a checkout needs, to their pages of the site."""
-    return _TUTORIAL.sub(r"\1.md)", markdown)
+    """Lead links of the checkout to the pages of the site."""
+    names = {"README": "index"}
+    here = _OF_ROOT.sub(lambda link: f"{link[1]}{names.get(link[2], link[2].lower())}.md", markdown)
+    return _NOTEBOOK.sub(r"\1.md", here)
 
 
 def notebook_page(path: Path) -> str:

@@ -22,17 +22,10 @@ from tests.pages import FEW, experiments, summaries_as_pages
 
 ROOT = Path(__file__).parents[2]
 MARKED = re.compile(r"<!-- run -->\n```(?P<language>sh|python)\n(?P<body>.*?)```", re.DOTALL)
-LINK = re.compile(r"\]\((?!https?://)([^)#]+)\)")
-OF_THE_SITE = {
-    f"docs/{name}.md"
-    for name in (
-        "gallery",
-        "changelog",
-        "contributing",
-        "tutorials/audit_a_dataframe",
-        "tutorials/own_torch_model",
-    )
-}
+LINK = re.compile(r"\]\((?!https?://)([^)#\s]*)(?:#([^)\s]+))?\)")
+HEADING = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)
+ACTIVATE = ". .venv/bin/activate\n"
+TOUR = ("README", "docs/index", "docs/studies", "docs/runs")  # pages with marked blocks, in order
 PAGES = [
     ROOT / "README.md",
     ROOT / "CONTRIBUTING.md",
@@ -42,7 +35,7 @@ PAGES = [
 
 
 def reviews(path: Path) -> None:
-    """A file such as a user of the second example has."""
+    """A file such as a user has."""
     words = {"good": ("lovely", "superb", "moving"), "bad": ("dull", "awful", "tedious")}
     rows = [
         f'"this film, number {k} of many, is {words[label][k % 3]}",{label}'
@@ -57,12 +50,14 @@ def marked(page: Path) -> list[dict[str, str]]:
 
 
 @pytest.mark.slow
-def test_what_the_tour_and_the_readme_show_works(
+def test_what_pages_show_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """All marked blocks of the tour, one after another, in one folder, as a reader would try them; the last command by the shell, with its
-    script. The README begins some of them. Planted corpora, that of the demo too, have 100 texts here, and the demo alone has charts and
-    every experiment."""
+    """Run all marked blocks, page after page, in one folder, as a reader would try them.
+
+    The last command is run by the shell, with its script. Planted corpora have 100 texts here, and
+    only the demo has charts and every experiment.
+    """
     reviews(tmp_path / "reviews.csv")
     monkeypatch.chdir(tmp_path)
     demo = demo_spec()
@@ -72,21 +67,16 @@ def test_what_the_tour_and_the_readme_show_works(
     )
     defaults: Any = getattr(planted_corpus, "__wrapped__", planted_corpus).__kwdefaults__
     monkeypatch.setitem(defaults, "size", 100)
-    blocks = marked(ROOT / "docs" / "index.md")
-    for block in marked(ROOT / "README.md"):
-        assert any(
-            shown["language"] == block["language"] and shown["body"].startswith(block["body"])
-            for shown in blocks
-        ), block["body"]
-    assert [block["language"] for block in blocks] == ["sh"] * 6 + ["python"]
-    *commands, last, program = (block["body"] for block in blocks)
-    for number, command in enumerate(commands):
-        name, *arguments = shlex.split(
-            command
-        )  # a block is one command: `main` refuses more arguments than it takes
+    blocks = [block for name in TOUR for block in marked(ROOT / f"{name}.md")]
+    commands = [block["body"] for block in blocks if block["language"] == "sh"]
+    programs = [block["body"] for block in blocks if block["language"] == "python"]
+    assert len(commands) == 6
+    for command in commands[:-1]:
+        # A block is one command: `main` refuses more arguments than it takes.
+        name, *arguments = shlex.split(command.removeprefix(ACTIVATE))
         assert name == "attnaudit"
         with ExitStack() as quick:
-            if number:
+            if arguments != ["demo"]:
                 quick.enter_context(summaries_as_pages())
                 quick.enter_context(experiments(*FEW, "ranges"))
             assert main(arguments) == 0, f"{command}\n{capsys.readouterr().err}"
@@ -94,13 +84,27 @@ def test_what_the_tour_and_the_readme_show_works(
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     }
     done = subprocess.run(
-        ["bash", "-euc", last], env=environment, capture_output=True, text=True, check=False
+        ["bash", "-euc", commands[-1]], env=environment, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, f"{last}\n{done.stderr}"
-    exec(program, {})
-    runs = ("runs/demo/report.html", "runs/reviews/manifest.json", "runs/questions/report.html")
-    made = (*runs, "runs/reviews-audit/summary.json", "site/index.html")
-    assert all((tmp_path / name).stat().st_size > 0 for name in made)
+    assert done.returncode == 0, done.stderr
+    for program in programs:
+        exec(program, {})
+    made = (
+        "runs/demo/report.html",
+        "runs/reviews/manifest.json",
+        "runs/reviews-audit/summary.json",
+        "runs/reviews-studies/index.html",
+        "site/index.html",
+    )
+    assert [name for name in made if not (tmp_path / name).exists()] == []
+
+
+def test_the_readme_is_short_and_activates_the_environment_that_make_installs() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(readme.splitlines()) <= 50
+    assert "VENV := .venv\n" in (ROOT / "Makefile").read_text(encoding="utf-8")
+    (block,) = marked(ROOT / "README.md")
+    assert block["body"].startswith(ACTIVATE), "make demo does not activate it"
 
 
 @pytest.mark.slow
@@ -132,15 +136,53 @@ def test_the_writers_of_traces_write_them(
     }
 
 
+def anchors(page: Path) -> set[str]:
+    """Return the anchors that GitHub and the site make of a page's headings."""
+    text = re.sub(
+        r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
+    seen: list[str] = []
+    for heading in HEADING.findall(text):
+        shown = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+        seen.append(re.sub(r"[^\w\- ]", "", shown).replace(" ", "-"))
+    return {
+        f"{name}-{seen[:k].count(name)}" if name in seen[:k] else name
+        for k, name in enumerate(seen)
+    }
+
+
+def links(page: Path) -> list[tuple[Path, str]]:
+    """Return file and anchor of each link of a page to a file of the checkout."""
+    found = LINK.findall(page.read_text(encoding="utf-8"))
+    return [((page.parent / path).resolve() if path else page, anchor) for path, anchor in found]
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_links_lead_somewhere(page: Path) -> None:
-    found = [page.parent / link for link in LINK.findall(page.read_text(encoding="utf-8"))]
-    missing = [
-        str(path)
-        for path in found
-        if not (path.exists() or path.resolve().relative_to(ROOT).as_posix() in OF_THE_SITE)
-    ]
-    assert missing == []
+    found = links(page)
+    assert [str(path) for path, _ in found if not path.exists()] == []
+    named = [(path, anchor) for path, anchor in found if anchor and path.suffix == ".md"]
+    assert [f"{path.name}#{anchor}" for path, anchor in named if anchor not in anchors(path)] == []
+
+
+TASKS = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
+PATHS = re.findall(r"^\| (.+?) \| README → (.+?) \|", TASKS, re.MULTILINE)
+
+
+def test_there_are_ten_tasks() -> None:
+    assert len(PATHS) == 10
+
+
+@pytest.mark.parametrize(("task", "path"), PATHS, ids=[task for task, _ in PATHS])
+def test_a_task_is_at_most_three_clicks_from_the_readme(task: str, path: str) -> None:
+    """Follow its path: each page is linked from the one before, each anchor is on its page."""
+    page, clicks = ROOT / "README.md", LINK.findall(path)
+    assert 1 <= len(clicks) <= 3
+    for name, anchor in clicks:
+        target = ROOT / "docs" / name
+        assert target == page or target in [found for found, _ in links(page)], (task, name)
+        assert not anchor or anchor in anchors(target), (task, anchor)
+        page = target
 
 
 def test_every_experiment_has_its_page_and_picture() -> None:
