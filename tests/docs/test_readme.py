@@ -18,20 +18,14 @@ import pytest
 from attnaudit.cli import main
 from attnaudit.corpora.planted import planted_corpus
 from attnaudit.plans.spec import demo_spec
+from tests.docs.test_links import anchors
 from tests.pages import FEW, experiments, summaries_as_pages
 
 ROOT = Path(__file__).parents[2]
 MARKED = re.compile(r"<!-- run -->\n```(?P<language>sh|python)\n(?P<body>.*?)```", re.DOTALL)
 LINK = re.compile(r"\]\((?!https?://)([^)#\s]*)(?:#([^)\s]+))?\)")
-HEADING = re.compile(r"^#{1,6} +(.+?) *$", re.MULTILINE)
 ACTIVATE = ". .venv/bin/activate\n"
 TOUR = ("README", "docs/index", "docs/studies", "docs/runs")  # pages with marked blocks, in order
-PAGES = [
-    ROOT / "README.md",
-    ROOT / "CONTRIBUTING.md",
-    ROOT / "CHANGELOG.md",
-    *sorted((ROOT / "docs").rglob("*.md")),
-]
 
 
 def reviews(path: Path) -> None:
@@ -136,37 +130,14 @@ def test_the_writers_of_traces_write_them(
     }
 
 
-def anchors(page: Path) -> set[str]:
-    """Return the anchors that GitHub and the site make of a page's headings."""
-    text = re.sub(
-        r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
-    )
-    seen: list[str] = []
-    for heading in HEADING.findall(text):
-        shown = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
-        seen.append(re.sub(r"[^\w\- ]", "", shown).replace(" ", "-"))
-    return {
-        f"{name}-{seen[:k].count(name)}" if name in seen[:k] else name
-        for k, name in enumerate(seen)
-    }
-
-
-def links(page: Path) -> list[tuple[Path, str]]:
-    """Return file and anchor of each link of a page to a file of the checkout."""
-    found = LINK.findall(page.read_text(encoding="utf-8"))
-    return [((page.parent / path).resolve() if path else page, anchor) for path, anchor in found]
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_links_lead_somewhere(page: Path) -> None:
-    found = links(page)
-    assert [str(path) for path, _ in found if not path.exists()] == []
-    named = [(path, anchor) for path, anchor in found if anchor and path.suffix == ".md"]
-    assert [f"{path.name}#{anchor}" for path, anchor in named if anchor not in anchors(path)] == []
-
-
 TASKS = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
 PATHS = re.findall(r"^\| (.+?) \| README → (.+?) \|", TASKS, re.MULTILINE)
+
+
+def linked(page: Path) -> set[Path]:
+    """Return the files that a page links to."""
+    found = LINK.findall(page.read_text(encoding="utf-8"))
+    return {(page.parent / path).resolve() for path, _ in found}
 
 
 def test_there_are_ten_tasks() -> None:
@@ -180,7 +151,7 @@ def test_a_task_is_at_most_three_clicks_from_the_readme(task: str, path: str) ->
     assert 1 <= len(clicks) <= 3
     for name, anchor in clicks:
         target = ROOT / "docs" / name
-        assert target == page or target in [found for found, _ in links(page)], (task, name)
+        assert target == page or target in linked(page), (task, name)
         assert not anchor or anchor in anchors(target), (task, anchor)
         page = target
 
