@@ -156,15 +156,6 @@ def test_a_task_is_at_most_three_clicks_from_the_readme(task: str, path: str) ->
         page = target
 
 
-def test_every_experiment_has_its_page_and_picture() -> None:
-    from attnaudit.experiments import EXPERIMENTS
-
-    for name in EXPERIMENTS:
-        page = (ROOT / "docs" / "experiments" / f"{name}.md").read_text(encoding="utf-8")
-        assert f"images/experiments/{name}.svg" in page
-        assert (ROOT / "docs" / "images" / "experiments" / f"{name}.svg").exists()
-
-
 @pytest.mark.parametrize(
     "script", ["cli_reference", "measures_reference", "settings_reference", "log_odds_table"]
 )
