@@ -1,4 +1,4 @@
-"""The programs of docs/transformers.md run as they stand, and it lists the classes that are tried."""
+"""Programs of docs/transformers.md and docs/model.md run as they stand; all classes are listed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ import pytest
 from tests.hf.classes import AUDITED, REFUSED, tiny
 from tests.hf.tokenizing import SIZE, texts, tokenizer
 
-PAGE = Path(__file__).parents[2] / "docs" / "transformers.md"
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = DOCS / "transformers.md"
 
 
 @pytest.mark.slow
-def test_the_programs_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_programs_of_the_pages_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     tiny("BertForSequenceClassification", vocab_size=SIZE).save_pretrained("models/bert")
     tokenizer("wordpiece", "[CLS] $A [SEP]").save_pretrained("models/bert")
@@ -23,7 +24,7 @@ def test_the_programs_of_the_page_run(tmp_path: Path, monkeypatch: pytest.Monkey
     pl.DataFrame({"text": rows, "label": [str(k % 3) for k in range(len(rows))]}).write_csv(
         "reviews.csv"
     )
-    page = PAGE.read_text(encoding="utf-8")
+    page = "".join(path.read_text(encoding="utf-8") for path in (PAGE, DOCS / "model.md"))
     for program in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         exec(program, {})
     for run in ("bert", "mine"):
