@@ -1,0 +1,31 @@
+"""CITATION.cff, the page on citing and pyproject.toml agree."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+BIBTEX = (ROOT / "docs" / "citing.md").read_text(encoding="utf-8")
+
+
+def field(name: str) -> str:
+    """Return a field of the BibTeX entry."""
+    found = re.search(rf"^  {name} += \{{+(.*?)\}}+,?$", BIBTEX, re.MULTILINE)
+    assert found is not None, name
+    return found[1]
+
+
+def test_both_name_the_software_alike() -> None:
+    assert field("title") == CITATION["title"]
+    assert field("author") == CITATION["authors"][0]["name"]
+    assert field("year") == str(CITATION["date-released"].year)
+
+
+def test_both_have_the_version_of_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert field("version") == CITATION["version"] == project["version"]
