@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import signal
-import threading
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
@@ -17,10 +16,8 @@ from numba.core.registry import cpu_target
 
 from attnaudit.copying.study import Copying
 from attnaudit.copying.training import Training
-from attnaudit.plans.spec import RunSpec
 from attnaudit.recipes.copying import run_copying
 from attnaudit.recipes.study import StudySpec, run_study
-from attnaudit.recipes.trained import run
 from tests.forked import survived
 
 COMPILING: Any = cpu_target.target_context
@@ -56,18 +53,6 @@ def _a_page(*arguments: object) -> None:
     next(path for path in reversed(arguments) if isinstance(path, Path)).write_text("page")
 
 
-def at_renames(spec: RunSpec, folder: Path, calls: tuple[int, ...]) -> int:
-    """A run each, killed when a finished temporary file is about to get its name."""
-    kills = 0
-    for call in calls:
-        with (
-            patch("attnaudit.report.run_page.write_report", _a_page),
-            patch.object(Path, "replace", dying_at(call, Path.replace)),
-        ):
-            kills += not survived(partial(run, spec, folder / str(call)))
-    return kills
-
-
 def of_command(command: list[str], calls: tuple[int, ...]) -> int:
     """A command on a transformer, given again and again, killed when a finished temporary file is about to get its name: after so many."""
     from attnaudit.cli import main
@@ -98,19 +83,6 @@ def at_random_renames(spec: StudySpec, folder: Path) -> int:
                 done = survived(partial(run_study, spec, folder))
             kills += not done
     return kills
-
-
-def after_seconds(spec: StudySpec, folder: Path) -> int:
-    """One study, killed three times."""
-
-    def work(seconds: float) -> None:
-        threading.Timer(seconds, die).start()
-        run_study(spec, folder)
-
-    return sum(
-        not survived(partial(work, random.Random(attempt).uniform(0.05, 1.5)))
-        for attempt in range(3)
-    )
 
 
 def at_second_portion(study: Copying, folder: Path) -> int:

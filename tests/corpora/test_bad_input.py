@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -215,13 +214,3 @@ def test_a_named_corpus_that_is_not_there(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.delenv("ATTNAUDIT_DATA")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert refused("sst").where == str(tmp_path / "attnaudit" / "corpora")
-
-
-@pytest.mark.parametrize(
-    "make", [lambda n: "(" * n, lambda n: "x" * n, lambda n: "'" * n, lambda n: "a.b" * n]
-)
-def test_a_text_without_spaces_takes_no_longer_than_its_length(
-    make: Callable[[int], str], tmp_path: Path
-):
-    path = write(tmp_path / "a.csv", [*ROWS, (make(40_000), 1)])
-    assert sum(map(len, read_corpus(path).splits.values())) == len(ROWS) + 1

@@ -122,13 +122,3 @@ def test_given_sentences_lose_the_words_that_are_removed():
     }
     test = without_words(replace(corpus, splits=splits), "rationale").splits["test"]
     assert [sum(row) for row in test.sentences or ()] == [9] * len(test)
-
-
-def test_a_rationale_that_is_not_known_cannot_be_removed():
-    corpus = planted_corpus("decisive", size=40, length=(10, 12))
-    bare = replace(
-        corpus,
-        splits={name: replace(split, rationale=None) for name, split in corpus.splits.items()},
-    )
-    with pytest.raises(InputError, match="no rationale of instance 0 of train"):
-        without_words(bare, "rationale")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 from attnaudit.corpora.planted import planted_corpus
@@ -54,16 +53,6 @@ def test_the_trace_has_questions_and_a_tail(finished: Path):
     split = planted_corpus("question", size=80, length=(10, 14)).splits["test"]
     assert trace.table["question"].to_list() == split.question
     assert trace.class_names == ["attic", "cellar", "kitchen", "office", "pantry", "studio"]
-
-
-@pytest.mark.slow
-def test_every_experiment_runs(finished: Path):
-    assert {path.stem for path in (finished / "results").glob("*.parquet")} == {
-        "prediction", "replacement", "surrogate", "correlation", "permutation", "maximal_change", "adversary", "ranges", "identifiability", "erasure",
-        "comprehensiveness", "plausibility",
-    }  # fmt: skip
-    table = pl.read_parquet(finished / "results" / "adversary.parquet")
-    assert (table["delta_y"] <= 0.05 + 1e-6).all()
 
 
 def test_the_page_shows_what_was_asked(finished: Path):

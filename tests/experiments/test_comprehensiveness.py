@@ -40,7 +40,7 @@ def naive_falls(trace: Trace, row: int, order: list[int]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_both_measures_as_they_are_defined(kind: str) -> None:
+def test_both_measures_as_they_are_defined(kind: str):
     """The baseline is the mean over random orders."""
     trace = make_trace(30, (1, 25), seed=6, importance=("norm",), **KINDS[kind])
     table, streams = Comprehensiveness(orders=4)(trace), row_streams(trace, 0, "comprehensiveness")
@@ -65,7 +65,7 @@ def test_both_measures_as_they_are_defined(kind: str) -> None:
                 assert table[f"{way}_{name}"][row] == known(expected)
 
 
-def test_an_output_that_nothing_moves_does_not_fall() -> None:
+def test_an_output_that_nothing_moves_does_not_fall():
     table = Comprehensiveness()(trace_of([[0.5, 0.3, 0.2], [1.0]], np.full(4, 1.5)))
     assert table["comprehensiveness_attention"].to_list() == [pytest.approx(0.0, abs=1e-12), None]
     summary = Comprehensiveness().summarise(table).filter(group="all")
@@ -80,7 +80,7 @@ def with_input(values: list, kind: pl.DataType) -> Trace:
 @pytest.mark.parametrize(
     "kind", [pl.List(pl.Float32), pl.Array(pl.Float32, 5), pl.List(pl.Float64)], ids=str
 )
-def test_falls_in_the_input_may_be_lists_of_any_kind(kind: pl.DataType) -> None:
+def test_falls_in_the_input_may_be_lists_of_any_kind(kind: pl.DataType):
     falls = np.random.default_rng(0).random((6, 5)).astype(np.float32)
     table = Comprehensiveness()(with_input(falls.tolist(), kind))
     expected = falls.mean(axis=1).tolist()
@@ -90,7 +90,7 @@ def test_falls_in_the_input_may_be_lists_of_any_kind(kind: pl.DataType) -> None:
 @pytest.mark.parametrize(
     ("values", "kind"), [([0.5] * 6, pl.Float32()), ([["a"]] * 6, pl.List(pl.String))]
 )
-def test_a_column_of_anything_else_is_named(values: list, kind: pl.DataType) -> None:
+def test_a_column_of_anything_else_is_named(values: list, kind: pl.DataType):
     reason = audit(with_input(values, kind)).left_out["comprehensiveness"]
     assert "column input_sufficiency_mine" in reason
     assert "a list of numbers for every row" in reason

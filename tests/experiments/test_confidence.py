@@ -93,7 +93,7 @@ def one_word_decides(weight: float, copies: int = 1, n: int = 60, length: int = 
 
 
 @pytest.mark.parametrize("outputs", [1, 2, 5])
-def test_the_predicted_class_has_the_confidence_that_a_root_finder_gives(outputs: int) -> None:
+def test_the_predicted_class_has_the_confidence_that_a_root_finder_gives(outputs: int):
     trace = make_trace(40, (1, 12), outputs, seed=4, candidates=outputs == 5)
     matched = at_same_confidence(trace)
     assert matched is not None
@@ -110,7 +110,7 @@ def test_the_predicted_class_has_the_confidence_that_a_root_finder_gives(outputs
         assert factor[row] == pytest.approx(root, rel=1e-3), "the trace's outputs are float32"
 
 
-def test_rows_that_are_undecided_or_behind_a_tail_have_no_confidence_to_match() -> None:
+def test_rows_that_are_undecided_or_behind_a_tail_have_no_confidence_to_match():
     trace = trace_of([[0.5, 0.5], [0.5, 0.5]], [1.0, -1.0, 1.0, 2.0])
     matched = at_same_confidence(trace)
     assert matched is not None
@@ -121,7 +121,7 @@ def test_rows_that_are_undecided_or_behind_a_tail_have_no_confidence_to_match() 
 
 @pytest.mark.parametrize("outputs", [1, 2, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("factor", [0.1, 0.3, 3.0, 10.0])
-def test_no_side_depends_on_the_scale_of_the_logits(outputs: int, factor: float) -> None:
+def test_no_side_depends_on_the_scale_of_the_logits(outputs: int, factor: float):
     trace = make_trace(80, (3, 25), outputs, seed=2, sharpness=2.5)
     own, other = judged(scaled(trace, 1.0)), judged(scaled(trace, factor))
     assert own.keys() == other.keys() >= {"shuffling", "comprehensiveness", "largest_change"}
@@ -131,7 +131,7 @@ def test_no_side_depends_on_the_scale_of_the_logits(outputs: int, factor: float)
 
 
 @pytest.mark.parametrize("outputs", [1, pytest.param(4, marks=pytest.mark.slow)])
-def test_texts_of_one_word_change_no_figure(outputs: int) -> None:
+def test_texts_of_one_word_change_no_figure(outputs: int):
     trace = make_trace(80, (3, 25), outputs, seed=2, sharpness=2.5)
     own, other = judged(trace), judged(with_single_words(trace, 80))
     assert own.keys() == other.keys()
@@ -140,7 +140,7 @@ def test_texts_of_one_word_change_no_figure(outputs: int) -> None:
         assert other[name][2] == pytest.approx(value, abs=1e-7), name
 
 
-def test_texts_of_one_word_are_in_no_mean_and_counted() -> None:
+def test_texts_of_one_word_are_in_no_mean_and_counted():
     """One word among special tokens is one word."""
     base = make_trace(6, [1, 3, 3, 4, 5, 2])
     special = [[False], [True, False, True], [True, False, False], [False] * 4, [True] * 5, [True, False]]  # fmt: skip
@@ -152,7 +152,7 @@ def test_texts_of_one_word_are_in_no_mean_and_counted() -> None:
 
 
 @pytest.mark.parametrize("length", [10, 500])
-def test_uniform_attention_to_diffuse_evidence_takes_no_side(length: int) -> None:
+def test_uniform_attention_to_diffuse_evidence_takes_no_side(length: int):
     rng = np.random.default_rng(0)
     alpha = np.full((100, length), 1.0 / length)
     trace = trace_of(list(alpha), rng.normal(0.5, 1.0, 100 * length))
@@ -160,7 +160,7 @@ def test_uniform_attention_to_diffuse_evidence_takes_no_side(length: int) -> Non
 
 
 @pytest.mark.parametrize("weight", [0.9, 0.99])
-def test_one_word_that_decides_alone_and_has_the_weight_speaks_for_attention(weight: float) -> None:
+def test_one_word_that_decides_alone_and_has_the_weight_speaks_for_attention(weight: float):
     """Once it is gone the decision hangs on the signs of fillers, which is no evidence."""
     found = sides(one_word_decides(weight))
     assert AGAINST not in found.values()
@@ -168,14 +168,14 @@ def test_one_word_that_decides_alone_and_has_the_weight_speaks_for_attention(wei
 
 
 @pytest.mark.parametrize("copies", [2, 3, 4])
-def test_equally_attended_reasons_are_not_evidence_against_attention(copies: int) -> None:
+def test_equally_attended_reasons_are_not_evidence_against_attention(copies: int):
     """JSD((½, ½), (1, 0)) is 0.216, more than a quarter of ln 2."""
     found = judged(one_word_decides(0.96, copies))
     assert found["furthest"][0] == NEITHER
     assert AGAINST not in {side for side, _, _ in found.values()}
 
 
-def test_words_that_others_replace_are_evidence_against_attention() -> None:
+def test_words_that_others_replace_are_evidence_against_attention():
     """The same with equal readouts of all words: any of them could have all of the weight."""
     trace = one_word_decides(0.96)
     sign = np.where(np.arange(len(trace)) % 2, 4.0, -4.0)

@@ -54,7 +54,7 @@ def walks(trace: Trace, row: int) -> dict[str, list[list[int]]]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_ranking_is_walked_as_the_paper_says(kind: str) -> None:
+def test_every_ranking_is_walked_as_the_paper_says(kind: str):
     """Random orders are averaged over those that flip."""
     trace = some_trace(kind)
     table = Erasure(orders=3)(trace)
@@ -71,7 +71,7 @@ def test_every_ranking_is_walked_as_the_paper_says(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["sigmoid", "several", "tail", "zeros", "zeros, several"])
-def test_no_walk_is_excluded_from_the_area(kind: str) -> None:
+def test_no_walk_is_excluded_from_the_area(kind: str):
     """What never flips is observed until no weight is left; where that is at all tokens, the area is the mean over all rows and orders."""
     trace = some_trace(kind, lengths=(1, 12))
     result = audit(trace, ["erasure"], {"erasure": {"orders": 3}})["erasure"]
@@ -105,7 +105,7 @@ def test_no_walk_is_excluded_from_the_area(kind: str) -> None:
     assert measures["area_minimum_minus_area_attention"] == pytest.approx(least - ours, abs=1e-12)
 
 
-def test_the_band_of_a_curve_is_over_texts_of_all_splits() -> None:
+def test_the_band_of_a_curve_is_over_texts_of_all_splits():
     """Texts of two splits with one number are two, as if they had numbers of their own."""
     table = Erasure()(make_trace(60, (2, 9), 2))
     apart = table.with_columns(instance=pl.int_range(60) // 3)
@@ -118,7 +118,7 @@ def test_the_band_of_a_curve_is_over_texts_of_all_splits() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_one_weight_against_another(kind: str) -> None:
+def test_one_weight_against_another(kind: str):
     trace = some_trace(kind, seed=2)
     table = Erasure()(trace)
     for row, length in enumerate(trace.alpha.lengths):
@@ -140,7 +140,7 @@ def test_one_weight_against_another(kind: str) -> None:
         assert table["flip_random"][row] in flipped
 
 
-def test_every_other_position_is_drawn_alike_and_as_the_released_code_does() -> None:
+def test_every_other_position_is_drawn_alike_and_as_the_released_code_does():
     alpha = np.array([0.1, 0.4, 0.2, 0.3])
     trace = trace_of([alpha] * 6000, np.tile([0.1, 0.2, 0.3, 0.4], 6000))
     for other, shares in (("any", [2000, 0, 2000, 2000]), ("code", [0, 2000, 2000, 2000])):
@@ -152,7 +152,7 @@ def test_every_other_position_is_drawn_alike_and_as_the_released_code_does() -> 
 
 @pytest.mark.parametrize("disguised", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_smallest_set(kind: str, disguised: bool) -> None:
+def test_the_smallest_set(kind: str, disguised: bool):
     """It flips, and is that of exhaustive search; behind a tail where it is said to be proven, which one position always is."""
     trace, exact = some_trace(kind, 30, (1, 8), seed=3), kind not in TAILS and not disguised
     table, best, largest = Erasure()(opaque(trace) if disguised else trace), 0, 0
@@ -173,7 +173,7 @@ def test_the_smallest_set(kind: str, disguised: bool) -> None:
 
 
 @pytest.mark.parametrize("outputs", [1, 2, 4])
-def test_the_smallest_set_is_found_where_no_ranking_leads_to_it(outputs: int) -> None:
+def test_the_smallest_set_is_found_where_no_ranking_leads_to_it(outputs: int):
     """Offsets count as much as what is attended to, which rankings do not know: only the search itself can have found it."""
     rng = np.random.default_rng(outputs)
     alpha = [rng.dirichlet(np.full(rng.integers(5, 11), 0.8)) for _ in range(60)]
@@ -189,7 +189,7 @@ def test_the_smallest_set_is_found_where_no_ranking_leads_to_it(outputs: int) ->
 
 
 @pytest.mark.parametrize("kind", TAILS)
-def test_behind_a_tail_the_greedy_set_is_that_of_the_naive_search(kind: str) -> None:
+def test_behind_a_tail_the_greedy_set_is_that_of_the_naive_search(kind: str):
     """In some rows no ranking flips with as few: only the search itself can have found the set there."""
     trace = make_trace(150, (6, 14), seed=8, **KINDS[kind])
     table, alone = Erasure(orders=1)(trace), 0
@@ -205,7 +205,7 @@ def test_behind_a_tail_the_greedy_set_is_that_of_the_naive_search(kind: str) -> 
     assert alone >= 3
 
 
-def test_an_output_that_nothing_moves() -> None:
+def test_an_output_that_nothing_moves():
     table = Erasure()(trace_of([[0.5, 0.3, 0.2], [0.25] * 4], np.full(7, 1.5)))
     assert table["delta_js"].to_list() == pytest.approx([0.0, 0.0], abs=1e-12)
     assert table.select(REMOVED).null_count().row(0) == (2,) * (len(RANKINGS) + 1)
@@ -216,7 +216,7 @@ def test_an_output_that_nothing_moves() -> None:
 
 
 @pytest.mark.parametrize("value", [0.3, -0.7, 2.0])
-def test_a_constant_output_on_the_edge_of_a_decision_never_flips(value: float) -> None:
+def test_a_constant_output_on_the_edge_of_a_decision_never_flips(value: float):
     """Rounding gives its logit a sign, which is none."""
     rng = np.random.default_rng(0)
     alpha = [rng.dirichlet(np.ones(length)) for length in rng.integers(2, 9, 200)]
@@ -228,7 +228,7 @@ def test_a_constant_output_on_the_edge_of_a_decision_never_flips(value: float) -
 
 
 @pytest.mark.parametrize("outputs", [1, 4])
-def test_ties_are_ties_in_exact_arithmetic(outputs: int) -> None:
+def test_ties_are_ties_in_exact_arithmetic(outputs: int):
     """Weights of powers of two and whole readouts: what is equal is equal, however it is added up."""
     rng = np.random.default_rng(7)
     alphas, readouts = [], []
@@ -250,7 +250,7 @@ def test_ties_are_ties_in_exact_arithmetic(outputs: int) -> None:
     assert ties > 10, "some rows should be decided by a tie"
 
 
-def test_one_position_and_all_weight_on_one_are_counted_not_hidden() -> None:
+def test_one_position_and_all_weight_on_one_are_counted_not_hidden():
     table = Erasure()(trace_of([[1.0], [1.0, 0.0, 0.0], [0.6, 0.4]], [2.0, 2, -1, 3, 2, -8]))
     for name in ("delta_js", "flip_max"):
         assert table[name].is_null().to_list() == [True, True, False]

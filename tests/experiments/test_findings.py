@@ -85,7 +85,7 @@ def tau(
 ])  # fmt: skip
 def test_an_end_of_the_interval_of_the_figure_that_is_named_decides(
     rule: Callable[..., Any], figures: dict[str, Any], side: str, fact: str
-) -> None:
+):
     """Figures are (low, value, high) of 100 instances; a fact is the code or the measure of the finding."""
     rows = {
         f"{EXPERIMENT[rule]}__{measure}": dict[str, Any](zip(ENDS, ends, strict=True))
@@ -104,13 +104,13 @@ def test_an_end_of_the_interval_of_the_figure_that_is_named_decides(
         {"low": 0.3, "high": 0.5, "n": 400, "texts": 19},
     ],
 )
-def test_a_figure_without_an_interval_or_of_few_texts_decides_nothing(row: dict) -> None:
+def test_a_figure_without_an_interval_or_of_few_texts_decides_nothing(row: dict):
     row |= {"experiment": "permutation", "measure": "median_delta_y", "value": 0.4}
     found = decide(row, 0.15, FOR, AGAINST)
     assert (found.side, found.code) == (NEITHER, "few")
 
 
-def test_how_many_texts_would_decide_follows_from_the_width() -> None:
+def test_how_many_texts_would_decide_follows_from_the_width():
     """Half of the interval is 0.04 and 0.02 is wanted, with 100 texts: 400."""
     row = {"experiment": "e", "measure": "m", "value": 0.17, "low": 0.13, "high": 0.21, "n": 100}
     assert decide(row, 0.15, FOR, AGAINST).needed == 400
@@ -118,7 +118,7 @@ def test_how_many_texts_would_decide_follows_from_the_width() -> None:
     assert decide(row | {"value": 0.1500001}, 0.15, FOR, AGAINST).needed is None, "too many to say"
 
 
-def test_true_changes_below_the_threshold_rarely_pass_it() -> None:
+def test_true_changes_below_the_threshold_rarely_pass_it():
     """Of audits of 20 texts with a mean change of 0.12, by a point estimate 17 % would pass."""
     rng, passed = np.random.default_rng(0), 0
     for _ in range(200):
@@ -130,7 +130,7 @@ def test_true_changes_below_the_threshold_rarely_pass_it() -> None:
     assert passed <= 10
 
 
-def test_findings_take_a_side_together() -> None:
+def test_findings_take_a_side_together():
     assert side_of([FOR, NEITHER, FOR]) == FOR
     assert side_of([FOR, AGAINST]) == BOTH
     assert side_of([NEITHER]) == side_of([]) == NEITHER

@@ -84,7 +84,7 @@ def assert_same(found: pl.DataFrame, expected: pl.DataFrame, kind: str, name: st
 
 
 @pytest.mark.parametrize(("kind", "name"), CASES)
-def test_neither_order_nor_company_nor_threads_matter(kind: str, name: str) -> None:
+def test_neither_order_nor_company_nor_threads_matter(kind: str, name: str):
     """To the last digit where the tail computes each row by itself; and the trace stays as it is."""
     trace, experiment = TRACES[kind], made(name)
     own, table = trace.alpha.values.copy(), whole(kind, name)
@@ -106,9 +106,7 @@ def test_neither_order_nor_company_nor_threads_matter(kind: str, name: str) -> N
 
 
 @pytest.mark.parametrize(("kind", "name"), CASES)
-def test_calls_of_any_size_give_the_same(
-    kind: str, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_calls_of_any_size_give_the_same(kind: str, name: str, monkeypatch: pytest.MonkeyPatch):
     table = whole(kind, name)
     for constant, size in PIECES.items():
         monkeypatch.setattr(f"attnaudit.experiments.{constant}", size)
@@ -137,7 +135,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Results, Path]:
 @pytest.mark.parametrize("piece", ["shards", 1, 3000, 1 << 30])
 def test_a_trace_in_pieces_and_tables_on_disk(
     tmp_path: Path, saved: tuple[Results, Path], piece: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """Shards, or a file read a row, some rows, or all rows at a time, its tables written as they come: the same tables, byte for byte."""
     trace, told = TRACES["one sigmoid"], list[str]()
     monkeypatch.setattr("attnaudit.results.table.ROW_GROUP", 7)
@@ -161,7 +159,7 @@ def test_a_trace_in_pieces_and_tables_on_disk(
     assert list(results) == list(saved[0])
 
 
-def test_an_experiment_whose_columns_are_missing_is_left_out_and_named() -> None:
+def test_an_experiment_whose_columns_are_missing_is_left_out_and_named():
     trace = make_trace(10, gradient=False, rationale=False)
     left_out = audit(trace).left_out
     assert left_out.keys() == {
@@ -175,7 +173,7 @@ def test_an_experiment_whose_columns_are_missing_is_left_out_and_named() -> None
     assert scope.startswith("for traces with several importance scores only")
 
 
-def test_unknown_names_are_answered_with_the_nearest() -> None:
+def test_unknown_names_are_answered_with_the_nearest():
     with pytest.raises(InputError, match="did you mean adversary"):
         audit(make_trace(3), ["adversery"])
     with pytest.raises(InputError, match="did you mean epsilon"):
@@ -186,7 +184,7 @@ def test_unknown_names_are_answered_with_the_nearest() -> None:
     ("correlation", "loo"), ("comprehensiveness", "loo"), ("comprehensiveness", "at_attention"),
     ("plausibility", "chance"), ("agreement", "loo"), ("agreement", "a_and_b"),
 ])  # fmt: skip
-def test_a_name_that_is_taken_is_refused(name: str, column: str) -> None:
+def test_a_name_that_is_taken_is_refused(name: str, column: str):
     refused = refusal(make_experiment(name), make_trace(5, importance=(column, "c")))
     assert f"importance_{column}" in (refused or "")
     assert refusal(make_experiment(name), make_trace(5, importance=("ig", "c"))) is None
@@ -209,7 +207,7 @@ def with_classes_reversed(trace: Trace) -> Trace:
 
 
 @pytest.mark.parametrize("name", ["adversary", "relaxed", "erasure"])
-def test_several_sigmoids_are_refused(name: str) -> None:
+def test_several_sigmoids_are_refused(name: str):
     base = make_trace(3, (2, 4), 2)
     tail = opaque(base).tail if name == "erasure" else base.tail
     trace = Trace(base.table, base.metadata | {"activation": "sigmoid"}, tail)
@@ -218,7 +216,7 @@ def test_several_sigmoids_are_refused(name: str) -> None:
 
 @pytest.mark.parametrize("hidden", [None, 6])
 @pytest.mark.parametrize("name", ["permutation", "erasure"])
-def test_the_order_of_the_classes(name: str, hidden: int | None) -> None:
+def test_the_order_of_the_classes(name: str, hidden: int | None):
     """Of several smallest sets that flip the decision it may select another, which has another attention."""
     trace = make_trace(150, (6, 14), 5, seed=6, hidden=hidden, candidates=True)
     table, other = (made(name)(one) for one in (trace, with_classes_reversed(trace)))

@@ -29,7 +29,7 @@ RANGES: list[tuple[str, str, list[Any], list[Any]]] = [
 @pytest.mark.parametrize(("name", "setting", "taken", "refused"), RANGES)
 def test_the_ends_of_a_range_belong_to_it_and_nothing_beyond(
     name: str, setting: str, taken: list[Any], refused: list[Any]
-) -> None:
+):
     for value in taken:
         assert getattr(make_experiment(name, {setting: value}), setting) == value
     for value in refused:

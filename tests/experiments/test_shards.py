@@ -58,7 +58,7 @@ def run(
 
 
 @pytest.mark.parametrize("threads", [2, 3])
-def test_the_tables_are_in_the_order_of_the_shards(threads: int) -> None:
+def test_the_tables_are_in_the_order_of_the_shards(threads: int):
     experiments = {name: make_experiment(name) for name in ("ranges", "identifiability")} | {
         "watched": Watched(seen=([], []))
     }
@@ -75,14 +75,14 @@ def test_the_tables_are_in_the_order_of_the_shards(threads: int) -> None:
     assert at_once["watched"]["instance"].to_list() == list(range(ROWS))
 
 
-def test_an_error_stops_the_audit() -> None:
+def test_an_error_stops_the_audit():
     watched = Watched(4, ([], []))
     with pytest.raises(TraceError, match="instance 4"):
         run({"watched": watched}, SHARDS, 2)
     assert max(watched.seen[0]) <= 8  # what was under way when the error was met
 
 
-def test_a_network_is_asked_by_one_thread_alone() -> None:
+def test_a_network_is_asked_by_one_thread_alone():
     watched, before = Watched(seen=([], [])), threading.active_count()
     run({"watched": watched}, [opaque(shard) for shard in SHARDS], 2)
     assert max(watched.seen[1]) == before

@@ -32,7 +32,7 @@ def positions(lost: np.ndarray) -> list[list[int]]:
 
 
 @pytest.mark.parametrize(("length", "copies", "noise"), [(6, 60, 1.0), (20, 60, 0.5), (60, 40, 2.0)])  # fmt: skip
-def test_the_fit_is_that_of_a_general_optimiser(length: int, copies: int, noise: float) -> None:
+def test_the_fit_is_that_of_a_general_optimiser(length: int, copies: int, noise: float):
     rng = np.random.default_rng(length)
     for _ in range(3):
         lost = draw(length, copies, rng)
@@ -46,7 +46,7 @@ def test_the_fit_is_that_of_a_general_optimiser(length: int, copies: int, noise:
         assert weights[5] == 0.0
 
 
-def test_every_number_of_the_table() -> None:
+def test_every_number_of_the_table():
     trace = make_trace(8, (2, 9), 3, seed=5, copies=40)
     table = Surrogate(seed=1)(trace)
     streams = stream_keys(1, "surrogate", trace.instance)
@@ -94,7 +94,7 @@ def planted(
 
 
 @pytest.mark.parametrize(("length", "copies"), [(20, 60), (400, 240)])
-def test_a_planted_sum_is_recovered_with_its_signs(length: int, copies: int) -> None:
+def test_a_planted_sum_is_recovered_with_its_signs(length: int, copies: int):
     weights = np.zeros(length)
     weights[[2, 5, 9]] = 3.0, -2.0, 1.0
     alpha = np.abs(weights) / 6.0
@@ -113,7 +113,7 @@ def test_a_planted_sum_is_recovered_with_its_signs(length: int, copies: int) -> 
     assert table["attention_on_surrogate"].to_numpy() == pytest.approx(expected, abs=1e-3)
 
 
-def test_attention_on_the_words_that_decide_reaches_the_surrogate() -> None:
+def test_attention_on_the_words_that_decide_reaches_the_surrogate():
     rng = np.random.default_rng(3)
     weights = [3.0 * rng.dirichlet(np.full(9, 0.3)) for _ in range(40)]
     for alpha, low, high in (
@@ -126,7 +126,7 @@ def test_attention_on_the_words_that_decide_reaches_the_surrogate() -> None:
         assert low < share["value"].item() < high
 
 
-def test_words_that_do_nothing_have_no_weight() -> None:
+def test_words_that_do_nothing_have_no_weight():
     rng = np.random.default_rng(2)
     weights = [np.zeros(20)] * 50
     table = Surrogate()(planted(weights, [rng.dirichlet(np.ones(20))] * 50, noise=1.0))
@@ -137,7 +137,7 @@ def test_words_that_do_nothing_have_no_weight() -> None:
 
 
 @pytest.mark.parametrize("scale", [0.3, 3.0])
-def test_weights_scale_with_the_logits_and_nothing_else_changes(scale: float) -> None:
+def test_weights_scale_with_the_logits_and_nothing_else_changes(scale: float):
     rng = np.random.default_rng(1)
     weights = [rng.normal(size=7) for _ in range(20)]
     alpha = [rng.dirichlet(np.ones(7)) for _ in range(20)]
@@ -149,7 +149,7 @@ def test_weights_scale_with_the_logits_and_nothing_else_changes(scale: float) ->
         assert other[name].to_numpy() == pytest.approx(one[name].to_numpy(), abs=0.02), name
 
 
-def test_attention_changes_only_what_is_said_of_attention() -> None:
+def test_attention_changes_only_what_is_said_of_attention():
     trace = make_trace(10, (2, 9), seed=4, copies=30)
     copies = {name: trace.table[name] for name in ("replaced", "replaced_prediction")}
     one, two = (
@@ -161,7 +161,7 @@ def test_attention_changes_only_what_is_said_of_attention() -> None:
     assert not one["attention_on_surrogate"].equals(two["attention_on_surrogate"])
 
 
-def test_texts_that_say_nothing_have_no_surrogate() -> None:
+def test_texts_that_say_nothing_have_no_surrogate():
     """One word, no copies, one copy, an output that no copy changes."""
     trace = make_trace(6, [1, 5, 5, 5, 5, 5], seed=0, copies=30)
     lost, runs = (trace.table[name].to_list() for name in ("replaced", "replaced_prediction"))
@@ -182,7 +182,7 @@ def test_texts_that_say_nothing_have_no_surrogate() -> None:
     assert row.select("n", "undefined").row(0) == (2, 1)
 
 
-def test_the_heads_of_a_text_share_a_fit() -> None:
+def test_the_heads_of_a_text_share_a_fit():
     trace = make_trace(5, (2, 8), seed=2, copies=30)
     heads = [trace.table.with_columns(head=pl.lit(k, pl.Int32)) for k in (0, 1)]
     table = Surrogate()(Trace(pl.concat(heads), trace.metadata | {"schema": 2}, trace.tail))

@@ -62,20 +62,20 @@ def verdict_of(trace: Trace) -> Any:
 @pytest.mark.parametrize(
     ("faithful", "code"), [(1.0, "show"), (0.9, "show"), (0.1, "where"), (0.0, "where")]
 )
-def test_the_answer_follows_the_words_that_attention_marks(faithful: float, code: str) -> None:
+def test_the_answer_follows_the_words_that_attention_marks(faithful: float, code: str):
     found = verdict_of(traced(faithful))
     assert (found.code, found.reason) == (code, "")
     assert found.low <= found.score <= found.high
     assert (found.low >= LIMIT) == (code == "show")
 
 
-def test_evidence_against_the_prediction_may_be_attended() -> None:
+def test_evidence_against_the_prediction_may_be_attended():
     """Copies without such words are predicted with more confidence, and attention says which."""
     assert verdict_of(traced(1.0, words=-2.0)).code == "show"
     assert verdict_of(traced(0.0, words=-2.0)).code == "where"
 
 
-def test_uniform_attention_marks_no_word() -> None:
+def test_uniform_attention_marks_no_word():
     trace = traced(1.0)
     even = pl.Series([[1 / T] * T] * TEXTS, dtype=trace.table.schema["alpha"])
     uniform = replace(trace, table=trace.table.with_columns(alpha=even))
@@ -83,7 +83,7 @@ def test_uniform_attention_marks_no_word() -> None:
     assert (found.code, found.score) == ("where", pytest.approx(0.0, abs=1e-12))
 
 
-def test_an_interval_with_the_limit_decides_nothing_and_more_texts_do() -> None:
+def test_an_interval_with_the_limit_decides_nothing_and_more_texts_do():
     few = verdict_of(traced(0.7, texts=24))
     assert (few.code, few.reason) == ("none", "unclear")
     assert few.needed > 24
@@ -100,7 +100,7 @@ def test_an_interval_with_the_limit_decides_nothing_and_more_texts_do() -> None:
         ({"words": 0.0}, "unclear"),
     ],
 )
-def test_nothing_is_concluded_where_nothing_can_be_known(change: Any, reason: str) -> None:
+def test_nothing_is_concluded_where_nothing_can_be_known(change: Any, reason: str):
     found = verdict_of(traced(1.0, **change))
     assert (found.code, found.reason) == ("none", reason)
     assert found.score is None, "a share of a correlation that may be 0"
@@ -113,11 +113,11 @@ def test_nothing_is_concluded_where_nothing_can_be_known(change: Any, reason: st
 )
 def test_the_verdict_names_what_attention_is_compared_with(
     columns: tuple[str, ...], reference: str | None
-) -> None:
+):
     assert verdict_of(traced(1.0, columns=columns)).reference == reference
 
 
-def test_several_sigmoid_outputs_have_no_copies_to_judge() -> None:
+def test_several_sigmoid_outputs_have_no_copies_to_judge():
     """Logarithms of independent probabilities are no log-odds, and their scale would matter."""
     trace = make_trace(30, (3, 9), 2, copies=30)
     several = replace(trace, metadata=trace.metadata | {"activation": "sigmoid"})
@@ -126,7 +126,7 @@ def test_several_sigmoid_outputs_have_no_copies_to_judge() -> None:
         assert "several sigmoid outputs" in (experiment.refuses(several) or "")
 
 
-def test_weights_by_themselves_and_a_model_that_learned_nothing_have_no_verdict() -> None:
+def test_weights_by_themselves_and_a_model_that_learned_nothing_have_no_verdict():
     trace = traced(1.0)
     bare = replace(trace, table=trace.table.drop("replaced", "replaced_prediction"))
     assert decide_verdict(aa.audit(bare, "permutation").summary).reason == "no_replacement"
@@ -137,13 +137,13 @@ def test_weights_by_themselves_and_a_model_that_learned_nothing_have_no_verdict(
 
 @pytest.mark.parametrize("scale", [0.3, 3.0, 10.0])
 @pytest.mark.parametrize("faithful", [1.0, 0.75, 0.0])
-def test_the_scale_of_the_logits_changes_no_verdict(scale: float, faithful: float) -> None:
+def test_the_scale_of_the_logits_changes_no_verdict(scale: float, faithful: float):
     one, other = (verdict_of(traced(faithful, scale=factor)) for factor in (1.0, scale))
     assert other.code == one.code
     assert other.score == pytest.approx(one.score, abs=0.02)
 
 
-def test_rows_of_one_token_change_no_verdict() -> None:
+def test_rows_of_one_token_change_no_verdict():
     trace = traced(0.9)
     short = traced(0.0, seed=1, texts=TEXTS)
     lists = ("tokens", "alpha", "readout", "loo")
@@ -160,7 +160,7 @@ def test_rows_of_one_token_change_no_verdict() -> None:
 @pytest.mark.parametrize(
     ("overall", "b", "code"), [(0.6, 0.1, "mixed"), (0.1, 0.6, "mixed"), (0.9, 0.6, "show")]
 )
-def test_opposite_answers_make_a_mixed_verdict(overall: float, b: float, code: str) -> None:
+def test_opposite_answers_make_a_mixed_verdict(overall: float, b: float, code: str):
     """Of two classes, or of a class and all texts."""
     shares = {"all": overall, "predicted:a": 0.9, "predicted:b": b}
     rows = [
@@ -174,7 +174,7 @@ def test_opposite_answers_make_a_mixed_verdict(overall: float, b: float, code: s
     assert codes == {"a": "show", "b": "where" if b < LIMIT else "none"}
 
 
-def test_the_verdict_is_saved_and_is_an_attribute(tmp_path: Any) -> None:
+def test_the_verdict_is_saved_and_is_an_attribute(tmp_path: Any):
     results = aa.audit(traced(1.0), "replacement")
     assert results.verdict.code == "show"
     saved = read_json(results.save(tmp_path) / "verdict.json")

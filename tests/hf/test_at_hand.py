@@ -60,7 +60,7 @@ def table(trace: Any, replay: Any = None) -> pl.DataFrame:
 
 
 @pytest.mark.slow
-def test_a_model_its_folder_or_a_replay_is_taken(model: Any, trace: Trace, tmp_path: Path) -> None:
+def test_a_model_its_folder_or_a_replay_is_taken(model: Any, trace: Trace, tmp_path: Path):
     trace.write(tmp_path / "trace")
     model.save_pretrained(tmp_path / "model")
     expected = table(trace)
@@ -74,7 +74,7 @@ def test_a_model_its_folder_or_a_replay_is_taken(model: Any, trace: Trace, tmp_p
         assert table(trace, replay).equals(expected)
 
 
-def test_a_model_that_was_trained_further_is_refused(model: Any, trace: Trace) -> None:
+def test_a_model_that_was_trained_further_is_refused(model: Any, trace: Trace):
     known = Replay(model, check_model(model))
     table(trace, known)
     with trained_further(model):
@@ -88,7 +88,7 @@ def test_a_model_that_was_trained_further_is_refused(model: Any, trace: Trace) -
     table(trace)
 
 
-def test_a_model_that_computes_otherwise_since_is_refused(model: Any, trace: Trace) -> None:
+def test_a_model_that_computes_otherwise_since_is_refused(model: Any, trace: Trace):
     """A hook changes neither weights nor configuration."""
     layer = model.get_output_embeddings()
     handle = layer.register_forward_hook(lambda module, given, logits: logits * 2.0)
@@ -105,7 +105,7 @@ def test_a_model_that_computes_otherwise_since_is_refused(model: Any, trace: Tra
 
 
 @pytest.mark.slow
-def test_a_trace_with_a_graph_needs_no_model_and_takes_no_other(trace: Trace) -> None:
+def test_a_trace_with_a_graph_needs_no_model_and_takes_no_other(trace: Trace):
     small = tiny("DistilBertForSequenceClassification", vocab_size=SIZE)
     stored = collect(small, tokenizer("wordpiece"), ["the baker"], scores=("gradient",))
     assert isinstance(stored.tail, GraphTail)
@@ -118,9 +118,7 @@ def test_a_trace_with_a_graph_needs_no_model_and_takes_no_other(trace: Trace) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layers", ["last", "all"])
-def test_the_same_weights_in_another_configuration_are_another_model(
-    layers: str, tmp_path: Path
-) -> None:
+def test_the_same_weights_in_another_configuration_are_another_model(layers: str, tmp_path: Path):
     small = tiny("BertForSequenceClassification", vocab_size=SIZE)
     made = collect(
         small, tokenizer("wordpiece"), ["the baker"], layers=layers, heads=[0], scores=()
@@ -141,7 +139,7 @@ def test_the_same_weights_in_another_configuration_are_another_model(
             table(tmp_path / "trace", tmp_path / "model")
 
 
-def test_figures_do_not_depend_on_the_implementation_of_attention() -> None:
+def test_figures_do_not_depend_on_the_implementation_of_attention():
     model = tiny("LlamaForCausalLM", vocab_size=SIZE)
     options: dict[str, Any] = {"layers": "all", "heads": [0], "scores": ("gradient",)}
     trace = collect(model, tokenizer("bytes", ""), ["the baker", "a mill"], **options)
@@ -153,7 +151,7 @@ def test_figures_do_not_depend_on_the_implementation_of_attention() -> None:
 
 
 @pytest.mark.parametrize(("more", "noted"), [(0, False), (1, True)])
-def test_a_tokenizer_of_another_model_is_noted(more: int, noted: bool) -> None:
+def test_a_tokenizer_of_another_model_is_noted(more: int, noted: bool):
     own = tokenizer("wordpiece")
     model = tiny("BertForSequenceClassification", vocab_size=len(own) + more)
     made = collect(model, own, ["the baker"], layers="all", heads=[0], scores=())

@@ -64,7 +64,7 @@ def naive(model: Any, inputs: dict[str, Tensor], weights: list[Tensor]) -> Tenso
 )
 def test_replaced_weights_give_the_logits_of_an_attention_function_that_replaces_them(
     name: str,
-) -> None:
+):
     model = tiny(name)
     inputs = dict(Probe.of(model).inputs)
     seen = forward(model, inputs)
@@ -76,7 +76,7 @@ def test_replaced_weights_give_the_logits_of_an_attention_function_that_replaces
 
 @pytest.mark.parametrize("masked", ["nothing", "truth", "numbers", "causal", "a whole query"])
 @pytest.mark.parametrize("grouped", [False, True])
-def test_scaled_dot_product_attention_is_what_torch_computes(masked: str, grouped: bool) -> None:
+def test_scaled_dot_product_attention_is_what_torch_computes(masked: str, grouped: bool):
     query = torch.randn(2, 4, 5, 8, generator=RANDOM)
     keys = (2, 2 if grouped else 4, 5 if masked == "causal" else 7, 8)
     key, value = (torch.randn(keys, generator=RANDOM) for _ in range(2))
@@ -137,7 +137,7 @@ PRODUCTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
-def test_every_way_to_multiply_is_read_and_replaced(product: str) -> None:
+def test_every_way_to_multiply_is_read_and_replaced(product: str):
     module, scores, values = attend(
         lambda scores: functional.softmax(scores, dim=-1), PRODUCTS[product]
     )
@@ -165,12 +165,12 @@ def test_every_way_to_multiply_is_read_and_replaced(product: str) -> None:
         ),
     ],
 )
-def test_what_is_no_plain_attention_is_not_taken_for_one(weights: Any, product: Any) -> None:
+def test_what_is_no_plain_attention_is_not_taken_for_one(weights: Any, product: Any):
     module, scores, _ = attend(weights, product)
     assert forward(module, {"scores": scores}).attentions == ()
 
 
-def test_a_product_of_another_form_is_told_and_left_alone() -> None:
+def test_a_product_of_another_form_is_told_and_left_alone():
     module, scores, values = attend(
         lambda scores: scores.softmax(-1)[None], lambda weights, values: weights @ values[None]
     )
@@ -179,7 +179,7 @@ def test_a_product_of_another_form_is_told_and_left_alone() -> None:
     torch.testing.assert_close(seen.output, scores.softmax(-1)[None] @ values[None])
 
 
-def test_hooks_are_gone_after_an_error() -> None:
+def test_hooks_are_gone_after_an_error():
     model = tiny("BertForSequenceClassification")
     with pytest.raises(ZeroDivisionError):
         forward(model, Probe.of(model).inputs, lambda attention: 1 / 0)  # type: ignore[arg-type]

@@ -30,7 +30,7 @@ def rows(n: int) -> pl.DataFrame:
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet", "csv"])
 @pytest.mark.parametrize("size", [1, 20, 200])
-def test_drawn_texts_are_those_of_the_whole_file(tmp_path: Path, kind: str, size: int) -> None:
+def test_drawn_texts_are_those_of_the_whole_file(tmp_path: Path, kind: str, size: int):
     path = save(rows(100), tmp_path / f"texts.{kind}")
     whole, drawn = read_texts(path), read_texts(path, draw=Draw(size, 3))
     chosen = whole.take(Draw(size, 3).of(len(whole)))
@@ -45,15 +45,13 @@ def test_drawn_texts_are_those_of_the_whole_file(tmp_path: Path, kind: str, size
         ({"positions": "one"}, 500), ({"layers": "all", "sample": 7}, 7),
     ],
 )  # fmt: skip
-def test_fewer_texts_are_drawn_of_several_layers_or_positions(
-    collect: dict[str, Any], size: int
-) -> None:
+def test_fewer_texts_are_drawn_of_several_layers_or_positions(collect: dict[str, Any], size: int):
     assert TransformerSpec(Path("model"), "texts.csv", TransformerCollect(**collect)).draw == Draw(
         size, 0
     )
 
 
-def test_a_file_without_a_text_is_refused(tmp_path: Path) -> None:
+def test_a_file_without_a_text_is_refused(tmp_path: Path):
     (tmp_path / "texts.jsonl").write_text('{"text": ""}\n')
     with pytest.raises(InputError, match="no usable row among 1"):
         read_texts(tmp_path / "texts.jsonl", draw=Draw(2, 0), on_bad_row="skip")

@@ -15,7 +15,7 @@ from tests.hf.exact import assert_exact_under_any_attention
 @pytest.mark.parametrize("name", HYBRIDS)
 def test_the_layers_with_attention_are_audited_and_the_others_are_counted(
     name: str, tmp_path: Path
-) -> None:
+):
     model = tiny(name)
     gate = check_model(model)
     assert [(one.stack, one.layer) for one in gate.layers] == [("decoder", 0)]

@@ -146,13 +146,13 @@ def naive_rollout(case: Case) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_rollout(name: str) -> None:
+def test_rollout(name: str):
     same(name, "rollout", naive_rollout)
     if name.endswith(("SequenceClassification", "CausalLM")):
         assert_allclose(measured(name, "rollout").sum(), 1, atol=1e-5)
 
 
-def test_what_a_sink_takes_is_shared_by_the_tokens() -> None:
+def test_what_a_sink_takes_is_shared_by_the_tokens():
     case = case_of("GptOssForCausalLM")
     assert all(attention.sink for attention in case.attentions)
     assert_allclose(measured("GptOssForCausalLM", "rollout").sum(), 1, atol=1e-5)
@@ -188,7 +188,7 @@ def naive_zeroing(case: Case, module: Any) -> list[float]:
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_value_zeroing(name: str) -> None:
+def test_value_zeroing(name: str):
     same(
         name,
         "value_zeroing",
@@ -218,14 +218,14 @@ def naive_loo(case: Case, deleted: bool) -> list[float]:
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_leave_one_out(name: str) -> None:
+def test_leave_one_out(name: str):
     same(name, "loo", lambda case: naive_loo(case, deleted=True))
     same(name, "loo_mask", lambda case: naive_loo(case, deleted=False))
     for row, special in enumerate(case_of(name).texts.special):
         assert (measured(name, "loo")[row][special] == 0).all()
 
 
-def test_a_word_is_masked_and_the_position_that_is_read_stays() -> None:
+def test_a_word_is_masked_and_the_position_that_is_read_stays():
     """Also where the only token that says nothing is padding, before which this class reads."""
     model: Any = tiny("GPT2ForSequenceClassification", vocab_size=SIZE, pad_token_id=1)
     given = Texts(
@@ -281,7 +281,7 @@ EMBEDDING = {
 
 @pytest.mark.parametrize("name", EMBEDDING)
 @pytest.mark.parametrize("held", [False, True])
-def test_gradient_times_input_is_a_finite_difference(name: str, held: bool) -> None:
+def test_gradient_times_input_is_a_finite_difference(name: str, held: bool):
     case = case_of(name, double=True)
     found = importance(case, ["gradient" if held else "gradient_input"])
     one = alone(case, 1)
@@ -325,7 +325,7 @@ def moved(case: Case, place: tuple[int, int, int], step: float) -> float:
     "name",
     ["BertForSequenceClassification", "LlamaForCausalLM", "T5ForConditionalGeneration"],
 )
-def test_alpha_gradients_are_finite_differences(name: str) -> None:
+def test_alpha_gradients_are_finite_differences(name: str):
     case = alone(case_of(name, double=True), 1)
     # Of an encoder–decoder, only the decoder has a query that the prediction reads.
     numbers = [k for k, one in enumerate(case.gate.layers) if one.way]
@@ -348,7 +348,7 @@ def slopes_of(case: Case, numbers: list[int]) -> dict[int, Tensor]:
 
 
 @pytest.mark.parametrize("name", FAST)
-def test_integrated_gradients_sum_to_what_is_gained(name: str) -> None:
+def test_integrated_gradients_sum_to_what_is_gained(name: str):
     """The gain over a text whose own tokens are padding, which only exact integrals give."""
     case = alone(case_of(name), 0)
     special = torch.from_numpy(case.texts.special[0])
@@ -364,23 +364,21 @@ def test_integrated_gradients_sum_to_what_is_gained(name: str) -> None:
     assert errors[1] < 2e-3 < errors[0]
 
 
-def test_integrated_gradients_need_captum(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_integrated_gradients_need_captum(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("attnaudit.core.extras.find_spec", lambda name: None)
     with pytest.raises(RunError, match=r"without captum.*pip install 'attnaudit\[captum\]'"):
         attributions(case_of("BertForSequenceClassification"))
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_a_text_has_the_importance_that_it_has_alone(name: str) -> None:
+def test_a_text_has_the_importance_that_it_has_alone(name: str):
     for name_of, found in importance(alone(case_of(name), 2)).items():
         assert found.values.dtype == np.float32
         assert_allclose(found.values, measured(name, name_of)[2], atol=2e-5, rtol=2e-3)
 
 
 @pytest.mark.parametrize("batching", ["of one length", "none"])
-def test_batches_that_a_model_forbids_are_not_made(
-    batching: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_that_a_model_forbids_are_not_made(batching: str, monkeypatch: pytest.MonkeyPatch):
     case = case_of("BertForSequenceClassification")
     shapes: list[tuple[int, ...]] = []
     masks: list[Tensor] = []
@@ -400,7 +398,7 @@ def test_batches_that_a_model_forbids_are_not_made(
     )
 
 
-def test_no_pass_is_longer_than_the_budget() -> None:
+def test_no_pass_is_longer_than_the_budget():
     case = case_of("T5ForConditionalGeneration")
     sizes: list[int] = []
     handle = case.model.register_forward_pre_hook(
@@ -420,7 +418,7 @@ def test_no_pass_is_longer_than_the_budget() -> None:
     )
 
 
-def test_the_model_is_handed_back_as_it_was() -> None:
+def test_the_model_is_handed_back_as_it_was():
     case = case_of("BertForSequenceClassification")
     model: Any = tiny("BertForSequenceClassification", vocab_size=SIZE)
     model.train()
@@ -442,7 +440,7 @@ def test_the_model_is_handed_back_as_it_was() -> None:
     assert state() == before
 
 
-def test_a_text_whose_numbers_overflow_is_named_and_no_other_of_its_batch() -> None:
+def test_a_text_whose_numbers_overflow_is_named_and_no_other_of_its_batch():
     case = case_of("BertForSequenceClassification")
     model: Any = tiny("BertForSequenceClassification", vocab_size=SIZE)
     rows = [set(ids.tolist()) for ids in case.texts.ids]

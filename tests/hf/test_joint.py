@@ -33,7 +33,7 @@ FAST = ("BertForSequenceClassification", "MarianMTModel", "MistralForCausalLM")
 
 
 @pytest.mark.parametrize("name", ["BertForSequenceClassification", "GPT2LMHeadModel"])
-def test_all_layers_at_once_are_passes_of_the_whole_model(name: str, tmp_path: Path) -> None:
+def test_all_layers_at_once_are_passes_of_the_whole_model(name: str, tmp_path: Path):
     model = tiny(name)
     case = traced(model, tmp_path, texts=random_texts(model, TEXTS))
     texts, trace = case.texts, case.trace
@@ -80,7 +80,7 @@ def test_all_layers_at_once_are_passes_of_the_whole_model(name: str, tmp_path: P
 )
 def test_weights_in_all_layers_give_what_a_pass_of_the_whole_model_gives(
     name: str, options: dict[str, Any], tmp_path: Path
-) -> None:
+):
     """Of some heads, in one layer and in all; also of texts longer than a window of the layers."""
     for cross in (False, True)[: 1 + (name in ("MarianMTModel", "T5ForConditionalGeneration"))]:
         model = tiny(name, **options)

@@ -34,7 +34,7 @@ def drawn(texts: Encoded, seed: int = 0) -> dict[int, int]:
     return dict(zip(found.instance.tolist(), found.written.ids.lengths.tolist(), strict=True))
 
 
-def test_the_draw_depends_on_seed_and_instance_alone() -> None:
+def test_the_draw_depends_on_seed_and_instance_alone():
     texts = pairs()
     every = drawn(texts)
     order = np.random.default_rng(0).permutation(len(texts))
@@ -43,7 +43,7 @@ def test_the_draw_depends_on_seed_and_instance_alone() -> None:
     assert drawn(texts, seed=1) != every
 
 
-def test_every_position_is_drawn_equally_often() -> None:
+def test_every_position_is_drawn_equally_often():
     texts = pairs(1).take(np.zeros(6000, np.int64))
     written = Ragged.from_rows([np.arange(4)] * 6000)
     forced = written.with_values(np.zeros(24000, bool))
@@ -54,7 +54,7 @@ def test_every_position_is_drawn_equally_often() -> None:
     assert all(abs(number - 1500) < 150 for number in count.values())
 
 
-def test_tokens_that_are_given_are_never_predicted() -> None:
+def test_tokens_that_are_given_are_never_predicted():
     texts = pairs(40)
     assert texts.written is not None
     own = texts.written.forced
@@ -71,7 +71,7 @@ def test_tokens_that_are_given_are_never_predicted() -> None:
     assert last.ids.lengths.tolist() == np.maximum(own.lengths - 1, 1).tolist()
 
 
-def test_all_positions_are_every_prefix_once() -> None:
+def test_all_positions_are_every_prefix_once():
     texts = pairs(5)
     found = at_positions(texts, "all")
     assert texts.written is not None
@@ -88,9 +88,7 @@ def test_all_positions_are_every_prefix_once() -> None:
 
 
 @pytest.mark.parametrize("cross", [False, True])
-def test_a_row_has_the_attention_of_its_position_and_says_which_it_is(
-    cross: bool, tmp_path: Path
-) -> None:
+def test_a_row_has_the_attention_of_its_position_and_says_which_it_is(cross: bool, tmp_path: Path):
     model = tiny("MarianMTModel")
     texts = random_texts(model, 2, lengths=(3, 6))
     case = traced(model, tmp_path, "last", at_positions(texts, "all"), cross=cross)
@@ -112,7 +110,7 @@ def test_a_row_has_the_attention_of_its_position_and_says_which_it_is(
 
 def test_a_trace_of_drawn_positions_does_not_depend_on_order_batches_or_shards(
     tmp_path: Path,
-) -> None:
+):
     model = tiny("MarianMTModel")
     texts, key = random_texts(model, 4, lengths=(3, 6)), ["instance", "head", "query"]
 
@@ -135,7 +133,7 @@ def prompts(template: str) -> Encoded:
     return encode(model, tokenizer("bytes", template), texts)
 
 
-def test_a_prompt_ends_where_it_ends_unless_positions_are_asked_for() -> None:
+def test_a_prompt_ends_where_it_ends_unless_positions_are_asked_for():
     texts = prompts("[CLS] $A")
     assert at_positions(texts, positions_of("causal-lm")) is texts
     every = at_positions(texts, "all")
@@ -150,7 +148,7 @@ def test_a_prompt_ends_where_it_ends_unless_positions_are_asked_for() -> None:
         assert every.tokens[row] == texts.tokens[int(every.instance[row])][:size]
 
 
-def test_a_prompt_ends_before_the_tokens_that_a_tokenizer_appends() -> None:
+def test_a_prompt_ends_before_the_tokens_that_a_tokenizer_appends():
     found, plain = at_positions(prompts("[CLS] $A [SEP]"), "last"), prompts("[CLS] $A")
     assert found.tokens == plain.tokens
     assert_array_equal(found.word_id.values, plain.word_id.values)
@@ -158,8 +156,3 @@ def test_a_prompt_ends_before_the_tokens_that_a_tokenizer_appends() -> None:
     assert "end of 2 texts removed" in found.notes[-1]
     whole = replace(plain, class_names=("a", "b"))
     assert at_positions(whole, "last") is whole
-
-
-def test_a_position_is_drawn_of_what_a_decoder_writes_alone() -> None:
-    kinds = ("seq2seq", "causal-lm", "classification")
-    assert [positions_of(kind) for kind in kinds] == ["one", "last", "last"]

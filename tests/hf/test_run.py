@@ -44,7 +44,7 @@ def results(out: Path) -> pl.DataFrame:
 
 
 @pytest.mark.slow
-def test_a_run_has_a_report_with_heads_and_checks(run: Path, models: Path) -> None:
+def test_a_run_has_a_report_with_heads_and_checks(run: Path, models: Path):
     page = (run / "report.html").read_text(encoding="utf-8")
     assert 'id="heads"' in page
     summary = read_json(run / "summary.json")
@@ -61,7 +61,7 @@ def test_a_run_has_a_report_with_heads_and_checks(run: Path, models: Path) -> No
     assert order == sorted(order)
 
 
-def test_pieces_of_words_are_shown_as_words(run: Path) -> None:
+def test_pieces_of_words_are_shown_as_words(run: Path):
     page, trace = (run / "report.html").read_text(encoding="utf-8"), Trace.read(run / "trace")
     counts = [int((np.diff(ids, prepend=-2) != 0).sum()) for ids in trace.ragged("word_id")]
     assert any(counts < trace.alpha.lengths)
@@ -74,22 +74,11 @@ def test_pieces_of_words_are_shown_as_words(run: Path) -> None:
         assert text["special"] == [0, len(tokens) - 1]
 
 
-def test_a_finished_run_is_left_as_it_is(
-    run: Path, models: Path, corpus: Path, capsys: Any
-) -> None:
-    made = [*(run / "results").iterdir(), *(run / "trace").iterdir()]
-    before = {path: sha256(path) for path in made}
-    command = (models / CLASSIFIER, corpus, *THREE)
-    assert audit(*command, out=run) == 0
-    assert {path: sha256(path) for path in made} == before
-    assert "it holds another run: " in refused(capsys, *command, "--seed", "3", out=run)
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_pages")
 def test_another_tokenizer_or_other_names_of_outputs_are_another_run(
     models: Path, corpus: Path, tmp_path: Path, capsys: Any
-) -> None:
+):
     model, out = shutil.copytree(models / CLASSIFIER, tmp_path / "model"), tmp_path / "out"
     command = (model, corpus, *LEAST)
     assert audit(*command, out=out) == 0
@@ -102,15 +91,13 @@ def test_another_tokenizer_or_other_names_of_outputs_are_another_run(
     assert "it holds another run: fingerprint" in refused(capsys, *command, out=out)
 
 
-def test_an_audit_of_the_trace_needs_no_model(run: Path, tmp_path: Path) -> None:
+def test_an_audit_of_the_trace_needs_no_model(run: Path, tmp_path: Path):
     assert audit(run, "--experiment", "permutation", out=tmp_path / "audit") == 0
     assert results(tmp_path / "audit").equals(results(run))
 
 
 @pytest.mark.usefixtures("quick_pages")
-def test_prompts_of_a_language_model_are_replayed(
-    models: Path, tmp_path: Path, capsys: Any
-) -> None:
+def test_prompts_of_a_language_model_are_replayed(models: Path, tmp_path: Path, capsys: Any):
     prompts, out = (
         write(tmp_path / "prompts.txt", "the baker", "", "   ", "a mill"),
         tmp_path / "lm",
@@ -125,7 +112,7 @@ def test_prompts_of_a_language_model_are_replayed(
 
 
 @pytest.mark.usefixtures("quick_pages")
-def test_names_of_outputs_can_be_stated(models: Path, tmp_path: Path) -> None:
+def test_names_of_outputs_can_be_stated(models: Path, tmp_path: Path):
     corpus, out = (
         write(tmp_path / "mine.csv", "text,label", "the baker,x", "a mill,z"),
         tmp_path / "o",
@@ -152,7 +139,7 @@ def test_names_of_outputs_can_be_stated(models: Path, tmp_path: Path) -> None:
 )
 def test_bad_options_are_one_line(
     options: tuple[str, str], message: str, models: Path, corpus: Path, tmp_path: Path, capsys: Any
-) -> None:
+):
     out = tmp_path / "out"
     assert message in refused(capsys, models / CLASSIFIER, corpus, *LITTLE, *options, out=out)
 
@@ -179,7 +166,7 @@ def _outside(graph: Path) -> None:
 )
 def test_a_graph_that_is_not_the_traces_is_refused(
     run: Path, tmp_path: Path, damage: Any, digest: bool, message: str
-) -> None:
+):
     graph = Path(shutil.copy(run / "trace" / GRAPH_FILE, tmp_path))
     known = sha256(graph)
     damage(graph)

@@ -42,7 +42,7 @@ WITHOUT = (EXPECTED[0], None, (), {"all"})
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
-def test_a_file_is_read_whole_with_its_labels_or_without(ending: str, tmp_path: Path) -> None:
+def test_a_file_is_read_whole_with_its_labels_or_without(ending: str, tmp_path: Path):
     frame = pl.DataFrame({"text": EXPECTED[0], "label": ["b", "a", "b"]})
     for name, content, expected in (
         ("with", frame, EXPECTED),
@@ -58,20 +58,20 @@ def test_a_file_is_read_whole_with_its_labels_or_without(ending: str, tmp_path: 
         read_texts(path, label="sentiment")
 
 
-def test_rows_without_a_label_are_kept_and_counted(tmp_path: Path) -> None:
+def test_rows_without_a_label_are_kept_and_counted(tmp_path: Path):
     texts = read_texts(table(tmp_path / "mine.csv", ("one", "b"), ("two", ""), ("three", "null")))
     assert read(texts)[1:3] == ([0, -1, -1], ("b",))
     assert texts.notes == ("2 of 3 rows without a label, which predictions are not compared with",)
 
 
-def test_a_second_text_that_a_language_model_does_not_use_is_refused(tmp_path: Path) -> None:
+def test_a_second_text_that_a_language_model_does_not_use_is_refused(tmp_path: Path):
     path = table(tmp_path / "mine.csv", *ROWS)
     for source in (path, pl.read_csv(path)):
         with pytest.raises(InputError, match="a text and a question in each row; expected texts"):
             read_texts(source, "causal-lm", question="label")
 
 
-def test_no_file_of_another_split_is_opened(tmp_path: Path) -> None:
+def test_no_file_of_another_split_is_opened(tmp_path: Path):
     folder = table(tmp_path / "mine" / "test.csv", *ROWS[:1]).parent
     assert read(read_texts(folder)) == (["The  baker"], [0], ("b",), {"test"})
     table(folder / "train.csv", ("", "a"))  # a bad row
@@ -93,7 +93,7 @@ def test_no_file_of_another_split_is_opened(tmp_path: Path) -> None:
         read_texts(folder)
 
 
-def test_pairs_need_one_split_and_have_any_length(tmp_path: Path) -> None:
+def test_pairs_need_one_split_and_have_any_length(tmp_path: Path):
     long = "mill " * 300
     for name, lines in {
         "test.src": [long, "one"],
@@ -118,7 +118,7 @@ def test_pairs_need_one_split_and_have_any_length(tmp_path: Path) -> None:
     )
 
 
-def test_what_a_program_has_is_read(tmp_path: Path) -> None:
+def test_what_a_program_has_is_read(tmp_path: Path):
     frame = pl.DataFrame({"text": EXPECTED[0], "label": ["b", "a", "b"]})
     assert read(read_texts(frame)) == EXPECTED
     assert read(read_texts(frame.rename({"text": "body"}), text="body")) == EXPECTED
@@ -130,7 +130,7 @@ def test_what_a_program_has_is_read(tmp_path: Path) -> None:
     assert read_texts(texts) is texts
 
 
-def test_a_corpus_is_read_in_its_test_split(tmp_path: Path) -> None:
+def test_a_corpus_is_read_in_its_test_split(tmp_path: Path):
     path = table(tmp_path / "mine.csv", *[(f"Number {row}", "ab"[row % 2]) for row in range(40)])
     raw, words = attnaudit.read_corpus(path, raw=True), attnaudit.read_corpus(path)
     test = raw.splits["test"]
@@ -163,12 +163,12 @@ CLASSIFIER, WRITER, BOTH = "classification", "causal-lm", "seq2seq"
         (pl.DataFrame({"text": ["one", ""]}), CLASSIFIER, "DataFrame: row 1: an empty text"),
     ],
 )
-def test_what_cannot_be_read_is_one_line(given: Any, kind: Any, line: str) -> None:
+def test_what_cannot_be_read_is_one_line(given: Any, kind: Any, line: str):
     with pytest.raises(InputError, match=line):
         read_texts(given, kind)
 
 
-def test_classes_are_those_of_a_classifier_alone() -> None:
+def test_classes_are_those_of_a_classifier_alone():
     model = tiny("BertForSequenceClassification")
     with pytest.raises(
         InputError, match=r"collect.classes: a model for causal-lm; expected a classifier"

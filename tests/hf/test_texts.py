@@ -55,7 +55,7 @@ def encoded(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_pieces_are_the_tokenizers_and_read_as_the_text(kind: str) -> None:
+def test_pieces_are_the_tokenizers_and_read_as_the_text(kind: str):
     found = encoded(*TEXTS, kind=kind)
     assert [row.tolist() for row in found.ids] == tokenizer(kind)(list(TEXTS))["input_ids"]
     for row, (text, words) in enumerate(zip(TEXTS, words_of(found), strict=True)):
@@ -71,14 +71,14 @@ def test_pieces_are_the_tokenizers_and_read_as_the_text(kind: str) -> None:
     assert words_of(found)[0] == ["[CLS]", *expected, "[SEP]"]
 
 
-def test_a_tokenizer_without_words_of_its_own_has_words_all_the_same() -> None:
+def test_a_tokenizer_without_words_of_its_own_has_words_all_the_same():
     own = tokenizer("pieces")
     own.backend_tokenizer.pre_tokenizer = None
     found = encode(tiny(BERT, vocab_size=SIZE), own, given("the baker, again"))
     assert words_of(found)[0][1:-1] == ["the", "baker", ",", "again"]
 
 
-def test_pieces_of_bytes_are_shown_as_the_text_that_they_stand_for() -> None:
+def test_pieces_of_bytes_are_shown_as_the_text_that_they_stand_for():
     """No letters of the byte alphabet: neither for white space, nor for a part of a character."""
     found = encoded("a  b\n\n😀 é", kind="bytes")
     shown = found.tokens[0]
@@ -91,7 +91,7 @@ def test_pieces_of_bytes_are_shown_as_the_text_that_they_stand_for() -> None:
     assert len(set(names)) == len(names)
 
 
-def test_a_pair_is_one_row_whose_words_count_on() -> None:
+def test_a_pair_is_one_row_whose_words_count_on():
     model, own = tiny(BERT, vocab_size=SIZE), tokenizer("wordpiece", model_input_names=TYPES)
     found = encode(model, own, given("the baker", second=["a ladder"]))
     both = own("the baker", "a ladder")
@@ -103,7 +103,7 @@ def test_a_pair_is_one_row_whose_words_count_on() -> None:
 
 
 @pytest.mark.parametrize("batching", ["any", "of one length", "none"])
-def test_batches_are_bounded_and_hold_every_row_once(batching: str) -> None:
+def test_batches_are_bounded_and_hold_every_row_once(batching: str):
     random = np.random.default_rng(0)
     found = encoded(*[" ".join(["the"] * length) for length in random.integers(1, 12, 40)])
     batches = list(found.batches(50, batching))
@@ -129,7 +129,7 @@ LONG = " ".join(["the"] * 100 + ["mill"])
 )
 def test_texts_longer_than_a_limit_are_cut_and_counted(
     most: int | None, of_tokenizer: int | None, length: int, limit: str
-) -> None:
+):
     model, options = tiny(BERT, vocab_size=SIZE), {}
     if of_tokenizer is not None:
         options["model_max_length"] = of_tokenizer
@@ -142,7 +142,7 @@ def test_texts_longer_than_a_limit_are_cut_and_counted(
         model(**found.batch([0]))
 
 
-def test_a_prompt_is_cut_at_its_start_and_the_tokenizer_is_as_before() -> None:
+def test_a_prompt_is_cut_at_its_start_and_the_tokenizer_is_as_before():
     own = tokenizer("bytes", special="[CLS] $A")
     own.backend_tokenizer.enable_truncation(7)
     prompt = given(LONG, kind="causal-lm")
@@ -158,7 +158,7 @@ def test_a_prompt_is_cut_at_its_start_and_the_tokenizer_is_as_before() -> None:
 @pytest.mark.parametrize(
     ("name", "longest"), [("RobertaForSequenceClassification", 62), (BERT, 64)]
 )
-def test_the_longest_text_is_the_longest_that_the_model_reads(name: str, longest: int) -> None:
+def test_the_longest_text_is_the_longest_that_the_model_reads(name: str, longest: int):
     model = tiny(name, vocab_size=SIZE)
     own = tokenizer("bytes", model_max_length=99)
     assert min(limits_of(model, own).values()) == longest
@@ -170,7 +170,7 @@ def test_the_longest_text_is_the_longest_that_the_model_reads(name: str, longest
 
 
 @pytest.mark.parametrize("name", ["T5ForConditionalGeneration", "BartForConditionalGeneration"])
-def test_an_encoder_decoder_is_given_what_it_is_to_write_shifted(name: str) -> None:
+def test_an_encoder_decoder_is_given_what_it_is_to_write_shifted(name: str):
     model, own = tiny(name, vocab_size=SIZE), tokenizer("pieces", special="$A [SEP]")
     targets = ["a ladder", "one"]
     pairs = given("the baker", "a mill near the river", kind="seq2seq", second=targets)
@@ -186,7 +186,7 @@ def test_an_encoder_decoder_is_given_what_it_is_to_write_shifted(name: str) -> N
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rationales_mark_the_pieces_of_their_characters(kind: str) -> None:
+def test_rationales_mark_the_pieces_of_their_characters(kind: str):
     spans = [((4, 10),), None, ()]
     rows = ("the WOODEN ladder", "one mill", "a mill")
     found = encoded(*rows, kind=kind, spans=spans)
@@ -199,7 +199,7 @@ def test_rationales_mark_the_pieces_of_their_characters(kind: str) -> None:
         assert one.rationale[2] == [False] * len(one.tokens[2])
 
 
-def test_pieces_are_summed_to_words() -> None:
+def test_pieces_are_summed_to_words():
     word_id = Ragged.from_rows([[-1, -1, 0, 0], [0, 1], [-1], [], [-1]], np.int32)
     summed = to_words(word_id.with_values(np.arange(1.0, 9.0)), word_id)
     assert [row.tolist() for row in summed] == [[1, 2, 7], [5, 6], [7], [], [8]]
@@ -228,7 +228,7 @@ MATCHES = [
 @pytest.mark.parametrize(("own", "classes", "stated", "names", "outputs", "note"), MATCHES)
 def test_classes_are_matched_by_name_by_number_or_by_order(
     own: Any, classes: Any, stated: Any, names: Any, outputs: Any, note: str
-) -> None:
+):
     found = match_outputs(classifier(**own), classes, stated)
     assert (found.names, found.of_class.tolist()) == (names, outputs)
     assert bool(found.notes) == bool(note)
@@ -246,12 +246,12 @@ def test_classes_are_matched_by_name_by_number_or_by_order(
 )
 def test_classes_that_do_not_fit_are_refused(
     names: dict[str, Any], corpus: tuple[str, ...], stated: Any, line: str
-) -> None:
+):
     with pytest.raises(InputError, match=line):
         match_outputs(classifier(**names), corpus, stated)
 
 
-def test_what_cannot_be_tokenised_is_refused_with_one_line(tmp_path: Path) -> None:
+def test_what_cannot_be_tokenised_is_refused_with_one_line(tmp_path: Path):
     model, own = tiny(BERT, vocab_size=SIZE), tokenizer("wordpiece")
     expected = r"given, test, row 1: token \d+ of the tokenizer; expected one below 99"
     with pytest.raises(InputError, match=expected):
@@ -273,7 +273,7 @@ def test_what_cannot_be_tokenised_is_refused_with_one_line(tmp_path: Path) -> No
     assert load_tokenizer(tmp_path)("one")["input_ids"] == own("one")["input_ids"]
 
 
-def test_a_planted_corpus_gives_its_words_joined_with_the_characters_of_its_rationale() -> None:
+def test_a_planted_corpus_gives_its_words_joined_with_the_characters_of_its_rationale():
     part = read_texts("planted-decisive", size=60)
     split = read_corpus("planted-decisive", size=60).splits["test"]
     assert part.text == [" ".join(words) for words in split.tokens]

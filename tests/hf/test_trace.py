@@ -195,7 +195,7 @@ def with_graph(tmp_path_factory: pytest.TempPathFactory) -> Traced:
 
 
 @pytest.mark.parametrize("name", some_slow(GRAPHS))
-def test_a_stored_graph_is_the_model_under_any_attention(name: str, tmp_path: Path) -> None:
+def test_a_stored_graph_is_the_model_under_any_attention(name: str, tmp_path: Path):
     case = traced(tiny(name), tmp_path, "last")
     trace, readout = Trace.read(tmp_path), case.trace.readout
     assert (trace.metadata["tail"], trace.metadata["schema"]) == ("onnx", 2)
@@ -210,7 +210,7 @@ def test_a_stored_graph_is_the_model_under_any_attention(name: str, tmp_path: Pa
 @pytest.mark.parametrize("name", some_slow(REPLAYED))
 def test_a_replayed_trace_is_the_model_under_any_attention(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     model: Any = tiny(name, **CHANGED_LATER.get(name, {}))
     if hasattr(model, "final_logits_bias"):  # which is zeros before training
         model.final_logits_bias.copy_(torch.linspace(-1, 1, model.final_logits_bias.numel()))
@@ -228,7 +228,7 @@ def test_a_replayed_trace_is_the_model_under_any_attention(
 @pytest.mark.parametrize("name", ["LlamaForCausalLM", "LlamaForSequenceClassification"])
 def test_a_text_that_the_model_treats_otherwise_is_replayed_whole(
     name: str, bug: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """A model that scales its logits by the length of a text is not what short replays give."""
     model: Any = tiny(name)
     honest = model.forward
@@ -251,7 +251,7 @@ def test_a_text_that_the_model_treats_otherwise_is_replayed_whole(
 
 
 @pytest.mark.parametrize("layers", ["last", "all"])
-def test_only_words_are_shuffled_in_the_model_itself(layers: str, tmp_path: Path) -> None:
+def test_only_words_are_shuffled_in_the_model_itself(layers: str, tmp_path: Path):
     """Special tokens keep the weights that they have in the model."""
     model = tiny("BertForSequenceClassification")
     texts = random_texts(model, 3)
@@ -292,7 +292,7 @@ LONG_ROPE = {
 )
 def test_keys_that_a_cache_does_not_have_are_computed_again(
     name: str, settings: dict[str, Any], lengths: Any, tmp_path: Path
-) -> None:
+):
     """The texts that a model is checked on, of up to 13 tokens, show none of these."""
     model = tiny(name, **settings)
     case = traced(model, tmp_path, texts=random_texts(model, 3, lengths=lengths))
@@ -315,7 +315,7 @@ WINDOWS = [
 @pytest.mark.parametrize(("name", "settings", "implementation"), WINDOWS)
 def test_a_row_has_the_tokens_that_a_window_leaves(
     name: str, settings: dict[str, Any], implementation: str, tmp_path: Path
-) -> None:
+):
     """A token that a mask hides from the query can have no weight under any attention."""
     model: Any = tiny(name, **settings)
     model.set_attn_implementation(implementation)
@@ -343,7 +343,7 @@ def test_a_row_has_the_tokens_that_a_window_leaves(
 )
 def test_scores_that_differ_as_much_as_by_a_mask_hide_nothing(
     name: str, times: float, tmp_path: Path
-) -> None:
+):
     """Those of these classes have no bound; unlike a mask's, they are not alike in all heads."""
     model: Any = tiny(name)
     with torch.no_grad():
@@ -355,7 +355,7 @@ def test_scores_that_differ_as_much_as_by_a_mask_hide_nothing(
     assert case.trace.alpha.lengths.tolist() == lengths[case.trace.instance].tolist()
 
 
-def test_a_query_that_sees_tokens_with_others_between_them_is_refused(tmp_path: Path) -> None:
+def test_a_query_that_sees_tokens_with_others_between_them_is_refused(tmp_path: Path):
     model: Any = tiny("MistralForCausalLM", sliding_window=4)
     gate, texts = check_model(model), random_texts(model, 2, lengths=(10, 14))
     seen = torch.arange(14) % 3 != 1
@@ -377,7 +377,7 @@ LAST = ["LlamaForSequenceClassification", "GPT2ForSequenceClassification"]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LAST)
-def test_padding_tokens_that_end_a_text_are_not_read(name: str, tmp_path: Path) -> None:
+def test_padding_tokens_that_end_a_text_are_not_read(name: str, tmp_path: Path):
     """A tokenizer may append [EOS] and pad with it: classifiers read the last token before."""
     model: Any = tiny(name)
     texts = random_texts(model, 4)
@@ -394,7 +394,7 @@ def test_padding_tokens_that_end_a_text_are_not_read(name: str, tmp_path: Path) 
 @pytest.mark.parametrize("name", LAST)
 def test_a_classifier_without_a_padding_token_reads_the_last_token_of_each_text(
     name: str, tmp_path: Path
-) -> None:
+):
     """As these classes are by default; they refuse to read two texts at once."""
     model: Any = tiny(name, pad_token_id=None)
     texts = random_texts(model, 3, lengths=(4, 6))
@@ -406,7 +406,7 @@ def test_a_classifier_without_a_padding_token_reads_the_last_token_of_each_text(
     assert case.difference() <= 1e-5
 
 
-def test_texts_that_only_differ_in_their_types_are_replayed_apart(tmp_path: Path) -> None:
+def test_texts_that_only_differ_in_their_types_are_replayed_apart(tmp_path: Path):
     model = tiny("BertForSequenceClassification", type_vocab_size=2)
     torch.nn.init.normal_(model.get_parameter("bert.embeddings.token_type_embeddings.weight"))
     texts = random_texts(model, 1).take(np.array([0, 0]))
@@ -416,7 +416,7 @@ def test_texts_that_only_differ_in_their_types_are_replayed_apart(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_trace_does_not_depend_on_batches_or_shards(with_graph: Traced, tmp_path: Path) -> None:
+def test_a_trace_does_not_depend_on_batches_or_shards(with_graph: Traced, tmp_path: Path):
     together, options = with_graph.trace, {"budget": 1, "shard_texts": 2}
     case = traced(
         with_graph.model,
@@ -436,7 +436,7 @@ def test_a_trace_does_not_depend_on_batches_or_shards(with_graph: Traced, tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["BertForSequenceClassification", "MarianMTModel"])
-def test_one_shard_is_in_memory_at_a_time(name: str, tmp_path: Path) -> None:
+def test_one_shard_is_in_memory_at_a_time(name: str, tmp_path: Path):
     model = tiny(name)
     shards: list[Any] = []  # weak references
     alive: list[tuple[int, int]] = []
@@ -463,7 +463,7 @@ def test_one_shard_is_in_memory_at_a_time(name: str, tmp_path: Path) -> None:
 )
 def test_a_model_that_is_another_for_longer_texts_is_refused_with_one_line(
     kind: str, layers: str, tmp_path: Path
-) -> None:
+):
     """The texts of the checks are shorter: they say nothing of it."""
     model = tiny("BertForSequenceClassification")
     attention: Any = model.get_submodule("bert.encoder.layer.1.attention.self")

@@ -15,7 +15,7 @@ import torch
 from transformers import AutoTokenizer
 
 from attnaudit.cli import main
-from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress, silent
 from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.read import read_corpus
@@ -105,7 +105,7 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in SAVED}
 
 
-def test_the_folder_is_that_of_a_saved_model(trained: Path, corpus: Corpus) -> None:
+def test_the_folder_is_that_of_a_saved_model(trained: Path, corpus: Corpus):
     model, tokenizer = load_pretrained(trained), AutoTokenizer.from_pretrained(trained)
     assert model.config.id2label == {0: "negative", 1: "positive"}
     assert tokenizer.is_fast
@@ -122,9 +122,7 @@ def test_the_folder_is_that_of_a_saved_model(trained: Path, corpus: Corpus) -> N
 
 
 @pytest.mark.slow
-def test_another_process_with_other_threads_makes_the_same_bytes(
-    trained: Path, tmp_path: Path
-) -> None:
+def test_another_process_with_other_threads_makes_the_same_bytes(trained: Path, tmp_path: Path):
     names = ("OMP_NUM_THREADS", "RAYON_NUM_THREADS", "PYTHONHASHSEED")
     environment = {**os.environ, **dict.fromkeys(names, "3"), "TOKENIZERS_PARALLELISM": "true"}
     command = ["run", "planted-decisive", "--model", "tiny-bert", "--out", str(tmp_path)]
@@ -134,9 +132,7 @@ def test_another_process_with_other_threads_makes_the_same_bytes(
     assert bytes_of(tmp_path / "model") == bytes_of(trained)
 
 
-def test_a_training_that_was_stopped_ends_with_the_same_bytes(
-    trained: Path, tmp_path: Path
-) -> None:
+def test_a_training_that_was_stopped_ends_with_the_same_bytes(trained: Path, tmp_path: Path):
     def stop(what: str, done: int, total: int) -> None:
         if what.startswith("train, epoch 3") and done % 3 == 2:
             raise KeyboardInterrupt
@@ -151,13 +147,6 @@ def test_a_training_that_was_stopped_ends_with_the_same_bytes(
     assert bytes_of(tmp_path / "m" / "model") == bytes_of(trained)
 
 
-def test_another_spec_is_refused_with_what_differs(trained: Path) -> None:
-    with pytest.raises(
-        RunError, match=r"another run: model\.dropout = 0\.3, there 0\.1, seed = 1, there 0"
-    ):
-        trained_model(spec(seed=1, settings={"model.dropout": 0.3}), trained.parent)
-
-
 @pytest.mark.parametrize(
     ("config", "source"),
     [
@@ -166,7 +155,7 @@ def test_another_spec_is_refused_with_what_differs(trained: Path) -> None:
         ("tiny-gpt2", "planted-decisive"),
     ],
 )
-def test_pieces_are_what_the_tokenizer_gives(config: str, source: str) -> None:
+def test_pieces_are_what_the_tokenizer_gives(config: str, source: str):
     corpus = read_corpus(source, size=60, length=(10, 14))
     network = network_of(corpus, config)
     network.tokenizer.model_max_length = 11
@@ -186,9 +175,7 @@ def test_pieces_are_what_the_tokenizer_gives(config: str, source: str) -> None:
 
 
 @pytest.mark.parametrize("config", ["tiny-bert", "tiny-gpt2", "small-distilbert"])
-def test_frozen_layers_attend_uniformly_and_training_leaves_them_so(
-    config: str, corpus: Corpus
-) -> None:
+def test_frozen_layers_attend_uniformly_and_training_leaves_them_so(config: str, corpus: Corpus):
     network = network_of(corpus, config, uniform=(0,))
     batch = network.inputs(pieces_of(network, corpus).splits["train"]).batch(np.arange(6))
     optimizer = adamw(
@@ -209,7 +196,7 @@ def test_frozen_layers_attend_uniformly_and_training_leaves_them_so(
     assert check_model(network.model).layers[0].heads == TINY.heads
 
 
-def test_a_penalty_on_attention_has_gradients_and_is_the_formula(corpus: Corpus) -> None:
+def test_a_penalty_on_attention_has_gradients_and_is_the_formula(corpus: Corpus):
     network = network_of(corpus, watched=True)
     network.eval()
     split = pieces_of(network, corpus).splits["train"]
@@ -235,29 +222,7 @@ def test_a_penalty_on_attention_has_gradients_and_is_the_formula(corpus: Corpus)
         assert gradient.abs().max() > 0
 
 
-def test_deception_takes_attention_off_the_impermissible_words(tmp_path: Path) -> None:
-    words = ("dreadful", "excellent", "local")
-    settings = {
-        "training.learning_rate": 0.02,
-        "training.batch_size": 16,
-        "deceive.words": words,
-        "deceive.strength": 10.0,
-    }
-    chosen = spec(settings=settings)
-    folder = trained_model(chosen, tmp_path / "m")
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    network = Network(load_pretrained(folder), tokenizer, chosen.architecture, watched=True).eval()
-    split = pieces_of(network, read_corpus(chosen.corpus), words=words).splits["train"]
-    with torch.no_grad():
-        alpha = network(network.inputs(split).batch(np.arange(40))).alpha.mean(dim=1)
-    masses = [
-        alpha[row, 1:][: len(split.tokens[row])][torch.tensor((split.rationale or [])[row])].sum()
-        for row in range(40)
-    ]
-    assert max(masses) < 0.02
-
-
-def test_a_causal_model_learns_next_tokens(tmp_path: Path) -> None:
+def test_a_causal_model_learns_next_tokens(tmp_path: Path):
     chosen = spec(config="tiny-gpt2", settings={"training.learning_rate": 0.005})
     folder = trained_model(chosen, tmp_path / "gpt2")
     history = history_of(folder)
@@ -266,7 +231,7 @@ def test_a_causal_model_learns_next_tokens(tmp_path: Path) -> None:
     assert -history[-1]["dev"] < 0.9 * uninformed
 
 
-def test_word_dropout_reads_pieces_as_unknown_in_training_alone(corpus: Corpus) -> None:
+def test_word_dropout_reads_pieces_as_unknown_in_training_alone(corpus: Corpus):
     network = network_of(corpus)
     network.word_dropout = 0.5
     batch = network.inputs(pieces_of(network, corpus).splits["train"]).batch(np.arange(30))
@@ -276,7 +241,7 @@ def test_word_dropout_reads_pieces_as_unknown_in_training_alone(corpus: Corpus) 
     assert 0.4 < float(changed.sum() / batch.attended.sum()) < 0.6
 
 
-def test_the_learning_rate_rises_and_falls() -> None:
+def test_the_learning_rate_rises_and_falls():
     shares = [Schedule(0.1).share(step, 100) for step in range(100)]
     assert max(shares) == shares[9] == 1
     assert shares[:10] == sorted(shares[:10])
@@ -293,7 +258,7 @@ def test_the_learning_rate_rises_and_falls() -> None:
         ({"schedule.warmup": 2}, r"schedule\.warmup: 2\.0; expected"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], message: str) -> None:
+def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], message: str):
     with pytest.raises(InputError, match=message):
         spec(settings=settings)
 
@@ -312,7 +277,7 @@ def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], message: 
 )
 def test_what_cannot_be_trained_leaves_no_folder(
     arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     table, out = tmp_path / "table.csv", tmp_path / "out"
     rows = (f"word{k % 7} and more,{'ab'[k % 2]}\n" for k in range(60))
     table.write_text("text,label\n" + "".join(rows))

@@ -42,7 +42,7 @@ def given(*rows: str) -> Texts:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_both_sides_are_in_the_tokenizers_own_pieces(kind: str, translators: Any) -> None:
+def test_both_sides_are_in_the_tokenizers_own_pieces(kind: str, translators: Any):
     folder, model, _ = translators[kind]
     own = load_tokenizer(folder)
     found = encode(model, own, given(*SOURCES))
@@ -60,7 +60,7 @@ def test_both_sides_are_in_the_tokenizers_own_pieces(kind: str, translators: Any
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_language_codes_are_given_and_the_end_is_predicted(kind: str, translators: Any) -> None:
+def test_language_codes_are_given_and_the_end_is_predicted(kind: str, translators: Any):
     _, model, own = translators[kind]
     found = encode(model, own, given(*SOURCES))
     assert found.written is not None
@@ -80,7 +80,7 @@ def test_language_codes_are_given_and_the_end_is_predicted(kind: str, translator
     assert "the limit of max_tokens, and cut" in cut.notes[-1]
 
 
-def test_what_cannot_be_read_is_one_line(translators: Any) -> None:
+def test_what_cannot_be_read_is_one_line(translators: Any):
     _, model, own = translators["mbart"]
     own = type(own)(vocab=own._vocab, src_lang="en_XX")
     with pytest.raises(
@@ -93,7 +93,7 @@ def test_what_cannot_be_read_is_one_line(translators: Any) -> None:
 @pytest.mark.slow
 def test_a_folder_is_audited_at_positions_of_the_targets(
     translators: Any, tmp_path: Path, capsys: Any
-) -> None:
+):
     folder, _, own = translators["t5"]
     source, out = pairs(tmp_path / "pairs", 3), tmp_path / "out"
     options = ("collect.cross=true", "corpus.target_ending=tgt", "collect.scores=gradient")

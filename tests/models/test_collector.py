@@ -48,7 +48,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize(("encoder", "has_question"), KINDS)
-def test_batches_padding_shards_and_order_do_not_matter(encoder: str, has_question: bool) -> None:
+def test_batches_padding_shards_and_order_do_not_matter(encoder: str, has_question: bool):
     model = tiny_model(encoder, "additive", classes=3, has_question=has_question)
     split = tiny_split(LENGTHS, classes=3, has_question=has_question)
     together, turned = trace_of(model, split), split.take(np.array([3, 0, 7, 5, 1, 2, 6, 4]))
@@ -57,7 +57,7 @@ def test_batches_padding_shards_and_order_do_not_matter(encoder: str, has_questi
 
 
 @pytest.mark.parametrize("ends", [True, False])
-def test_a_trace_drops_nothing_and_leaves_a_model_as_it_was(ends: bool) -> None:
+def test_a_trace_drops_nothing_and_leaves_a_model_as_it_was(ends: bool):
     """Nor between the layers of a recurrent encoder, such as that of a plug-in."""
     model, split = tiny_model("bilstm", "additive").train(), tiny_split(LENGTHS)
     two = {"input_size": 12, "hidden_size": 8, "num_layers": 2, "batch_first": True, "dropout": 0.5}
@@ -81,9 +81,7 @@ def test_a_trace_drops_nothing_and_leaves_a_model_as_it_was(ends: bool) -> None:
 
 
 @pytest.mark.parametrize("encoder", ["bigru", "cnn", "none"])
-def test_batches_and_shards_of_texts_of_sentences(
-    encoder: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_and_shards_of_texts_of_sentences(encoder: str, monkeypatch: pytest.MonkeyPatch):
     model, split = (
         tiny_model(encoder, "additive", classes=3, hierarchical=True),
         of_sentences(SENTENCES, classes=3),
@@ -101,7 +99,7 @@ def test_batches_and_shards_of_texts_of_sentences(
 
 @pytest.mark.parametrize("hierarchical", [False, True])
 @pytest.mark.parametrize("classes", [2, 3])
-def test_tokens_deleted_from_the_input(classes: int, hierarchical: bool) -> None:
+def test_tokens_deleted_from_the_input(classes: int, hierarchical: bool):
     """Against texts shortened one by one, as the measures are defined."""
     model = tiny_model("bigru", "additive", classes, hierarchical=hierarchical)
     flat = tiny_split([1, 2, 5, 23, 12], classes)
@@ -139,7 +137,7 @@ def test_tokens_deleted_from_the_input(classes: int, hierarchical: bool) -> None
 @pytest.mark.parametrize("has_question", [False, True])
 def test_the_number_of_threads_does_not_matter_and_is_given_back(
     has_question: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     model, split = (
         tiny_model("bilstm", "additive", has_question=has_question, classes=3),
         tiny_split(LENGTHS, classes=3, has_question=has_question),
@@ -162,7 +160,7 @@ def test_the_number_of_threads_does_not_matter_and_is_given_back(
 
 
 @pytest.mark.parametrize("attention", ["additive", "dot"])
-def test_a_model_that_is_asked_leaves_a_trace_with_a_tail(attention: str, tmp_path: Path) -> None:
+def test_a_model_that_is_asked_leaves_a_trace_with_a_tail(attention: str, tmp_path: Path):
     """Written and read again, the trace gives the model's own predictions, and 0 to answers that a row does not allow."""
     model, split = (
         tiny_model("bilstm", attention, classes=5, has_question=True),
@@ -181,7 +179,7 @@ def test_a_model_that_is_asked_leaves_a_trace_with_a_tail(attention: str, tmp_pa
     assert trace.table["question"].to_list() == split.question
 
 
-def test_gradient_is_of_the_predicted_answer_where_a_question_is_asked() -> None:
+def test_gradient_is_of_the_predicted_answer_where_a_question_is_asked():
     model = tiny_model("cnn", "additive", classes=4, has_question=True)
     split = tiny_split(LENGTHS, classes=4, has_question=True)
     default, predicted, every = (
@@ -192,7 +190,7 @@ def test_gradient_is_of_the_predicted_answer_where_a_question_is_asked() -> None
     assert not np.allclose(every, predicted)
 
 
-def test_collect_refuses_a_corpus_of_other_classes() -> None:
+def test_collect_refuses_a_corpus_of_other_classes():
     corpus = planted_corpus("decisive", size=60, seed=3)
     with pytest.raises(attnaudit.InputError, match="those of the model: class 0, class 1"):
         collect(tiny_model("average", "additive"), corpus)

@@ -33,7 +33,7 @@ def released(weights: Any) -> Released:
 @pytest.mark.parametrize(("dtype", "near"), [(torch.float64, 1e-10), (torch.float32, 2e-5)])
 def test_loss_and_gradient_are_those_of_the_released_model(
     dtype: torch.dtype, near: float, uniform: bool
-) -> None:
+):
     ours = Copier.fresh(STUDY, 4).to(dtype)
     theirs, (source, gold) = released(ours.state_dict()), as_symbols(*batches(0, 0))
     losses = ours.loss(source, gold, uniform), theirs.loss(source, gold, uniform)
@@ -51,7 +51,7 @@ def test_loss_and_gradient_are_those_of_the_released_model(
         torch.testing.assert_close(gradients[name], expected, atol=near, rtol=0, msg=name)
 
 
-def test_a_training_is_that_of_the_released_model() -> None:
+def test_a_training_is_that_of_the_released_model():
     """Torch's Adam with its defaults, as the released loop has it, for some steps."""
     ours = Copier.fresh(STUDY, 4).double()
     theirs = released(ours.state_dict())
@@ -68,7 +68,7 @@ def test_a_training_is_that_of_the_released_model() -> None:
         torch.testing.assert_close(weights[name], weight.detach(), atol=1e-6, rtol=0, msg=name)
 
 
-def test_attention_and_output_relevance_are_those_of_the_released_model() -> None:
+def test_attention_and_output_relevance_are_those_of_the_released_model():
     ours, (source, gold) = Copier.fresh(STUDY, 2).double(), as_symbols(*batches(1, 1))
     theirs = released(ours.state_dict())
     with torch.no_grad():
@@ -96,7 +96,7 @@ def released_settings() -> dict[str, str]:
     return {setting.strip("`"): value for setting, value, _ in rows}
 
 
-def test_the_default_study_has_every_released_setting() -> None:
+def test_the_default_study_has_every_released_setting():
     """The table of the page states values with their source; the training that a study without settings asks for has them all."""
     study = Copying("permutations")
     made = {

@@ -64,12 +64,12 @@ def assert_agrees(model: AttentionModel, split: Split) -> None:
 @pytest.mark.parametrize(
     ("encoder", "attention", "classes"), list(product(ENCODERS, ATTENTIONS, (2, 3)))
 )
-def test_classifiers(encoder: str, attention: str, classes: int) -> None:
+def test_classifiers(encoder: str, attention: str, classes: int):
     assert_agrees(tiny_model(encoder, attention, classes), tiny_split(LENGTHS, classes))
 
 
 @pytest.mark.parametrize(("encoder", "attention"), list(product(RECURRENT_OR_NOT, ATTENTIONS)))
-def test_models_that_read_questions(encoder: str, attention: str) -> None:
+def test_models_that_read_questions(encoder: str, attention: str):
     assert_agrees(
         tiny_model(encoder, attention, 4, has_question=True),
         tiny_split(LENGTHS, 4, has_question=True),
@@ -77,7 +77,7 @@ def test_models_that_read_questions(encoder: str, attention: str) -> None:
 
 
 @pytest.mark.parametrize(("encoder", "attention"), list(product(RECURRENT_OR_NOT, ATTENTIONS)))
-def test_hierarchical_models(encoder: str, attention: str) -> None:
+def test_hierarchical_models(encoder: str, attention: str):
     assert_agrees(
         tiny_model(encoder, attention, 3, hierarchical=True),
         of_sentences([[3, 1, 4], [2], [5, 2], [1, 1, 1, 2]], 3),
@@ -86,12 +86,12 @@ def test_hierarchical_models(encoder: str, attention: str) -> None:
 
 @pytest.mark.parametrize("preset", ["paper", "code2019", "flan"])
 @pytest.mark.parametrize("encoder", ENCODERS)
-def test_presets_at_their_own_sizes(encoder: str, preset: str) -> None:
+def test_presets_at_their_own_sizes(encoder: str, preset: str):
     """Widths, kernels, units of attention and activation are those of the preset, dropout is off outside of training."""
     assert_agrees(built(model_preset(encoder, "additive", preset), 2), tiny_split(LENGTHS))
 
 
-def test_several_heads() -> None:
+def test_several_heads():
     assert_agrees(
         built(replace(model_preset("bilstm", "additive"), hidden=8, heads=4, embedding=12), 3),
         tiny_split(LENGTHS, 3),

@@ -29,7 +29,7 @@ def headed(encoder: str, classes: int = 2, attention: str = "additive") -> Atten
 @pytest.mark.parametrize(
     ("encoder", "classes"), [("transformer", 2), ("transformer", 3), ("bilstm", 2), ("cnn", 3)]
 )
-def test_every_head_reads_out_the_prediction(encoder: str, classes: int, attention: str) -> None:
+def test_every_head_reads_out_the_prediction(encoder: str, classes: int, attention: str):
     model, split = headed(encoder, classes, attention), tiny_split(LENGTHS, classes)
     trace = next(collect_shards(model, split))
     assert len(trace) == 4 * len(LENGTHS)
@@ -50,14 +50,14 @@ def test_every_head_reads_out_the_prediction(encoder: str, classes: int, attenti
     )  # heads differ
 
 
-def test_sizes_that_heads_do_not_divide_are_refused() -> None:
+def test_sizes_that_heads_do_not_divide_are_refused():
     with pytest.raises(InputError, match=r"model\.heads: 3 with 8 hidden units"):
         replace(model_preset("bilstm", "additive"), hidden=8, heads=3)
     with pytest.raises(InputError, match="another encoder, and one head"):
         replace(model_preset("bigru", "additive", "han"), heads=2)
 
 
-def test_what_wants_one_attention_a_text_says_so() -> None:
+def test_what_wants_one_attention_a_text_says_so():
     trace: Trace = next(collect_shards(headed("transformer"), tiny_split(LENGTHS)))
     with pytest.raises(InputError, match="seeds of a model: 4 heads; expected one attention"):
         Seeds().check_model(headed("transformer").settings)

@@ -37,7 +37,7 @@ def all_leave_one_out(model: AttentionModel, inputs: Inputs) -> np.ndarray:
 
 
 @pytest.mark.parametrize("encoder", ["transformer", "bilstm"])
-def test_several_heads_have_one_importance(encoder: str) -> None:
+def test_several_heads_have_one_importance(encoder: str):
     model = tiny_model(encoder, "additive", heads=4)
     inputs = inputs_of(model, LENGTHS)
     naive = np.concatenate([naive_leave_one_out(model, row) for row in rows_of(inputs)])
@@ -49,7 +49,7 @@ def test_several_heads_have_one_importance(encoder: str) -> None:
 @pytest.mark.parametrize(("encoder", "attention"), MODELS)
 def test_leave_one_out_equals_running_everything_again(
     encoder: str, attention: str, classes: int, has_question: bool
-) -> None:
+):
     model = tiny_model(encoder, attention, classes, has_question=has_question)
     inputs = inputs_of(model, LENGTHS)
     naive = np.concatenate([naive_leave_one_out(model, row) for row in rows_of(inputs)])
@@ -58,7 +58,7 @@ def test_leave_one_out_equals_running_everything_again(
 
 
 @pytest.mark.parametrize("classes", [2, 4])
-def test_leave_one_out_of_certain_predictions_is_not_lost_in_rounding(classes: int) -> None:
+def test_leave_one_out_of_certain_predictions_is_not_lost_in_rounding(classes: int):
     """Beside the formula with 200 digits: 1 − 1e-30 is 1 in float64, and its fall would be 0."""
     model = tiny_model("average", "additive", classes)
     with torch.no_grad():
@@ -94,7 +94,7 @@ def exact_tvd(one: list[float], other: list[float]) -> float:
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_a_planted_bug_in_leave_one_out_is_caught(
     encoder: str, has_question: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """Keeping the attention scores of the whole text, in place of those after the deletion, must not pass."""
     model = tiny_model(encoder, "additive", 4 if has_question else 2, has_question=has_question)
     inputs = inputs_of(model, [9, 12])
@@ -129,16 +129,14 @@ def assert_gradient(model: AttentionModel, inputs: Inputs, outputs: Outputs = "a
 @pytest.mark.parametrize(("encoder", "attention"), MODELS)
 def test_gradient_equals_the_derivative_by_the_one_hot_input(
     encoder: str, attention: str, classes: int, has_question: bool
-) -> None:
+):
     model = tiny_model(encoder, attention, classes, has_question=has_question)
     assert_gradient(model, inputs_of(model, LENGTHS))
 
 
 @pytest.mark.parametrize(("classes", "has_question"), TASKS)
 @pytest.mark.parametrize("attention", ["additive", "dot"])
-def test_gradient_of_the_predicted_class_alone(
-    attention: str, classes: int, has_question: bool
-) -> None:
+def test_gradient_of_the_predicted_class_alone(attention: str, classes: int, has_question: bool):
     model = tiny_model("bilstm", attention, classes, has_question=has_question)
     assert_gradient(model, inputs_of(model, LENGTHS), "predicted")
 
@@ -147,7 +145,7 @@ def test_gradient_of_the_predicted_class_alone(
 @pytest.mark.parametrize(("encoder", "attention"), MODELS)
 def test_sentences_are_deleted_and_differentiated_as_words_are(
     encoder: str, attention: str, classes: int
-) -> None:
+):
     model = tiny_model(encoder, attention, classes, hierarchical=True)
     inputs = model.inputs(of_sentences(SENTENCES, classes))
     naive = np.concatenate([naive_leave_one_out(model, row) for row in rows_of(inputs)])
@@ -157,7 +155,7 @@ def test_sentences_are_deleted_and_differentiated_as_words_are(
 
 
 @pytest.mark.parametrize("has_question", [False, True])
-def test_gradient_keeps_its_order_where_the_probability_is_saturated(has_question: bool) -> None:
+def test_gradient_keeps_its_order_where_the_probability_is_saturated(has_question: bool):
     model = tiny_model("average", "additive", has_question=has_question)
     with torch.no_grad():
         model.head.output.bias[0] += 60.0

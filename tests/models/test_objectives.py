@@ -55,7 +55,7 @@ def outputs(model: AttentionModel, split: Split, row: int) -> tuple[np.ndarray, 
 @pytest.mark.parametrize(
     ("scaling", "divergence"), [("mean", "forward"), ("released", "forward"), ("mean", "reversed")]
 )
-def test_the_adversary_s_loss_is_the_paper_s(classes: int, scaling: Any, divergence: Any) -> None:
+def test_the_adversary_s_loss_is_the_paper_s(classes: int, scaling: Any, divergence: Any):
     model, split = tiny_model("bilstm", "additive", classes), taught(classes)
     assert split.attention is not None
     expected = []
@@ -81,7 +81,7 @@ def test_the_adversary_s_loss_is_the_paper_s(classes: int, scaling: Any, diverge
         ("transformer", 2, "max"),
     ],
 )
-def test_the_deceiving_loss_is_the_paper_s(encoder: str, classes: int, heads: Any) -> None:
+def test_the_deceiving_loss_is_the_paper_s(encoder: str, classes: int, heads: Any):
     """Of several heads their mean, or the worst of them."""
     model, split = tiny_model(encoder, "additive", classes), tiny_split(LENGTHS, classes)
     words = (split.tokens[0][1], split.tokens[2][0], split.tokens[1][0])
@@ -106,7 +106,7 @@ def test_the_deceiving_loss_is_the_paper_s(encoder: str, classes: int, heads: An
     assert losses[1] == pytest.approx(losses[0] + 0.7 * np.mean(penalties), rel=1e-4)
 
 
-def test_a_text_with_nothing_but_impermissible_words_still_learns() -> None:
+def test_a_text_with_nothing_but_impermissible_words_still_learns():
     """Its penalty is infinite: neither the loss nor a gradient is."""
     model, split = tiny_model("average", "additive"), tiny_split([1, 3])
     loss = objective_loss(
@@ -117,7 +117,7 @@ def test_a_text_with_nothing_but_impermissible_words_still_learns() -> None:
     assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
 
 
-def test_impermissible_tokens_are_those_listed_or_those_of_the_rationale() -> None:
+def test_impermissible_tokens_are_those_listed_or_those_of_the_rationale():
     split = replace(tiny_split([2, 3]), rationale=[[True, False], [False, False, True]])
     assert marks(split, "rationale") == [[True, False], [False, False, True]]
     assert marks(split, (split.tokens[1][0],))[1][0]
@@ -127,7 +127,7 @@ def test_impermissible_tokens_are_those_listed_or_those_of_the_rationale() -> No
         marks(tiny_split([2]), "rationale")
 
 
-def test_an_adversary_without_a_base_and_a_negative_strength_are_refused() -> None:
+def test_an_adversary_without_a_base_and_a_negative_strength_are_refused():
     model, split = tiny_model("average", "additive"), tiny_split([2])
     with pytest.raises(InputError, match="taught by the trace of a base model"):
         objective_loss(Adversary(0.1), model, split, labels_loss(model, split.label, 1.0))
@@ -137,7 +137,7 @@ def test_an_adversary_without_a_base_and_a_negative_strength_are_refused() -> No
 
 
 @pytest.mark.parametrize("encoder", ["none", "average", "cnn"])
-def test_leave_one_out_of_a_score_that_dwarfs_all_others(encoder: str) -> None:
+def test_leave_one_out_of_a_score_that_dwarfs_all_others(encoder: str):
     """Without it the others count, however small they were beside it."""
     model, split = tiny_model(encoder, "dot"), tiny_split(LENGTHS)
     with torch.no_grad():
@@ -152,7 +152,7 @@ def test_leave_one_out_of_a_score_that_dwarfs_all_others(encoder: str) -> None:
         )
 
 
-def test_imposed_attention_is_what_the_model_uses() -> None:
+def test_imposed_attention_is_what_the_model_uses():
     split, settings = taught(2), replace(model_preset("average", "uniform"), attention="imposed")
     vectors = np.ones((len(tiny_vocabulary()), settings.embedding), np.float32)
     model = build_model(settings, tiny_vocabulary(), vectors, ["no", "yes"], 0).eval()

@@ -64,16 +64,6 @@ def translator(request: pytest.FixtureRequest) -> Translator:
     return small_translator(reversed_pairs(60), **request.param)
 
 
-def test_every_row_is_in_one_batch():
-    inputs = small_translator(reversed_pairs(60)).inputs(reversed_pairs(50, seed=1))
-    for batches in (
-        list(inputs.batches_by_length(20)),
-        inputs.shuffled_batches(4, np.random.default_rng(0)),
-    ):
-        assert sorted(np.concatenate(batches).tolist()) == list(range(50))
-        assert all(len(set(inputs.source.lengths[rows])) == 1 for rows in batches)
-
-
 @pytest.fixture(params=[0, 128], ids=["tail", "logits"])
 def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Readouts of both kinds: of a large and of a small vocabulary."""

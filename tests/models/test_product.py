@@ -14,7 +14,7 @@ from attnaudit.models.product import BLOCK, prepared, product, whole_blocks
 @pytest.mark.parametrize("count", [1, BLOCK - 1, BLOCK, BLOCK + 1, 1000])
 def test_rows_beyond_the_count_do_not_matter(
     onednn: bool, count: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setattr(products, "ONEDNN", onednn)
     random = np.random.default_rng(count)
     rows, weight = (
@@ -29,6 +29,6 @@ def test_rows_beyond_the_count_do_not_matter(
     np.testing.assert_allclose(ours.numpy(), rows[:count] @ weight.T, atol=1e-5)
 
 
-def test_other_types_are_multiplied_too() -> None:
+def test_other_types_are_multiplied_too():
     rows, weight = torch.rand(5, 3, dtype=torch.float64), torch.rand(2, 3, dtype=torch.float64)
     torch.testing.assert_close(product(rows, 4, prepared(weight)), rows[:4] @ weight.T)

@@ -114,7 +114,7 @@ def value_of(spec: RunSpec, name: str) -> Any:
 
 
 @pytest.mark.parametrize(("run", "settings"), PUBLISHED.items())
-def test_a_preset_is_as_published(run: tuple[str, str, str], settings: dict[str, Any]) -> None:
+def test_a_preset_is_as_published(run: tuple[str, str, str], settings: dict[str, Any]):
     corpus, encoder, preset = run
     spec = RunSpec.of(corpus, encoder=encoder, preset=preset)
     assert {name: value_of(spec, name) for name in settings} == settings
@@ -135,7 +135,7 @@ def built(encoder: str, preset: str, seed: int = 0) -> AttentionModel:
 )  # fmt: skip
 def test_hidden_states_and_attention_have_the_published_widths(
     encoder: str, preset: str, width: int, units: int
-) -> None:
+):
     weights = {
         name: tuple(values.shape) for name, values in built(encoder, preset).state_dict().items()
     }
@@ -146,14 +146,14 @@ def test_hidden_states_and_attention_have_the_published_widths(
     assert weights["head.output.weight"] == (1, width)
 
 
-def test_the_models_seed_draws_all_weights_but_the_vectors() -> None:
+def test_the_models_seed_draws_all_weights_but_the_vectors():
     one, same, other = (built("bilstm", "paper", seed).state_dict() for seed in (0, 0, 1))
     assert all(torch.equal(one[name], same[name]) for name in one)
     assert [name for name in one if torch.equal(one[name], other[name])] == ["embedding.weight"]
 
 
 @pytest.mark.parametrize(("preset", "decay"), [("paper", 1e-5), ("code2019", 0.0)])
-def test_weight_decay_on_attention_is_the_presets(preset: str, decay: float) -> None:
+def test_weight_decay_on_attention_is_the_presets(preset: str, decay: float):
     """A parameter without a gradient of the loss moves by the decay alone: Adam's first step is the learning rate, against its sign."""
     spec = RunSpec.of("sst", preset=preset)
     model = built("bilstm", preset).train()
@@ -168,7 +168,7 @@ def test_weight_decay_on_attention_is_the_presets(preset: str, decay: float) -> 
         torch.testing.assert_close(values.detach(), expected, rtol=1e-4, atol=1e-9, msg=name)
 
 
-def test_positives_weigh_as_many_as_there_are_negatives_for_each() -> None:
+def test_positives_weigh_as_many_as_there_are_negatives_for_each():
     """The loss of a training split whose classes stand 1 to 4, by hand."""
     model = tiny_model("average", "additive")
     split = tiny_split([3, 4, 2, 5, 1])
@@ -186,7 +186,7 @@ def test_positives_weigh_as_many_as_there_are_negatives_for_each() -> None:
     assert plain == pytest.approx(terms.mean(), rel=1e-5)
 
 
-def test_the_papers_tables_are_rerun_with_as_many_shuffles() -> None:
+def test_the_papers_tables_are_rerun_with_as_many_shuffles():
     """Jain & Wallace 2019, algorithm 2; an ordinary run draws as many as a Monte Carlo error needs."""
     spec = Sweep(Path("nowhere"), []).job(Cell("sst", 0, "bilstm", "additive")).spec
     assert isinstance(spec, RunSpec)

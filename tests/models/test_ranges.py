@@ -45,22 +45,13 @@ REFUSED: list[tuple[Settings, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("settings", "values"), TAKEN)
-def test_the_ends_of_a_range_belong_to_it(settings: Settings, values: list[dict[str, Any]]) -> None:
+def test_the_ends_of_a_range_belong_to_it(settings: Settings, values: list[dict[str, Any]]):
     for change in values:
         changed = replace(settings, **change)
         assert {name: getattr(changed, name) for name in change} == change
 
 
 @pytest.mark.parametrize(("settings", "change", "named"), REFUSED)
-def test_beyond_them_the_setting_is_named(
-    settings: Settings, change: dict[str, Any], named: str
-) -> None:
+def test_beyond_them_the_setting_is_named(settings: Settings, change: dict[str, Any], named: str):
     with pytest.raises(InputError, match=named):
         replace(settings, **change)
-
-
-def test_what_a_translator_attends_to_is_as_wide_as_its_states_or_else_its_word_vectors() -> None:
-    assert (
-        PairSettings(hidden=8, embedding=6).width,
-        replace(BAG, hidden=8, embedding=6).width,
-    ) == (8, 6)

@@ -62,7 +62,7 @@ def weights(model: AttentionModel) -> dict[str, list[float]]:
 
 
 @pytest.mark.parametrize("encoder", ["bilstm", "cnn", "average"])
-def test_learns_a_planted_corpus(corpus: Corpus, encoder: str) -> None:
+def test_learns_a_planted_corpus(corpus: Corpus, encoder: str):
     model = fresh(corpus, encoder)
     history = train(model, corpus, replace(SETTINGS, epochs=25, learning_rate=0.01))
     test = corpus.splits["test"]
@@ -98,7 +98,7 @@ def batches_seen(corpus: Corpus, seed: int) -> list[list[int]]:
     return seen
 
 
-def test_every_epoch_has_an_order_of_its_own(corpus: Corpus) -> None:
+def test_every_epoch_has_an_order_of_its_own(corpus: Corpus):
     seen = batches_seen(corpus, 5)
     epochs = [seen[start : start + 8] for start in range(0, 24, 8)]
     assert all(
@@ -112,7 +112,7 @@ def test_every_epoch_has_an_order_of_its_own(corpus: Corpus) -> None:
     assert seen != batches_seen(corpus, 6)
 
 
-def test_the_best_epoch_on_dev_is_kept(corpus: Corpus) -> None:
+def test_the_best_epoch_on_dev_is_kept(corpus: Corpus):
     model = fresh(corpus)
     history = train(model, corpus, replace(SETTINGS, epochs=6, learning_rate=0.05))
     best = best_epoch(history)
@@ -121,7 +121,7 @@ def test_the_best_epoch_on_dev_is_kept(corpus: Corpus) -> None:
     assert np.mean(predicted == dev.label) == pytest.approx(best.dev_accuracy)
 
 
-def test_the_dev_loss_selects_the_epoch_where_it_is_least(corpus: Corpus) -> None:
+def test_the_dev_loss_selects_the_epoch_where_it_is_least(corpus: Corpus):
     """The dev score is minus the mean cross-entropy of its rows, in nats."""
     model, dev = fresh(corpus, "none"), corpus.splits["dev"]
     history = train(
@@ -135,7 +135,7 @@ def test_the_dev_loss_selects_the_epoch_where_it_is_least(corpus: Corpus) -> Non
     assert len({epoch.dev for epoch in history}) == 3
 
 
-def test_test_split_is_never_read(small: Corpus) -> None:
+def test_test_split_is_never_read(small: Corpus):
     without = replace(
         small, splits={name: split for name, split in small.splits.items() if name != "test"}
     )
@@ -145,7 +145,7 @@ def test_test_split_is_never_read(small: Corpus) -> None:
     assert weights(one) == weights(other)
 
 
-def test_patience_stops_early() -> None:
+def test_patience_stops_early():
     unlearnable = planted_corpus("prior", size=400, length=(10, 20), seed=1)
     history = train(
         fresh(unlearnable),
@@ -158,7 +158,7 @@ def test_patience_stops_early() -> None:
 
 def test_an_epoch_that_is_perfect_on_dev_is_the_last(
     corpus: Corpus, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """What is kept is what all epochs would have given."""
     stopped, whole = fresh(corpus), fresh(corpus)
     history = train(stopped, corpus, replace(SETTINGS, epochs=10, learning_rate=0.05))
@@ -172,7 +172,7 @@ def test_an_epoch_that_is_perfect_on_dev_is_the_last(
     assert weights(stopped) == weights(whole)
 
 
-def test_every_step_after_a_halving_is_half_as_long(corpus: Corpus) -> None:
+def test_every_step_after_a_halving_is_half_as_long(corpus: Corpus):
     """Where the slope of the loss never changes, a step of Adam is as long as the learning rate."""
     how = {"epochs": 5, "plateau": 1, "weight_decay": 0.0, "learning_rate": 0.01}
     seen = minimise_flat(corpus, 16, lambda model, rows: model.head.output.bias.tolist()[0], **how)
@@ -182,7 +182,7 @@ def test_every_step_after_a_halving_is_half_as_long(corpus: Corpus) -> None:
 @pytest.mark.parametrize("stop_after", [1, 2, 3])
 def test_dropout_and_plateau_resume_as_if_never_interrupted(
     small: Corpus, tmp_path: Path, stop_after: int
-) -> None:
+):
     settings = replace(SETTINGS, epochs=4, plateau=1, select="accuracy")
     whole, stopped = (fresh(small, "bigru", dropout=0.4) for _ in range(2))
     history = train(whole, small, settings)
@@ -196,7 +196,7 @@ def test_dropout_and_plateau_resume_as_if_never_interrupted(
     assert all(epoch.dev == epoch.dev_accuracy for epoch in history)
 
 
-def test_saved_model_predicts_the_same(corpus: Corpus, tmp_path: Path) -> None:
+def test_saved_model_predicts_the_same(corpus: Corpus, tmp_path: Path):
     model = fresh(corpus)
     train(model, corpus, replace(SETTINGS, epochs=1))
     model.save(tmp_path)
@@ -209,7 +209,7 @@ def test_saved_model_predicts_the_same(corpus: Corpus, tmp_path: Path) -> None:
         load_model(tmp_path)
 
 
-def test_a_checkpoint_with_a_flipped_byte_counts_as_none(corpus: Corpus, tmp_path: Path) -> None:
+def test_a_checkpoint_with_a_flipped_byte_counts_as_none(corpus: Corpus, tmp_path: Path):
     """Anywhere in it: sizes, names, history, weights, moments."""
     settings, whole = replace(SETTINGS, epochs=1), fresh(corpus)
     train(whole, corpus, settings, checkpoint=tmp_path)
@@ -225,13 +225,13 @@ def test_a_checkpoint_with_a_flipped_byte_counts_as_none(corpus: Corpus, tmp_pat
         assert torch.equal(again.state_dict()[name], tensor), name
 
 
-def test_a_checkpoint_of_another_model_is_refused(corpus: Corpus, tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_model_is_refused(corpus: Corpus, tmp_path: Path):
     train(fresh(corpus, "cnn"), corpus, replace(SETTINGS, epochs=1), checkpoint=tmp_path)
     with pytest.raises(RunError, match="a checkpoint of this very model"):
         train(fresh(corpus, "bilstm"), corpus, SETTINGS, checkpoint=tmp_path)
 
 
-def test_a_training_that_diverges_says_so(corpus: Corpus) -> None:
+def test_a_training_that_diverges_says_so(corpus: Corpus):
     with pytest.raises(
         InputError,
         match=r"learning rate 1e\+30: a loss of .*; expected a finite one; lower training\.learning_rate",
@@ -240,7 +240,7 @@ def test_a_training_that_diverges_says_so(corpus: Corpus) -> None:
 
 
 @pytest.mark.parametrize("select", ["usual", "accuracy", "loss"])
-def test_a_training_that_diverges_in_its_last_step_says_so(corpus: Corpus, select: str) -> None:
+def test_a_training_that_diverges_in_its_last_step_says_so(corpus: Corpus, select: str):
     """The loss of a step is that before it: only the predictions on dev show what the last one did."""
     settings, model = (
         replace(SETTINGS, batch_size=1000, epochs=1, select=select),
@@ -258,7 +258,7 @@ def test_a_training_that_diverges_in_its_last_step_says_so(corpus: Corpus, selec
         train(model, corpus, settings, callback=last)
 
 
-def test_of_equal_dev_scores_the_most_accurate_epoch_is_kept() -> None:
+def test_of_equal_dev_scores_the_most_accurate_epoch_is_kept():
     history = [
         Epoch(k, 0.1, dev, accuracy, 1.0)
         for k, (dev, accuracy) in enumerate([(0.9, 0.9), (1.0, 0.6), (1.0, 0.8), (1.0, 0.8)])
@@ -266,7 +266,7 @@ def test_of_equal_dev_scores_the_most_accurate_epoch_is_kept() -> None:
     assert best_epoch(history).epoch == 2
 
 
-def test_every_row_is_in_exactly_one_batch() -> None:
+def test_every_row_is_in_exactly_one_batch():
     lengths = np.random.default_rng(0).integers(1, 60, 3001)
     inputs = Inputs(Ragged.from_lengths(np.zeros(lengths.sum(), np.int64), lengths))
     shuffled = inputs.shuffled_batches(32, np.random.default_rng(1))

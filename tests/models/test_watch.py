@@ -58,7 +58,7 @@ def files(folder: Path) -> dict[str, bytes]:
 )
 def test_a_training_does_not_notice_that_it_is_watched(
     corpus: Corpus, tmp_path: Path, encoder: str, settings: dict
-) -> None:
+):
     alone, seen = (
         fresh(corpus, encoder, **({"heads": 1} if encoder == "transformer" else {}), **settings)
         for _ in range(2)
@@ -77,7 +77,7 @@ def test_a_training_does_not_notice_that_it_is_watched(
     ]
 
 
-def test_what_is_traced_is_the_model_after_so_many_steps(corpus: Corpus, tmp_path: Path) -> None:
+def test_what_is_traced_is_the_model_after_so_many_steps(corpus: Corpus, tmp_path: Path):
     model = fresh(corpus)
     train(model, corpus, SETTINGS, callback=watched(corpus, model, tmp_path))
     test = corpus.splits["test"]
@@ -96,9 +96,7 @@ def test_what_is_traced_is_the_model_after_so_many_steps(corpus: Corpus, tmp_pat
 
 
 @pytest.mark.parametrize("stop_after", [1, 2])
-def test_a_resumed_training_leaves_the_same_files(
-    corpus: Corpus, tmp_path: Path, stop_after: int
-) -> None:
+def test_a_resumed_training_leaves_the_same_files(corpus: Corpus, tmp_path: Path, stop_after: int):
     settings = replace(SETTINGS, steps=40)
 
     def trained(folder: str, until: float = math.inf) -> tuple[Any, dict[str, bytes]]:
@@ -120,9 +118,7 @@ def test_a_resumed_training_leaves_the_same_files(
     assert len(whole[1]) == len(PROBE.steps)
 
 
-def test_a_damaged_trace_beside_the_checkpoint_is_made_again(
-    corpus: Corpus, tmp_path: Path
-) -> None:
+def test_a_damaged_trace_beside_the_checkpoint_is_made_again(corpus: Corpus, tmp_path: Path):
     settings, place = replace(SETTINGS, steps=40), tmp_path / "again"
 
     def trained() -> dict[str, bytes]:
@@ -136,7 +132,7 @@ def test_a_damaged_trace_beside_the_checkpoint_is_made_again(
     assert trained() == expected
 
 
-def test_so_many_steps_are_taken_whatever_epochs_and_patience_say(corpus: Corpus) -> None:
+def test_so_many_steps_are_taken_whatever_epochs_and_patience_say(corpus: Corpus):
     seen: list[int] = []
     model = fresh(corpus)
     train(
@@ -150,7 +146,7 @@ def test_so_many_steps_are_taken_whatever_epochs_and_patience_say(corpus: Corpus
         replace(SETTINGS, steps=0)
 
 
-def test_who_is_in_the_probe_depends_on_nobody_else() -> None:
+def test_who_is_in_the_probe_depends_on_nobody_else():
     instance = np.random.default_rng(0).permutation(1000)
 
     def chosen(of: np.ndarray, size: int = 100, seed: int = 0) -> set[int]:
@@ -168,6 +164,6 @@ def test_who_is_in_the_probe_depends_on_nobody_else() -> None:
     ("steps", "size", "got"),
     [((), 5, "steps"), ((-1, 3), 5, "-1, 3"), ((0, 10, 10), 5, "10, 10"), ((0,), 0, "0 instances")],
 )
-def test_steps_and_probes_that_make_no_sense(steps: tuple[int, ...], size: int, got: str) -> None:
+def test_steps_and_probes_that_make_no_sense(steps: tuple[int, ...], size: int, got: str):
     with pytest.raises(InputError, match=got):
         Probe(steps, size)

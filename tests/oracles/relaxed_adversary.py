@@ -121,10 +121,3 @@ def naive_search(
         adversary_loss(scores, model, alpha, epsilon, penalty).sum().backward()
         optimiser.step()
     return torch.softmax(scores.detach().masked_fill(~model.mask[:, None], -torch.inf), dim=-1)
-
-
-def accepted_divergence(model: Model, alpha: Tensor, found: Tensor, epsilon: float) -> Tensor:
-    """ε-max JSD: the largest among the attentions found whose output is within ε, else 0."""
-    within = torch_tvd(model.predict(found), model.predict(alpha[:, None])) <= epsilon
-    divergence = torch_jsd(found, alpha[:, None].expand_as(found))
-    return torch.where(within, divergence, torch.zeros_like(divergence)).amax(1)

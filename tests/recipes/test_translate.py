@@ -119,18 +119,6 @@ def test_a_killed_run_ends_with_the_same_bytes(run: Path, pairs: Path, tmp_path:
         assert (out / path).read_bytes() == (run / path).read_bytes(), path
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "settings",
-    [{"model.heads": 2, "model.shared": True}, {"model.attention": "additive", "model.layers": 2}],
-)
-def test_models_of_other_sizes(pairs: Path, tmp_path: Path, settings: dict[str, Any]):
-    out = translate(spec(pairs, **settings, **{"collect.pairs": 3}), tmp_path / "run")
-    has_heads = "model.heads" in settings
-    assert Trace.read(out / "trace").has("head") == has_heads
-    assert ("head by head" in (out / "report.html").read_text(encoding="utf-8")) == has_heads
-
-
 def test_without_attention_there_is_no_trace(pairs: Path, tmp_path: Path):
     out = translate(spec(pairs, **{"model.attention": "none"}), tmp_path / "run")
     assert not (out / "trace").exists()
@@ -151,30 +139,6 @@ def test_the_dictionary_is_named_and_has_the_columns_that_its_page_tells(
     assert table["relevance"].is_sorted(
         descending=True
     )  # as the program below it on that page takes it
-
-
-@pytest.mark.slow
-def test_deception_keeps_attention_off_aligned_tokens(pairs: Path, tmp_path: Path):
-    from dataclasses import replace
-
-    from attnaudit.training.settings import DeceivePairs
-
-    settings = {"training.epochs": 12, "training.learning_rate": 0.01, "training.batch_size": 16}
-    plain = spec(pairs, **settings)
-    on = []
-    for name, made in (
-        ("plain", plain),
-        ("deceiving", replace(plain, objective=DeceivePairs(1.0))),
-    ):
-        trace = Trace.read(train_into(made, tmp_path / name) / "trace")
-        rows = [
-            k
-            for k, marks in enumerate(trace.table["rationale"].to_list())
-            if marks is not None and not all(marks)
-        ]
-        marks = trace.table["rationale"].to_list()
-        on.append(sum(float(trace.alpha[k][marks[k]].sum()) for k in rows) / len(rows))
-    assert on[1] < 0.5 * on[0]
 
 
 def test_characters_that_other_programs_end_lines_with_stay_in_their_text(
@@ -278,7 +242,7 @@ def test_its_pages_have_no_serious_barrier_and_a_site_shows_it(
     run: Path,
     browser: Browser,  # noqa: F811
     tmp_path: Path,
-) -> None:
+):
     site = site_into([run], tmp_path / "site")
     pages = sorted((site.parent / "run").glob("*.html"))
     assert len(pages) == 2

@@ -19,7 +19,6 @@ from attnaudit.results.groups import by_group
 from attnaudit.results.table import table_file
 from attnaudit.stats import bootstrap
 from attnaudit.stats.bootstrap import GROUPS, RESAMPLES, expanded_tail
-from tests.stats.means import mean_intervals
 from tests.traces import make_trace
 
 pytestmark = pytest.mark.slow
@@ -62,7 +61,7 @@ def gaps_of(one: pl.DataFrame, other: pl.DataFrame) -> np.ndarray:
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_groups_of_texts_and_pieces_change_no_more_than_the_draws_do(
     audited: dict[str, Result], experiment: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """Each text a unit, or groups of texts: values are equal, ends within the noise of the draws."""
     rows = audited[experiment].rows
     texts = make_experiment(experiment).summarise(rows)
@@ -88,7 +87,7 @@ def means(rows: pl.DataFrame | pl.LazyFrame, *names: str) -> pl.DataFrame:
 @pytest.mark.parametrize("groups", [GROUPS, 512])
 def test_several_rows_of_a_text_are_counted_and_drawn_together(
     groups: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """Rows of heads, in any order; half of the variance of a row is that of its text."""
     monkeypatch.setattr(bootstrap, "GROUPS", groups)
     random, texts, heads = np.random.default_rng(0), 3000, 4
@@ -108,7 +107,7 @@ def test_several_rows_of_a_text_are_counted_and_drawn_together(
     assert np.abs(gaps_of(found, again)).max() < 1e-9
 
 
-def test_texts_of_two_splits_with_one_number_are_two() -> None:
+def test_texts_of_two_splits_with_one_number_are_two():
     rows = pl.DataFrame({
         "split": ["test"] * 200 + ["train"] * 200, "instance": np.arange(400) % 200 // 2, "layer": 0, "head": [0, 1] * 200,
         "predicted": "a", "x": np.random.default_rng(0).normal(size=400),
@@ -120,9 +119,7 @@ def test_texts_of_two_splits_with_one_number_are_two() -> None:
 
 
 @pytest.mark.parametrize("heads", [1, 3])
-def test_a_class_or_a_measure_of_few_rows_of_many(
-    heads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_class_or_a_measure_of_few_rows_of_many(heads: int, monkeypatch: pytest.MonkeyPatch):
     """Six texts of a class have the interval of a table that has only these.
 
     Ten texts that have a measure have the interval that 10,000 texts as units give.
@@ -156,7 +153,7 @@ def test_a_class_or_a_measure_of_few_rows_of_many(
     assert np.abs(gaps).max() < 4.0 * np.sqrt(2.0) * end_error(expanded_tail(10))
 
 
-def test_the_order_of_groups_is_that_of_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_order_of_groups_is_that_of_their_names(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("attnaudit.results.groups.PIECE", 20)
     rows = pl.DataFrame({"instance": range(60), "predicted": np.repeat(["b", "c", "a"], 20)})
     found = means(rows.with_columns(x=1.0), "x")
@@ -166,7 +163,7 @@ def test_the_order_of_groups_is_that_of_their_names(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("positives", "hits", "alarms"), [(6, 5, 1), (6, 6, 0), (20, 18, 3), (60, 40, 10)]
 )
-def test_scores_of_a_rare_class(positives: int, hits: int, alarms: int) -> None:
+def test_scores_of_a_rare_class(positives: int, hits: int, alarms: int):
     """F1 and ROC-AUC of many texts against every resample of rows written out."""
     rows, random = 20_000, np.random.default_rng(0)
     label = (np.arange(rows) < positives).astype(np.int64)
@@ -190,7 +187,7 @@ def test_scores_of_a_rare_class(positives: int, hits: int, alarms: int) -> None:
     assert (f1["low"], f1["high"]) == pytest.approx((low, high), abs=error)
 
 
-def test_scores_of_few_labels() -> None:
+def test_scores_of_few_labels():
     """If few of many rows have a label, they are scored like a table of these."""
     rows, random = 20_000, np.random.default_rng(1)
     label = np.where(np.arange(rows) % 1000 == 0, random.integers(0, 2, rows), -1)
@@ -210,19 +207,9 @@ def _predictions(label: np.ndarray, p: np.ndarray) -> pl.LazyFrame:
     })  # fmt: skip
 
 
-def test_the_standard_error_is_that_of_independent_rows() -> None:
-    """Half the width over 1.96 is s/√n to a few percent, the error that so many groups have."""
-    values = np.random.default_rng(2).exponential(size=(40_000, 8))
-    low, high = mean_intervals(values, seed=0)
-    gaps = (high - low) / (2 * 1.96) / (values.std(axis=0) / np.sqrt(len(values))) - 1.0
-    error = np.hypot(1.0 / np.sqrt(2.0 * GROUPS), 0.03)  # of groups and of 1,000 resamples
-    assert np.abs(gaps).max() < 3.0 * error
-    assert np.abs(gaps.mean()) < 1.5 * error
-
-
 def test_a_file_of_many_rows_has_few_row_groups_and_its_bytes_depend_on_the_rows_alone(
     tmp_path: Path,
-) -> None:
+):
     rows = pl.DataFrame({"x": np.arange(3 * table.ROW_GROUP + 5)})
     for name, ends in (("one", []), ("many", [7, 100_007, 130_007])):
         with table_file(tmp_path / name) as add:
@@ -233,7 +220,7 @@ def test_a_file_of_many_rows_has_few_row_groups_and_its_bytes_depend_on_the_rows
     assert pl.read_parquet(tmp_path / "one").equals(rows)
 
 
-def test_the_page_of_a_large_trace_draws_a_sample(tmp_path: Path) -> None:
+def test_the_page_of_a_large_trace_draws_a_sample(tmp_path: Path):
     trace = make_trace(300, (2, 9))
     trace.write(tmp_path / "trace")
     audit(trace, ["prediction", "adversary", "erasure"]).save(tmp_path)

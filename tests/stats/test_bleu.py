@@ -26,7 +26,7 @@ def nearly(references: list[str], seed: int) -> list[str]:
 
 
 @pytest.mark.slow
-def test_score_and_interval_are_those_of_plain_resampling() -> None:
+def test_score_and_interval_are_those_of_plain_resampling():
     references = sentences(60, 0)
     written = nearly(references, 1)
     score, low, high, signature = corpus_bleu(written, references)
@@ -42,7 +42,7 @@ def test_score_and_interval_are_those_of_plain_resampling() -> None:
     assert (low, high) == pytest.approx(np.percentile(again, [2.5, 97.5]), abs=0.2 * (high - low))
 
 
-def test_the_order_of_pairs_changes_nothing() -> None:
+def test_the_order_of_pairs_changes_nothing():
     references = sentences(20, 3)
     written, order = nearly(references, 4), np.random.default_rng(5).permutation(20).tolist()
     others = [written[k] for k in order], [references[k] for k in order]
@@ -51,13 +51,13 @@ def test_the_order_of_pairs_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_an_interval_of_few_pairs_stays_within_0_and_100(seed: int) -> None:
+def test_an_interval_of_few_pairs_stays_within_0_and_100(seed: int):
     references = sentences(3, seed)
     score, low, high, _ = corpus_bleu([references[0], "x", "y z"], references)
     assert 0 <= low <= score <= high <= 100 + 1e-9
 
 
-def test_a_translation_is_never_compared_with_its_own_reference() -> None:
+def test_a_translation_is_never_compared_with_its_own_reference():
     """References that stand twice side by side, as in a sorted file, too."""
     references = sentences(10, 6)
     twice = [text for text in references for _ in range(2)]

@@ -85,7 +85,7 @@ DRAWS = {
 @pytest.mark.parametrize(
     "n", [20, *(pytest.param(n, marks=pytest.mark.slow) for n in (50, 100, 200))]
 )
-def test_means_of_independent_rows(n: int, name: str) -> None:
+def test_means_of_independent_rows(n: int, name: str):
     """All have an interval if their range is known; else no more than 7 % have one that misses."""
     draw, truth = DRAWS[name]
     values = draw(np.random.default_rng(n), (n, SAMPLES))
@@ -94,19 +94,19 @@ def test_means_of_independent_rows(n: int, name: str) -> None:
     assert covered(values, truth) >= WITHIN[0]
 
 
-def test_the_range_of_a_measure_costs_little_width() -> None:
+def test_the_range_of_a_measure_costs_little_width():
     values = np.random.default_rng(0).beta(2, 2, size=(100, SAMPLES))
     low, high = ends_of(values, ranges=(0.0, 1.0))
     assert coverage(low, high, 0.5) <= MEANS[1]
     assert (high - low).mean() < 1.5 * 3.92 * values.std(axis=0).mean() / 10
 
 
-def test_means_of_clustered_rows() -> None:
+def test_means_of_clustered_rows():
     values, of = clustered(np.random.default_rng(1))
     assert_as_often(covered(values, 0.0, of), MEANS)
 
 
-def test_a_planted_bug_is_found() -> None:
+def test_a_planted_bug_is_found():
     """Rows of clusters taken for independent ones, as means and as shares."""
     values, of = clustered(np.random.default_rng(1))
     assert covered(values, 0.0) < 0.85
@@ -114,7 +114,7 @@ def test_a_planted_bug_is_found() -> None:
 
 
 @pytest.mark.parametrize(("n", "share"), [(20, 0.3), (50, 0.05), (200, 0.02), (1000, 0.99)])
-def test_shares_of_independent_rows(n: int, share: float) -> None:
+def test_shares_of_independent_rows(n: int, share: float):
     drawn = np.random.default_rng(n).random((n, SAMPLES)) < share
     assert (
         WITHIN[0] - 0.005 <= covered(drawn, share) <= 0.98
@@ -122,12 +122,12 @@ def test_shares_of_independent_rows(n: int, share: float) -> None:
 
 
 @pytest.mark.parametrize(("clusters", "share"), [(30, 0.3), (60, 0.1), (200, 0.03)])
-def test_shares_of_clustered_rows(clusters: int, share: float) -> None:
+def test_shares_of_clustered_rows(clusters: int, share: float):
     values, of = clustered(np.random.default_rng(clusters), clusters)
     assert WITHIN[0] <= covered(values < np.sqrt(2) * norm.ppf(share), share, of) <= 0.98
 
 
-def test_paired_differences() -> None:
+def test_paired_differences():
     rng = np.random.default_rng(3)
     common, of = clustered(rng, 30)
     first = common + rng.normal(size=common.shape)
@@ -140,7 +140,7 @@ def test_paired_differences() -> None:
     assert (found.high - found.low).mean() < 0.9 * 3.92 * apart.mean()
 
 
-def test_shares_of_what_is_possible() -> None:
+def test_shares_of_what_is_possible():
     """A ratio of differences, as the area of attention between those of a random order and of the smallest set."""
     rng, shape = np.random.default_rng(4), (80, SAMPLES)
     chance, least = rng.beta(1, 8, size=shape), rng.beta(3, 4, size=shape)
@@ -149,7 +149,7 @@ def test_shares_of_what_is_possible() -> None:
     assert_as_often(coverage(*ends, 0.4), MEANS)
 
 
-def test_areas_and_curves_of_rows_that_are_lost_early() -> None:
+def test_areas_and_curves_of_rows_that_are_lost_early():
     rng, n, samples = np.random.default_rng(5), 80, list[tuple[np.ndarray, np.ndarray]]()
     for _ in range(SAMPLES):
         flip, lost = rng.exponential(0.8, n), np.where(rng.random(n) < 0.4, rng.random(n), 1.0)
@@ -166,14 +166,14 @@ def test_areas_and_curves_of_rows_that_are_lost_early() -> None:
 
 
 @pytest.mark.parametrize("n", [15, 60, 201])
-def test_medians(n: int) -> None:
+def test_medians(n: int):
     samples = np.random.default_rng(n).exponential(size=(SAMPLES, n))
     low, high = np.array([median_interval(sample) for sample in samples], float).T
     # Between whole ranks: at least 95 %.
     assert WITHIN[0] <= coverage(low, high, np.log(2)) <= 0.985
 
 
-def test_the_expected_correlation_of_two_seeds() -> None:
+def test_the_expected_correlation_of_two_seeds():
     rng, n, error = np.random.default_rng(6), 150, 0.5
     noisy = rng.normal(size=(n, SAMPLES)) + rng.normal(0, error, size=(n, SAMPLES))
     squared = (noisy - noisy.mean(axis=0)) ** 2
@@ -181,7 +181,7 @@ def test_the_expected_correlation_of_two_seeds() -> None:
     assert_as_often(coverage(low, high, 1 / (1 + error**2)), MEANS)
 
 
-def test_ten_seeds_of_the_same_instances() -> None:
+def test_ten_seeds_of_the_same_instances():
     """Instances, seeds and both together vary; of few seeds that differ much the interval is too narrow (docs/statistics.md)."""
     rng, n, seeds = np.random.default_rng(7), 40, 10
     values = (
@@ -194,7 +194,7 @@ def test_ten_seeds_of_the_same_instances() -> None:
 
 
 @pytest.mark.parametrize(("classes", "n", "error"), [(2, 50, 0.03), (6, 60, 0.03)])
-def test_scores_of_a_model_that_is_rarely_wrong(classes: int, n: int, error: float) -> None:
+def test_scores_of_a_model_that_is_rarely_wrong(classes: int, n: int, error: float):
     """In one sample of four or six no row is wrong, and every resample has an F1 and a ROC-AUC of 1."""
     rng, ends = np.random.default_rng(9), []
     for seed in range(500):
@@ -211,7 +211,7 @@ def test_scores_of_a_model_that_is_rarely_wrong(classes: int, n: int, error: flo
 
 
 @pytest.mark.slow
-def test_the_area_under_the_roc_curve() -> None:
+def test_the_area_under_the_roc_curve():
     """Of scores one standard deviation apart; 300 samples of 80 rows, each resampled by itself."""
     rng, ends = np.random.default_rng(8), []
     for seed in range(300):

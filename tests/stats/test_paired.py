@@ -19,7 +19,7 @@ def _sides(n: int = 120) -> tuple[np.ndarray, np.ndarray]:
     return first, second
 
 
-def test_means_and_interval_are_those_of_pairs_drawn_one_by_one() -> None:
+def test_means_and_interval_are_those_of_pairs_drawn_one_by_one():
     first, second = _sides()
     first, second = first / 10.0, second / 10.0
     found = paired_means(first, second, np.arange(len(first)), seed=3)
@@ -31,7 +31,7 @@ def test_means_and_interval_are_those_of_pairs_drawn_one_by_one() -> None:
         assert (found.low[k], found.high[k]) == pytest.approx(mean_interval(texts, -1.0, 1.0, 3))
 
 
-def test_exchanging_the_sides_negates() -> None:
+def test_exchanging_the_sides_negates():
     first, second = _sides()
     one, other = (
         paired_means(*sides, np.arange(len(first))) for sides in ((first, second), (second, first))
@@ -41,7 +41,7 @@ def test_exchanging_the_sides_negates() -> None:
     np.testing.assert_array_equal(one.first, other.second)
 
 
-def test_rows_of_a_cluster_are_drawn_together() -> None:
+def test_rows_of_a_cluster_are_drawn_together():
     first, second = _sides()
     alone = paired_means(first, second, np.arange(len(first)))
     repeated = paired_means(
@@ -57,12 +57,12 @@ def test_rows_of_a_cluster_are_drawn_together() -> None:
 @pytest.mark.parametrize(
     ("n", "clusters"), [(FEWEST, FEWEST), (FEWEST - 1, FEWEST - 1), (FEWEST, FEWEST - 1)]
 )
-def test_few_pairs_or_clusters_have_no_interval(n: int, clusters: int) -> None:
+def test_few_pairs_or_clusters_have_no_interval(n: int, clusters: int):
     low = paired_means(*_sides(n), np.minimum(np.arange(n), clusters - 1)).low
     assert np.isnan(low[0]) == (clusters < FEWEST)
 
 
-def test_nothing_defined_has_no_mean() -> None:
+def test_nothing_defined_has_no_mean():
     nothing = paired_means(np.full((9, 1), np.nan), np.ones((9, 1)), np.arange(9))
     assert np.isnan(nothing.first[0])
     assert nothing.n[0] == 0

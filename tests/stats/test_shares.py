@@ -14,20 +14,20 @@ from attnaudit.stats.inference import median_interval, newcombe_interval, wilson
 
 
 @given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-def test_it_is_that_of_scipy(counts: tuple[int, int]) -> None:
+def test_it_is_that_of_scipy(counts: tuple[int, int]):
     successes, n = counts
     other = binomtest(successes, n).proportion_ci(0.95, "wilson")
     assert wilson_interval(successes, n) == pytest.approx((other.low, other.high), abs=1e-9)
 
 
-def test_none_and_all_have_ends_of_nought_and_one() -> None:
+def test_none_and_all_have_ends_of_nought_and_one():
     assert wilson_interval(0, 20)[0] == 0.0
     assert wilson_interval(20, 20)[1] == 1.0
     assert wilson_interval(0, 0) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize(("successes", "n"), [(3, 2), (-1, 2), (0, -1)])
-def test_more_than_there_are_is_refused(successes: int, n: int) -> None:
+def test_more_than_there_are_is_refused(successes: int, n: int):
     with pytest.raises(ValueError, match="successes of"):
         wilson_interval(successes, n)
 
@@ -36,7 +36,7 @@ def test_more_than_there_are_is_refused(successes: int, n: int) -> None:
     ("n", "ranks"),
     [(6, (1, 6)), (8, (1, 8)), (9, (2, 8)), (10, (2, 9)), (20, (6, 15)), (50, (18, 33))],
 )
-def test_a_median_lies_between_the_tabulated_ranks(n: int, ranks: tuple[int, int]) -> None:
+def test_a_median_lies_between_the_tabulated_ranks(n: int, ranks: tuple[int, int]):
     assert median_interval(np.random.default_rng(n).permutation(n) + 1.0) == ranks
     assert median_interval(np.arange(5.0)) == (None, None)
 
@@ -47,7 +47,7 @@ def test_a_median_lies_between_the_tabulated_ranks(n: int, ranks: tuple[int, int
 )
 def test_the_interval_of_an_area_under_the_roc_curve_ends_where_the_score_test_refuses(
     auc: float, positives: int, negatives: int
-) -> None:
+):
     """The variance of Hanley and McNeil, by the probabilities Q1 and Q2 of an exponential model, with Newcombe's mean of the two sizes."""
     low, high = newcombe_interval(auc, positives, negatives)
     for end in {low, high} - {0.0, 1.0}:
@@ -60,7 +60,7 @@ def test_the_interval_of_an_area_under_the_roc_curve_ends_where_the_score_test_r
     assert newcombe_interval(1 - auc, negatives, positives) == pytest.approx((1 - high, 1 - low))
 
 
-def test_an_area_without_rows_of_one_side_can_be_anything() -> None:
+def test_an_area_without_rows_of_one_side_can_be_anything():
     assert (
         newcombe_interval(0.5, 0, 4)
         == newcombe_interval(0.5, 4, 0)

@@ -31,7 +31,7 @@ def left_after(time: np.ndarray, event: np.ndarray, until: float) -> float:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_where_rows_are_lost_at_1_alone_the_curve_is_the_plain_share(seed: int) -> None:
+def test_where_rows_are_lost_at_1_alone_the_curve_is_the_plain_share(seed: int):
     time, event = some(60, seed, early=False)
     assert event_area(time, event) == pytest.approx((1 - time).mean(), abs=1e-14)
     np.testing.assert_array_equal(area_contributions(time, event), 1 - time)
@@ -46,7 +46,7 @@ def test_where_rows_are_lost_at_1_alone_the_curve_is_the_plain_share(seed: int) 
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_contributions_average_to_the_estimate_of_kaplan_and_meier(seed: int) -> None:
+def test_contributions_average_to_the_estimate_of_kaplan_and_meier(seed: int):
     time, event = some(50, seed)
     # Constant within every tenth.
     area = np.mean([1.0 - left_after(time, event, until) for until in np.arange(0.05, 1.0, 0.1)])
@@ -58,7 +58,7 @@ def test_contributions_average_to_the_estimate_of_kaplan_and_meier(seed: int) ->
         assert share == pytest.approx(1.0 - left_after(time, event, until), abs=1e-12)
 
 
-def test_a_contribution_says_what_a_little_more_weight_of_its_row_changes() -> None:
+def test_a_contribution_says_what_a_little_more_weight_of_its_row_changes():
     time, event = some(25, 5)
     many = 400
     whole = event_area(np.repeat(time, many), np.repeat(event, many))
@@ -73,16 +73,16 @@ def test_a_contribution_says_what_a_little_more_weight_of_its_row_changes() -> N
 
 
 @pytest.mark.parametrize(("event", "area"), [([False, False], 0.0), ([True, True], 0.7)])
-def test_none_and_all(event: list[bool], area: float) -> None:
+def test_none_and_all(event: list[bool], area: float):
     assert event_area(np.array([0.3, 0.3]), np.array(event)) == pytest.approx(area)
     assert area_contributions(np.array([0.3, 0.3]), np.array(event)).mean() == pytest.approx(area)
 
 
-def test_no_rows_have_no_area() -> None:
+def test_no_rows_have_no_area():
     assert np.isnan(event_area(np.zeros(0), np.zeros(0, bool)))
 
 
-def test_rows_that_occur_several_times_count_as_often() -> None:
+def test_rows_that_occur_several_times_count_as_often():
     random = np.random.default_rng(3)
     time, event = random.random(50) ** 3, random.random(50) < 0.7
     count = random.integers(1, 9, 50)

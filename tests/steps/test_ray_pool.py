@@ -107,7 +107,7 @@ def program(text: str, *arguments: object) -> subprocess.CompletedProcess[str]:
 
 def test_a_cluster_of_another_version_is_one_line(
     cluster: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+):
     monkeypatch.setattr(ray, "__version__", "2.1.0")
     with pytest.raises(RunError, match=r"ersion.*a cluster of Ray 2\.1\.0; install the same"):
         RayPool(cluster.address).device("auto")
@@ -115,7 +115,7 @@ def test_a_cluster_of_another_version_is_one_line(
 
 def test_a_head_that_is_silent_when_all_is_done_is_one_line(
     cluster: Any, stop_the_head: Callable[[], None]
-) -> None:
+):
     """Ray itself would wait for it."""
     own = RayPool(cluster.address)
     assert own.device("auto") == "cpu"
@@ -151,7 +151,7 @@ os._exit(0)
 
 
 @pytest.mark.parametrize("words", ["", "HTTP/1.1 400 Bad Request\r\n\r\n"])
-def test_another_server_at_the_address_is_one_line(words: str) -> None:
+def test_another_server_at_the_address_is_one_line(words: str):
     """Ray itself would ask it for minutes."""
     done = program(UNLIKE_A_HEAD, words)
     expected = (
@@ -183,7 +183,7 @@ except RunError as error:
 
 def test_a_call_that_never_has_memory_is_one_line_on_a_cluster_of_this_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.setenv("RAY_memory_usage_threshold", "0.01")
     monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "100")
     monkeypatch.setenv("RAY_task_oom_retries", "1")
@@ -243,7 +243,7 @@ def kill_a_driver(work: Callable[[], Any], ready: Callable[[], Any]) -> None:
 
 def test_driver_worker_and_node_are_killed_amid_a_training(
     cluster: Any, whole: Path, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+):
     """The same command resumes, Ray does the call again, and the bytes are the same."""
     out, failed = tmp_path / "run", list[BaseException]()
     work = partial(run, SPEC, out, pool=RayPool(cluster.address))
@@ -279,7 +279,7 @@ def test_driver_worker_and_node_are_killed_amid_a_training(
 
 def test_what_a_stopped_run_has_finished_is_not_done_again(
     pool: RayPool, whole: Path, tmp_path: Path
-) -> None:
+):
     out, shown = tmp_path / "run", list[str]()
 
     def stop_amid_the_shards(stage: str, done: int, total: int) -> None:
@@ -297,14 +297,12 @@ def test_what_a_stopped_run_has_finished_is_not_done_again(
     assert made(out) == made(whole)
 
 
-def test_a_worker_that_is_lost_each_time_is_one_line(pool: RayPool, tmp_path: Path) -> None:
+def test_a_worker_that_is_lost_each_time_is_one_line(pool: RayPool, tmp_path: Path):
     with pytest.raises(RunError, match=r"mortal: its worker is lost each time \(WorkerCrashed"):
         list(pool.do([made_by("mortal", calls.killed, tmp_path / "x")], silent))
 
 
-def test_an_error_in_the_input_is_a_value_and_a_fault_is_raised(
-    pool: RayPool, tmp_path: Path
-) -> None:
+def test_an_error_in_the_input_is_a_value_and_a_fault_is_raised(pool: RayPool, tmp_path: Path):
     (refused,) = pool.do([made_by("one", calls.refused, tmp_path / "x")], silent)
     with pytest.raises(InputError, match="read: row 3: nothing; expected a label; add one"):
         refused.result()
@@ -312,7 +310,7 @@ def test_an_error_in_the_input_is_a_value_and_a_fault_is_raised(
         list(pool.do([made_by("one", calls.broken, tmp_path / "x")], silent))
 
 
-def test_calls_under_way_end_with_their_command(pool: RayPool, tmp_path: Path) -> None:
+def test_calls_under_way_end_with_their_command(pool: RayPool, tmp_path: Path):
     done = pool.do(
         [
             made_by("quick", partial(calls.number, number=1), tmp_path),
@@ -328,7 +326,7 @@ def test_calls_under_way_end_with_their_command(pool: RayPool, tmp_path: Path) -
 
 def test_a_head_that_is_silent_is_one_line(
     pool: RayPool, stop_the_head: Callable[[], None], tmp_path: Path
-) -> None:
+):
     endless = (made_by(f"{k}", partial(calls.number, number=k), tmp_path) for k in count())
     done = pool.do(endless, silent)
     next(done)
@@ -338,9 +336,7 @@ def test_a_head_that_is_silent_is_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_more_calls_are_submitted_than_a_cluster_can_do_soon(
-    pool: RayPool, tmp_path: Path
-) -> None:
+def test_no_more_calls_are_submitted_than_a_cluster_can_do_soon(pool: RayPool, tmp_path: Path):
     taken, ended, shown = list[int](), list[int](), list[tuple[str, int, int]]()
 
     def some() -> Iterator[Call]:
@@ -360,7 +356,7 @@ def test_no_more_calls_are_submitted_than_a_cluster_can_do_soon(
 
 def test_paths_mean_the_same_on_a_worker_and_what_is_held_arrives(
     pool: RayPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     monkeypatch.chdir(tmp_path)
     Path("source").write_text("words")
     call = made_by("read", calls.text_of, Path("source"), {"held": [1]})
@@ -370,7 +366,7 @@ def test_paths_mean_the_same_on_a_worker_and_what_is_held_arrives(
 
 def test_what_a_slow_folder_shows_late_is_waited_for(
     pool: RayPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     soon, late = (
         made_by("late", partial(calls.touch_later, seconds=s), tmp_path, last="a")
         for s in (2.0, 60.0)
@@ -382,7 +378,7 @@ def test_what_a_slow_folder_shows_late_is_waited_for(
         list(pool.do([late], silent))
 
 
-def test_a_call_whose_folder_is_busy_is_tried_again(pool: RayPool, tmp_path: Path) -> None:
+def test_a_call_whose_folder_is_busy_is_tried_again(pool: RayPool, tmp_path: Path):
     """As of a worker that lives on a while after its driver was killed."""
     marks, place = tmp_path / "marks", tmp_path / "place"
     marks.mkdir()
@@ -399,14 +395,12 @@ def test_a_call_whose_folder_is_busy_is_tried_again(pool: RayPool, tmp_path: Pat
     assert [one.result() for one in done] == ["held"]
 
 
-def test_a_call_has_the_threads_of_its_cpu(pool: RayPool, tmp_path: Path) -> None:
+def test_a_call_has_the_threads_of_its_cpu(pool: RayPool, tmp_path: Path):
     (done,) = pool.do([made_by("threads", calls.threads, tmp_path)], silent)
     assert done.result() == [1, 1]
 
 
-def test_a_gpu_is_given_where_settings_want_one(
-    cluster: Any, pool: RayPool, tmp_path: Path
-) -> None:
+def test_a_gpu_is_given_where_settings_want_one(cluster: Any, pool: RayPool, tmp_path: Path):
     """By a node that says that it has one."""
     assert (pool.device("auto"), pool.device("cpu")) == ("cpu", "cpu")
     for device in ("cuda", "cuda:1"):
@@ -427,7 +421,7 @@ def no_package(probe: Path) -> str:
 
 def test_a_node_that_cannot_do_the_work_is_one_line(
     cluster: Any, pool: RayPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """It has another version, no such package, or another folder at the path."""
     call, here = made_by("one", partial(calls.number, number=1), tmp_path / "x"), os.getpid()
 

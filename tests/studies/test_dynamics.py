@@ -91,7 +91,7 @@ def summary(table: pl.DataFrame) -> pl.DataFrame:
 
 
 @pytest.mark.slow
-def test_every_pair_is_compared_row_by_row(traces: dict[str, Trace], table: pl.DataFrame) -> None:
+def test_every_pair_is_compared_row_by_row(traces: dict[str, Trace], table: pl.DataFrame):
     base, even, embedding = (traces[NAMES[k]] for k in (0, 2, 3))
     counts = CountModel.fit(traces["embedding-s3/teacher"])
     finished = {
@@ -119,7 +119,7 @@ def test_every_pair_is_compared_row_by_row(traces: dict[str, Trace], table: pl.D
 
 
 @pytest.mark.parametrize("queries", [1, 2, 4])
-def test_habits_of_place_are_what_other_rows_of_the_kind_give(queries: int) -> None:
+def test_habits_of_place_are_what_other_rows_of_the_kind_give(queries: int):
     """Of texts, and of gold tokens, whose target position counts too; in any order of the rows. The rarest kinds have no other row."""
     lengths = np.repeat(np.r_[np.random.default_rng(7).integers(1, 6, 70), 8], queries)
     trace = make_trace(len(lengths), lengths, 1, seed=2)
@@ -144,7 +144,7 @@ def test_habits_of_place_are_what_other_rows_of_the_kind_give(queries: int) -> N
 
 def test_agreement_is_compared_with_habit_on_the_texts_that_have_one(
     table: pl.DataFrame, summary: pl.DataFrame
-) -> None:
+):
     ours = table.filter(
         pl.col("model") == "base", pl.col("step").is_null(), pl.col(ELSEWHERE).is_not_null()
     )
@@ -154,7 +154,7 @@ def test_agreement_is_compared_with_habit_on_the_texts_that_have_one(
 
 def test_the_summary_has_means_of_every_step_and_of_finished_models(
     traces: dict[str, Trace], table: pl.DataFrame, summary: pl.DataFrame
-) -> None:  # fmt: skip
+):  # fmt: skip
     found = {(row["measure"], row["group"]): row for row in summary.iter_rows(named=True)}
     assert {group for _, group in found} == {"all", *(f"step:{step}" for step in STEPS)}
     at = table.filter(pl.col("model") == "base", pl.col("step") == 5)
@@ -176,7 +176,7 @@ def test_the_summary_has_means_of_every_step_and_of_finished_models(
 
 def test_the_order_of_rows_changes_nothing(
     traces: dict[str, Trace], table: pl.DataFrame, summary: pl.DataFrame
-) -> None:
+):
     random = np.random.default_rng(0)
     orders = {length: random.permutation(length) for length in (len(LENGTHS), STUDY.probe)}
     moved = {
@@ -203,7 +203,7 @@ def timed(
     )
 
 
-def test_the_timing_is_that_of_the_first_step_that_gets_nearer() -> None:
+def test_the_timing_is_that_of_the_first_step_that_gets_nearer():
     """Of all seeds and of each; some never get nearer."""
     undefined = set[int]()
     for seed in range(6):
@@ -225,7 +225,7 @@ def test_the_timing_is_that_of_the_first_step_that_gets_nearer() -> None:
     assert {0, 1} <= undefined
 
 
-def test_where_no_step_gets_there_nothing_is_said_and_how_far_it_got_is() -> None:
+def test_where_no_step_gets_there_nothing_is_said_and_how_far_it_got_is():
     frame = timed(0).with_columns(
         agreement_reference_uniform=pl.lit(1.0), agreement_reference_alpha=pl.lit(0.25)
     )
@@ -241,7 +241,7 @@ def test_where_no_step_gets_there_nothing_is_said_and_how_far_it_got_is() -> Non
     assert list(timing_rows(STUDY, frame.clear())) == []
 
 
-def test_even_weights_have_all_the_entropy_and_one_position_none() -> None:
+def test_even_weights_have_all_the_entropy_and_one_position_none():
     rows = Ragged.from_rows(
         [
             np.full(7, 1 / 7),
@@ -255,7 +255,7 @@ def test_even_weights_have_all_the_entropy_and_one_position_none() -> None:
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
-def test_the_count_model_is_a_linear_model_of_shares_of_words(outputs: int) -> None:
+def test_the_count_model_is_a_linear_model_of_shares_of_words(outputs: int):
     model, test = CountModel.fit(all_splits(outputs)), make_trace(40, LENGTHS, outputs, seed=0)
     said, right, label = model.relevance(test), model.correct(test), test.array("label")
     weight, offset = model.fitted.coef_, np.asarray(model.fitted.intercept_)

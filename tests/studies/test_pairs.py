@@ -21,8 +21,6 @@ from attnaudit.stats.bleu import bleu, bleu_counts, bleu_over_seeds
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.studies import PAIR_STUDIES
 from attnaudit.trace import Trace
-from tests import killed
-from tests.forked import apart
 from tests.pairs import write_pairs
 from tests.steps.calls import made as digests
 from tests.studies.identity import shuffled_traces
@@ -66,19 +64,6 @@ def summary(folder: Path, study: str, group: str = "all") -> dict[str, dict[str,
         for row in read_json(folder / study / "summary.json")
         if row["group"] == group
     }
-
-
-@pytest.mark.slow
-def test_a_watched_translator_is_traced_on_the_same_gold_tokens_at_every_step(folder: Path):
-    seen = [Trace.read(training(folder, name) / "steps" / step) for name in ("watched-s0", "watched-s1", "watched-uniform-s2")
-            for step in ("00000", "00003", "00012")]  # fmt: skip
-    assert all(places(trace) == places(seen[0]) for trace in seen)
-    assert len(np.unique(seen[0].instance)) == 4
-    assert [trace.metadata["step"] for trace in seen[:3]] == [0, 3, 12]
-    assert not np.array_equal(seen[0].alpha.values, seen[2].alpha.values)
-    assert np.allclose(seen[-1].alpha.values * seen[-1].alpha.spread(seen[-1].alpha.lengths), 1)
-    whole = Trace.read(training(folder, "watched-s0") / "trace")
-    assert set(places(seen[0])) <= set(places(whole))
 
 
 @pytest.mark.slow
@@ -186,17 +171,6 @@ def test_the_order_of_a_plan_changes_nothing(pairs: Path, folder: Path, study: s
     spec = tiny(study, pairs)
     table = spec.study(shuffled_traces(spec, folder))
     assert table.equals(pl.read_parquet(folder / study / "results" / f"{study}.parquet"))
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("no_pages")
-@pytest.mark.parametrize("study", list(PAIR_STUDIES))
-def test_a_killed_study_ends_with_the_same_bytes(
-    pairs: Path, folder: Path, tmp_path: Path, study: str
-):
-    assert apart(killed.after_seconds, tiny(study, pairs), tmp_path / "out")
-    run_study(tiny(study, pairs), tmp_path / "out")
-    assert digests(tmp_path / "out" / study / "results") == digests(folder / study / "results")
 
 
 @pytest.mark.usefixtures("no_pages")

@@ -49,7 +49,7 @@ def corpus() -> Corpus:
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_a_training_is_as_published(name: str, corpus: Corpus) -> None:
+def test_a_training_is_as_published(name: str, corpus: Corpus):
     study = STUDIES[name.partition("-")[0]]()
     planned = study.plan(RunSpec.of("planted-decisive"), corpus)
     (spec,) = (asdict(one.spec) for one in planned if str(one.id) == name)
@@ -58,6 +58,6 @@ def test_a_training_is_as_published(name: str, corpus: Corpus) -> None:
         assert spec[section][key] == value, setting
 
 
-def test_studies_have_as_many_seeds_and_strengths_as_published() -> None:
+def test_studies_have_as_many_seeds_and_strengths_as_published():
     assert (Deceive().strengths, Deceive().seeds) == ((0.0, 0.1, 1.0), 5)  # Pruthi et al. 2020
     assert Seeds().seeds == 8  # Wiegreffe & Pinter 2019, section 3.3: eight more

@@ -62,7 +62,7 @@ def measures(folder: Path, study: str) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_the_base_is_the_model_that_hf_train_gives(folder: Path, tmp_path: Path) -> None:
+def test_the_base_is_the_model_that_hf_train_gives(folder: Path, tmp_path: Path):
     alone = train_into(training_spec(), tmp_path / "alone", further=()) / "model"
     saved = training(folder, "base-s0") / "model"
     for name in ("model.safetensors", "tokenizer.json"):
@@ -70,7 +70,7 @@ def test_the_base_is_the_model_that_hf_train_gives(folder: Path, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_uniform_layers_attend_uniformly_and_others_do_not(folder: Path) -> None:
+def test_uniform_layers_attend_uniformly_and_others_do_not(folder: Path):
     def farthest(name: str) -> float:
         alpha = Trace.read(training(folder, name) / "trace").alpha
         return float(np.abs(alpha.values - 1.0 / alpha.spread(alpha.lengths)).max())
@@ -83,7 +83,7 @@ def test_uniform_layers_attend_uniformly_and_others_do_not(folder: Path) -> None
     assert config["uniform"] == [0, 1]
 
 
-def test_the_differences_are_paired_by_text_and_seed(folder: Path) -> None:
+def test_the_differences_are_paired_by_text_and_seed(folder: Path):
     table = pl.read_parquet(folder / "uniform" / "results" / "uniform.parquet")
     assert table.group_by("model", "seed").len()["len"].unique().to_list() == [
         9
@@ -99,14 +99,14 @@ def test_the_differences_are_paired_by_text_and_seed(folder: Path) -> None:
     assert model_label("uniform_layer1") == "uniform attention in layer 1"
 
 
-def test_results_do_not_depend_on_the_order_of_the_trainings(folder: Path) -> None:
+def test_results_do_not_depend_on_the_order_of_the_trainings(folder: Path):
     for study in TRANSFORMER_STUDIES:
         spec = tiny(study)
         table = spec.study(shuffled_traces(spec, folder))
         assert table.equals(pl.read_parquet(folder / study / "results" / f"{study}.parquet"))
 
 
-def test_seeds_of_deceive_are_kept_apart(folder: Path) -> None:
+def test_seeds_of_deceive_are_kept_apart(folder: Path):
     """Traces of one seed stand for those of another: that of λ = 0 for λ = 1, and the other way round."""
     spec = tiny("deceive")
     first = dict(shuffled_traces(spec, folder))
@@ -120,7 +120,7 @@ def test_seeds_of_deceive_are_kept_apart(folder: Path) -> None:
     assert (table.filter(strength=1.0)["jsd"] > 1e-9).all()
 
 
-def test_deceive_says_how_often_an_audit_names_what_is_hidden(folder: Path) -> None:
+def test_deceive_says_how_often_an_audit_names_what_is_hidden(folder: Path):
     found = measures(folder, "deceive")
     names = [measure.name for measure in UNCOVERING]
     assert {
@@ -178,7 +178,7 @@ def naive(trace: Trace, marked: Ragged, row: int) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_uncovering_counts_as_a_reader_would(seed: int) -> None:
+def test_uncovering_counts_as_a_reader_would(seed: int):
     trace, marked = several_heads(24, seed)
     table = uncovering(trace, marked).fill_null(np.nan)
     assert table.columns == [measure.name for measure in UNCOVERING]
@@ -200,7 +200,7 @@ def test_uncovering_counts_as_a_reader_would(seed: int) -> None:
 )
 def test_bad_input_is_one_line(
     arguments: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     out = tmp_path / "out"
     assert main(["study", *arguments.split(), "--set", "corpus.size=60", "--out", str(out)]) == 2
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("attnaudit:")]
@@ -210,7 +210,7 @@ def test_bad_input_is_one_line(
 
 
 @pytest.mark.slow
-def test_deceive_needs_words_to_hide(tmp_path: Path) -> None:
+def test_deceive_needs_words_to_hide(tmp_path: Path):
     films = [f"a {word} film number {k},{word}" for k in range(30) for word in ("good", "bad")]
     (tmp_path / "texts.csv").write_text("\n".join(["text,label", *films]), encoding="utf-8")
     settings: dict[str, Any] = {

@@ -79,14 +79,6 @@ def test_the_readout_is_the_loop_over_positions(outputs: int, hidden: int | None
         np.testing.assert_allclose(found[row], naive_prediction(trace, row, alpha), atol=1e-12)
 
 
-def test_readout_of_chosen_rows():
-    trace = make_trace(20, (1, 9), 4, seed=3, candidates=True)
-    rows = np.array([7, 2, 2])
-    np.testing.assert_array_equal(
-        trace.readout.take(rows)(trace.alpha.take(rows)), trace.readout(trace.alpha)[rows]
-    )
-
-
 def test_the_schema_is_the_first_that_has_all_of_a_trace(tmp_path: Path):
     """So that programs that read version 1 read every trace that needs no more."""
     for hidden in (None, 4):
@@ -219,7 +211,7 @@ def _of(**changed: Any) -> Trace:
     )
 
 
-def test_arrays_may_come_as_lists_of_arrays_lists_or_ragged() -> None:
+def test_arrays_may_come_as_lists_of_arrays_lists_or_ragged():
     arrays, trace = _arrays(), _of()
     ragged = _of(**{name: Ragged.from_rows(arrays[name]) for name in ("alpha", "readout")})
     lists = _of(
@@ -251,9 +243,7 @@ def test_arrays_may_come_as_lists_of_arrays_lists_or_ragged() -> None:
         ({"alpha": 3}, "column alpha"),
     ],
 )
-def test_arrays_that_make_no_trace_are_refused_in_one_line(
-    changed: dict[str, Any], said: str
-) -> None:
+def test_arrays_that_make_no_trace_are_refused_in_one_line(changed: dict[str, Any], said: str):
     with pytest.raises(TraceError) as refused:
         _of(**changed)
     assert said in str(refused.value)
@@ -275,7 +265,7 @@ def type_in_docs(kind: Any, width: str) -> str:
 
 
 @pytest.mark.parametrize("name", [*COLUMNS, "importance_<name>"])
-def test_the_docs_have_the_columns_of_the_schema(name: str) -> None:
+def test_the_docs_have_the_columns_of_the_schema(name: str):
     column = column_of(name)
     assert column is not None
     kind = type_in_docs(column.type, "C" if name.endswith("prediction") else "P")
