@@ -7,13 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnaudit.corpora.cleaning import (
-    post_body,
     without_header,
     without_quotations,
     without_signature,
 )
-
-from .corpus_files import POST
 
 LINES = st.sampled_from(
     [
@@ -40,14 +37,3 @@ def test_every_rule_is_that_of_scikit_learn(post: str):
     assert without_header(post) == theirs.strip_newsgroup_header(post)
     assert without_signature(post) == theirs.strip_newsgroup_footer(post)
     assert without_quotations(post) == theirs.strip_newsgroup_quoting(post)
-
-
-def test_a_post():
-    body = post_body(POST.format(sport="hockey", row=3, many=""))
-    assert body == "\n".join(
-        [
-            "I thought that hockey game number 3 was rather long.",
-            "And café prices there, I tell you, are high.",
-            "",
-        ]
-    )

@@ -76,13 +76,6 @@ def test_a_row_depends_on_its_number_alone():
         )
 
 
-def test_kinds_share_their_sources_and_splits_do_not():
-    copy, flip = (planted_pairs(kind, 5, 40, (6, 9), 50) for kind in ("copy", "bigram_flip"))
-    assert copy.splits["train"].source == flip.splits["train"].source
-    assert copy.fingerprint != flip.fingerprint
-    assert not set(copy.splits["dev"].source) & set(copy.splits["test"].source)
-
-
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [

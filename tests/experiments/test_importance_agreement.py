@@ -10,8 +10,6 @@ import polars as pl
 
 from attnaudit.experiments import audit, facts
 from attnaudit.experiments.agreement import TOP, Agreement
-from attnaudit.report.card import verdict
-from attnaudit.results import summary_row
 from attnaudit.trace import Trace
 from tests.oracles.agreement import naive_overlap, plain_overlap
 from tests.oracles.kendall import naive_kendall
@@ -91,21 +89,3 @@ def test_only_attention_is_needed_of_the_scores_that_have_a_column():
     alone = Agreement()(make_trace(5, importance=("a", "b"), gradient=False, loo=False))
     taus = [name for name in alone.columns if name.startswith("tau")]
     assert taus == ["tau_attention_and_a", "tau_attention_and_b", "tau_a_and_b"]
-
-
-def said(**taus: Any) -> str:
-    """What the card says of pairs a and b, attention and a, and attention and b."""
-    pairs = {"attention_and_a": (0.1, 0.05, 0.15), "attention_and_b": (0.3, 0.25, 0.35), "a_and_b": (0.8, 0.75, 0.85)}  # fmt: skip
-    rows = [summary_row("agreement", f"tau_{p}", *row, n=100) for p, row in (pairs | taus).items()]
-    rows.append(summary_row("prediction", "accuracy", 0.9, 0.9, 0.9, n=100))
-    rows.append(summary_row("prediction", "majority", 0.5, n=100))
-    found = verdict(pl.DataFrame(rows, infer_schema_length=None)).rows
-    return next(row.sentence for row in found if row.experiment == "agreement")
-
-
-def test_the_card_names_the_ends_where_intervals_tell_them_apart():
-    assert "a and b agree most (τ 0.80), attention and a least (τ 0.10)." in said()
-    wide: dict[str, Any] = {
-        pair: (tau, 0.0, 0.9) for pair, tau in (("attention_and_a", 0.1), ("a_and_b", 0.8))
-    }
-    assert "none is shown to agree better" in said(**wide)

@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from attnaudit.core.errors import InputError
 from attnaudit.corpora.read import Draw
 from attnaudit.hf.texts import read_texts
 from attnaudit.plans.audit import TransformerCollect, TransformerSpec
@@ -49,9 +48,3 @@ def test_fewer_texts_are_drawn_of_several_layers_or_positions(collect: dict[str,
     assert TransformerSpec(Path("model"), "texts.csv", TransformerCollect(**collect)).draw == Draw(
         size, 0
     )
-
-
-def test_a_file_without_a_text_is_refused(tmp_path: Path):
-    (tmp_path / "texts.jsonl").write_text('{"text": ""}\n')
-    with pytest.raises(InputError, match="no usable row among 1"):
-        read_texts(tmp_path / "texts.jsonl", draw=Draw(2, 0), on_bad_row="skip")

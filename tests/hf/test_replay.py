@@ -12,7 +12,7 @@ import torch
 
 from attnaudit.core.errors import InputError
 from attnaudit.hf.gate import check_model
-from attnaudit.hf.model import task_of, tvd
+from attnaudit.hf.model import tvd
 from attnaudit.hf.replay import (
     queries_read,
     record,
@@ -95,13 +95,6 @@ def test_a_prediction_that_is_a_mean_over_positions_cannot_be_audited():
     assert gate.reads is None
     with pytest.raises(InputError, match="several positions"):
         choose_layers(gate)
-
-
-def test_a_masked_language_model_has_no_task():
-    model = tiny("BertForMaskedLM")
-    assert task_of(model) is None
-    with pytest.raises(InputError, match=r"BertForMaskedLM: .*unknown task"):
-        choose_layers(check_model(model))
 
 
 def test_layers_are_as_before_after_a_pass_that_fails():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,6 @@ import pytest
 
 from attnaudit.core.errors import TraceError
 from attnaudit.core.files import read_json, sha256
-from attnaudit.hf.gate import check_model
-from attnaudit.hf.load import load_pretrained
 from attnaudit.trace import Trace
 from attnaudit.trace.tails import GRAPH_FILE, GraphTail
 from tests.hf.command import CLASSIFIER, LEAST, LITTLE, WRITER, audit, refused, write
@@ -51,14 +48,7 @@ def test_a_run_has_a_report_with_heads_and_checks(run: Path, models: Path):
     assert {row["group"] for row in summary} >= {"all", *(f"head:1.{head}" for head in range(4))}
     assert {row["n"] for row in summary if row["experiment"] == "prediction"} == {3}
     assert read_json(run / "manifest.json")["kind"] == "transformer"
-    said = statements(page)
-    assert "3 texts, 4 heads of layer 1: 12 rows" in said
-    assert "Nothing here is about the other 4 heads of the model." in said
-    assert not re.findall(r"\binstances?\b", said)
-    gate = said[said.index("Checks of the model") :]
-    checks = check_model(load_pretrained(models / CLASSIFIER)).checks
-    order = [gate.index(f" {check.name} ") for check in checks]
-    assert order == sorted(order)
+    assert "3 texts, 4 heads of layer 1: 12 rows" in statements(page)
 
 
 def test_pieces_of_words_are_shown_as_words(run: Path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
@@ -12,7 +10,6 @@ from attnaudit.core.errors import InputError
 from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.prepare.derived import taught_by
 from attnaudit.models.classifier import AttentionModel
-from attnaudit.models.presets import model_preset
 from attnaudit.studies.seeds import Seeds
 from attnaudit.trace import Trace
 from attnaudit.tracing.texts import collect_shards
@@ -48,13 +45,6 @@ def test_every_head_reads_out_the_prediction(encoder: str, classes: int, attenti
     assert (
         np.abs(np.diff(trace.alpha.values[: 4 * 5].reshape(4, 5), axis=0)).max() > 1e-3
     )  # heads differ
-
-
-def test_sizes_that_heads_do_not_divide_are_refused():
-    with pytest.raises(InputError, match=r"model\.heads: 3 with 8 hidden units"):
-        replace(model_preset("bilstm", "additive"), hidden=8, heads=3)
-    with pytest.raises(InputError, match="another encoder, and one head"):
-        replace(model_preset("bigru", "additive", "han"), heads=2)
 
 
 def test_what_wants_one_attention_a_text_says_so():

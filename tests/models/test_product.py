@@ -27,8 +27,3 @@ def test_rows_beyond_the_count_do_not_matter(
     )
     assert ours.shape == (count, 40)
     np.testing.assert_allclose(ours.numpy(), rows[:count] @ weight.T, atol=1e-5)
-
-
-def test_other_types_are_multiplied_too():
-    rows, weight = torch.rand(5, 3, dtype=torch.float64), torch.rand(2, 3, dtype=torch.float64)
-    torch.testing.assert_close(product(rows, 4, prepared(weight)), rows[:4] @ weight.T)

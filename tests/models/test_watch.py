@@ -118,20 +118,6 @@ def test_a_resumed_training_leaves_the_same_files(corpus: Corpus, tmp_path: Path
     assert len(whole[1]) == len(PROBE.steps)
 
 
-def test_a_damaged_trace_beside_the_checkpoint_is_made_again(corpus: Corpus, tmp_path: Path):
-    settings, place = replace(SETTINGS, steps=40), tmp_path / "again"
-
-    def trained() -> dict[str, bytes]:
-        model = fresh(corpus)
-        train(model, corpus, settings, checkpoint=place, callback=watched(corpus, model, place))
-        return files(place)
-
-    expected, damaged = trained(), next(place.rglob("*.parquet"))
-    content = damaged.read_bytes()
-    damaged.write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
-    assert trained() == expected
-
-
 def test_so_many_steps_are_taken_whatever_epochs_and_patience_say(corpus: Corpus):
     seen: list[int] = []
     model = fresh(corpus)

@@ -34,7 +34,6 @@ from attnaudit.recipes.reproduction.jobs import (
     command_of,
 )
 from attnaudit.recipes.reproduction.records import (
-    kept,
     load,
     over_seeds,
     records_of,
@@ -301,15 +300,6 @@ def test_the_index_lists_every_paper(tmp_path: Path, capsys: pytest.CaptureFixtu
     page = (tmp_path / "reproduction.html").read_text(encoding="utf-8")
     for shown in (capsys.readouterr().out, page):
         assert all(f"attnaudit reproduce {name}" in shown for name in PAPERS)
-
-
-def test_groups_that_no_table_has_are_not_kept():
-    rows = [
-        summary_row("erasure", "flip_both", 0.5, n=4),
-        summary_row("a", "b", 0.5, n=4, group="x"),
-    ]
-    assert kept(SMALLEST, SMALLEST.cells[0], rows) == rows[:1]
-    assert over_seeds([rows]) == rows
 
 
 def test_a_mean_over_seeds_and_its_interval_are_those_of_a_hand_calculation():

@@ -22,6 +22,7 @@ from attnaudit.recipes.reproduction.cells import RUNS, averaged_runs
 from attnaudit.recipes.reproduction.records import FOLDER, load
 from attnaudit.recipes.reproduction.sweep import Outcome, Sweep, reproduce
 from attnaudit.report import paper_page
+from tests.corpora.corpus_files import write_babi
 from tests.pages import FEW, experiments, summaries_as_pages
 
 JAIN = PAPERS["jain2019"]
@@ -199,34 +200,17 @@ def test_splits_drawn_with_the_seed_are_averaged_although_their_fingerprints_dif
 ):
     """bAbI has no dev file: a part of train is drawn with the seed, so that no two seeds read the same train rows."""
     data, out = tmp_path / "data", tmp_path / "out"
-    _write_babi(data, stories=20)
+    write_babi(data / "babi1", 20)
     reproduce(small_sweep(out, data, ("babi1",)))
     averaged, notes = averaged_runs(out, JAIN)
     assert len({run.corpus["fingerprint"] for run in averaged}) == 2
     assert (len(averaged), notes) == (2, [])
-    _write_babi(data, stories=25)
+    write_babi(data / "babi1", 25)
     outcome = reproduce(small_sweep(out, data, ("babi1",), seeds=3))
     assert outcome.notes[0].startswith(
         "babi1-average-additive-s2 is kept apart from babi1-average-additive-s0"
     )
     assert "data.rows.train = " in outcome.notes[0]
-
-
-def _write_babi(data: Path, stories: int) -> None:
-    (data / "babi1").mkdir(parents=True, exist_ok=True)
-    lines = (
-        "1 {} moved to the bathroom.",
-        "2 John went to the hallway.",
-        "3 Where is {}?\tbathroom\t1",
-        "4 Where is John?\thallway\t2",
-    )
-    for split, count in (("train", stories), ("test", 6)):
-        text = "".join(
-            f"{line.format(name)}\n"
-            for name in (f"Mary{chr(97 + k)}" for k in range(count))
-            for line in lines
-        )
-        (data / "babi1" / f"qa1_x_{split}.txt").write_text(text, encoding="utf-8")
 
 
 def test_word_vectors_that_cannot_be_read_are_a_reason(

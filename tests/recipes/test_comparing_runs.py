@@ -18,7 +18,6 @@ from attnaudit.core.errors import AttnauditError, InputError, RunError
 from attnaudit.recipes.audit import audit_into
 from attnaudit.recipes.compare import compare_runs
 from attnaudit.recipes.work import write_report
-from attnaudit.report.sections.differences import lead
 from attnaudit.results.paired import HIGHER, LOWER, NOT_SHOWN, TOO_FEW, WITHHELD, MeasuredRun, pair
 from attnaudit.stats.measures import jsd
 from attnaudit.stats.paired import paired_means
@@ -195,37 +194,12 @@ def test_nothing_is_concluded_from_the_attention_of_a_model_that_learned_nothing
     assert few.select("conclusion", "low").unique().rows() == [(TOO_FEW, None)]
 
 
-@pytest.mark.slow
-def test_rows_of_one_instance_are_drawn_together(tmp_path: Path):
-    """Heads that are copies of one another say no more than one head."""
-
-    def heads(trace: Trace, several: int) -> Trace:
-        copies = trace.take(np.repeat(np.arange(len(trace)), several))
-        numbers = np.tile(np.arange(several, dtype=np.int32), len(trace))
-        return replace(copies, table=copies.table.with_columns(pl.Series("head", numbers)))
-
-    found = []
-    for several in (1, 3):
-        traces = (heads(model(sharpness), several) for sharpness in (1.5, 0.2))
-        runs = [
-            audited(tmp_path / f"{several}-{k}", trace, experiments=("permutation",))
-            for k, trace in enumerate(traces)
-        ]
-        found.append(
-            attnaudit.compare(runs).filter(pl.col("measure") == "max_alpha").row(0, named=True)
-        )
-        pair = compare_runs(runs)[0]
-        texts = found[-1]["shared"] // several
-        assert f"{texts} {'instances' if several == 1 else 'texts'}" in lead(pair)
-    assert found[1]["n"] == 3 * found[0]["n"]
-    assert (found[1]["low"], found[1]["high"]) == pytest.approx((found[0]["low"], found[0]["high"]))
-
-
-def test_instances_of_two_splits_with_one_number_are_two_texts():
-    one, other = np.random.default_rng(0).normal(size=(2, 24, 2))
-    numbers, splits = np.tile(np.arange(12), 2), np.repeat(["dev", "test"], 12)
-    found = pair(*(made_run(numbers, values, split=splits) for values in (one, other)))
-    expected = paired_means(one, other, np.arange(24))
+def test_rows_of_a_text_are_drawn_together_and_texts_of_two_splits_with_one_number_are_two():
+    one, other = np.random.default_rng(0).normal(size=(2, 48, 2))
+    texts = np.arange(48) // 2
+    keys = {"split": np.repeat(["dev", "test"], 24), "head": np.arange(48) % 2}
+    found = pair(*(made_run(texts % 12, values, **keys) for values in (one, other)))
+    expected = paired_means(one, other, texts)
     assert found.differences.select("low", "high").row(0) == (expected.low[0], expected.high[0])
 
 

@@ -23,7 +23,6 @@ from attnaudit.recipes.audit import audit_into
 from attnaudit.recipes.job import read_translations
 from attnaudit.recipes.site import site_into
 from attnaudit.recipes.trained import run as translate
-from attnaudit.recipes.trained import train_into
 from attnaudit.trace import Trace
 from tests.pairs import edit, write_pairs
 from tests.report.access import barriers
@@ -166,20 +165,6 @@ def test_a_text_of_which_no_piece_is_left(pairs: Path, tmp_path: Path, name: str
     with pytest.raises(InputError, match=re.escape(got)):
         translate(spec(texts, **{"corpus.units": "pieces", "corpus.pieces": 60}), tmp_path / "run")
     assert not (tmp_path / "run").exists()
-
-
-def test_alignments_of_words_that_have_no_pieces_are_noted(pairs: Path, tmp_path: Path):
-    texts = shutil.copytree(pairs, tmp_path / "texts")
-    edit(texts / "dev.src", 4, "a1 \u200b a2")
-    edit(texts / "dev.trg", 4, "b2 b1")
-    edit(texts / "dev.align", 4, "0-1 1-0 2-0")
-    out = train_into(
-        spec(texts, **{"corpus.units": "pieces", "corpus.pieces": 60, "training.epochs": 1}),
-        tmp_path / "run",
-    )
-    note = "dev split: 1 line with links to words without pieces of their own, which are excluded: line 4"
-    assert read_json(out / "manifest.json")["notes"] == [note]
-    assert Trace.read(out / "trace").metadata["corpus"]["notes"] == [note]
 
 
 PLANTED = {

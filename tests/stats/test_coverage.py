@@ -173,14 +173,6 @@ def test_medians(n: int):
     assert WITHIN[0] <= coverage(low, high, np.log(2)) <= 0.985
 
 
-def test_the_expected_correlation_of_two_seeds():
-    rng, n, error = np.random.default_rng(6), 150, 0.5
-    noisy = rng.normal(size=(n, SAMPLES)) + rng.normal(0, error, size=(n, SAMPLES))
-    squared = (noisy - noisy.mean(axis=0)) ** 2
-    low, high = ratio_intervals((squared - error**2).T, squared.T, seed=0)
-    assert_as_often(coverage(low, high, 1 / (1 + error**2)), MEANS)
-
-
 def test_ten_seeds_of_the_same_instances():
     """Instances, seeds and both together vary; of few seeds that differ much the interval is too narrow (docs/statistics.md)."""
     rng, n, seeds = np.random.default_rng(7), 40, 10

@@ -31,16 +31,6 @@ def test_means_and_interval_are_those_of_pairs_drawn_one_by_one():
         assert (found.low[k], found.high[k]) == pytest.approx(mean_interval(texts, -1.0, 1.0, 3))
 
 
-def test_exchanging_the_sides_negates():
-    first, second = _sides()
-    one, other = (
-        paired_means(*sides, np.arange(len(first))) for sides in ((first, second), (second, first))
-    )
-    np.testing.assert_allclose(other.low, -one.high, rtol=1e-12)
-    np.testing.assert_allclose(other.high, -one.low, rtol=1e-12)
-    np.testing.assert_array_equal(one.first, other.second)
-
-
 def test_rows_of_a_cluster_are_drawn_together():
     first, second = _sides()
     alone = paired_means(first, second, np.arange(len(first)))

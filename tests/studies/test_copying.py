@@ -105,24 +105,17 @@ def test_nothing_is_concluded_where_no_seed_learned():
     assert {row.sentence for row in card.rows[1:]} == {WITHHELD}
 
 
-def test_the_card_tells_counts_shares_and_where_the_others_stop():
-    """Where most look elsewhere, no median place."""
+def test_the_card_tells_counts_and_where_the_others_stop():
     row, order, place = card_rows(CURVES, FINAL, length=4, seeds=4, preset="tied")
-    assert row.sentence.startswith("Of 4 seeds 2 learned to copy (50 %, 15 % to 85 %)")
+    assert "2 learned to copy (50 %, 15 % to 85 %)" in row.sentence
     assert "4 of 4 learn to attend" in row.sentence
-    assert "In 1 of 4 (5 % to 70 %) the dictionary" in row.sentence
-    assert row.yardstick.endswith("; here preset tied, not snell2021, length 4, not 40")
     assert "first in 1, attention in 1, and both at one measurement in 0" in order.sentence
-    assert "for 90 % of those written, and for 75 % where" in place.sentence
     assert "0.5 positions before the right one" in place.sentence
     assert place.mark == 0.25  # one of four positions is the top 5 %
-    elsewhere = FINAL.with_columns(
-        attention=pl.Series([0.9, 0.1, 0.5, 0.2]), relevance_least=pl.lit(0.5)
-    )
+    attention = pl.Series([0.9, 0.1, 0.5, 0.2])
+    elsewhere = FINAL.with_columns(attention=attention, relevance_least=0.5)
     row, _, place = card_rows(CURVES, elsewhere)
     assert "1 of 4 learn to attend (5 % to 70 %)" in row.sentence
-    assert "upside down" not in row.sentence
-    assert row.yardstick.endswith("half of the seeds fail")
     assert "Its median position says nothing" in place.sentence
 
 
@@ -217,13 +210,6 @@ def test_bad_input_is_one_line_and_leaves_nothing(
     assert told in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
-
-
-def test_length_and_symbols_may_be_given_in_any_order():
-    """A setting alone may not go with the usual other one."""
-    settings = {"copying.length": "70", "copying.symbols": "80"}
-    for given in (settings, dict(reversed(settings.items()))):
-        assert copying_study("distinct", 0, given).length == 70
 
 
 def test_the_command_prints_the_summary(done: Path):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-import re
 from dataclasses import asdict
-from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
@@ -14,8 +12,6 @@ import pytest
 
 from attnaudit.experiments.findings import AGAINST
 from attnaudit.report.cards.card import CardRow
-from attnaudit.report.charts.marks import interval_chart
-from attnaudit.report.charts.svg import drawn
 from attnaudit.report.study_page import study_card, write_study
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
@@ -173,20 +169,3 @@ def test_attention_hides_what_it_left_if_the_model_is_better_than_without(
     assert row.finding is not None
     assert (row.finding.side == AGAINST) == hides
     assert row.mark == 0.6
-
-
-@pytest.mark.parametrize(
-    ("low", "high"),
-    [(0.0, 1.0), (0.985, 1.0), (12.0, 47.0)],
-)
-def test_tick_labels_of_intervals_stand_apart(low: float, high: float):
-    rows = pl.DataFrame(
-        {"name": ["one", "other"], "value": [low, high], "low": [low, high], "high": [low, high]}
-    )
-    svg = drawn("", interval_chart(rows, "accuracy"), "some", "some").svg
-    axis = svg[svg.index("role-axis-label") :].partition("role-axis-domain")[0]
-    ticks = sorted(
-        float(x) for x in re.findall(r"translate\(([\d.]+),\d+\)[^>]*>[−\d.]+</text>", axis)
-    )
-    assert 2 <= len(ticks) <= 7
-    assert min(b - a for a, b in pairwise(ticks)) > 40
