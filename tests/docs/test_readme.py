@@ -102,32 +102,17 @@ def test_the_readme_is_short_and_activates_the_environment_that_make_installs() 
 
 
 @pytest.mark.slow
-def test_the_writers_of_traces_write_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_smallest_writer_of_traces_writes_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    smallest, of_torch = re.findall(
-        r"```python\n(.*?)```", (ROOT / "docs" / "trace.md").read_text(encoding="utf-8"), re.DOTALL
-    )
+    page = (ROOT / "docs" / "trace.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     monkeypatch.chdir(tmp_path)
-    exec(smallest, {})
+    exec(program, {})
     assert main(["audit", "mine"]) == 0
-    said = capsys.readouterr().out
-    assert "ε-max JSD" in " ".join(said.split())
-    assert "skipped: correlation: the trace has no column gradient, loo" in said
-    assert {"erasure", "comprehensiveness"} <= {
-        path.stem for path in (tmp_path / "mine-audit" / "results").iterdir()
-    }
-    assert len([line for line in of_torch.splitlines() if line.strip()]) <= 30
-    exec(of_torch, {})
-    assert main(["audit", "reviews"]) == 0
-    assert "Three reviews: an untrained BiGRU" in capsys.readouterr().out
-    assert (
-        "<h1>Three reviews: an untrained BiGRU</h1>"
-        in (tmp_path / "reviews-audit" / "report.html").read_text()
-    )
-    assert {"correlation", "prediction"} <= {
-        path.stem for path in (tmp_path / "reviews-audit" / "results").iterdir()
-    }
+    made = {path.stem for path in (tmp_path / "mine-audit" / "results").iterdir()}
+    assert {"adversary", "erasure", "comprehensiveness"} <= made
+    assert made.isdisjoint({"correlation", "prediction", "replacement"})
 
 
 TASKS = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
