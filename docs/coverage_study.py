@@ -1,4 +1,4 @@
-"""How often 95 % intervals hold the truth, by the number of rows: prints the tables of docs/statistics.md.
+"""How often 95 % intervals hold the truth, by the number of rows: prints the tables of docs/research/coverage.md.
 
 ``python docs/coverage_study.py`` takes half a minute. Each figure is of `SAMPLES` simulated samples, so that one standard error is 0.5 %.
 """
