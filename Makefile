@@ -5,7 +5,7 @@ DATA ?= $(or $(ATTNAUDIT_DATA),data)
 VECTORS ?= $(DATA)/glove.txt.gz
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test test-all test-oldest lint bench mutants docs dist clean chromium
+.PHONY: demo test test-all test-oldest lint bench mutants docs gallery dist clean chromium
 GALLERY ?= planted planted-copy sst 20news_sports babi1 multi30k_en_de sst-bert
 
 demo: $(VENV)/.installed        ## train, audit and report on a planted corpus; opens nothing, needs no network
@@ -38,14 +38,16 @@ SEED ?= 0
 mutants: $(VENV)/.installed-dev ## make mutants N=40 SEED=0 ONLY=stats/: N changes of the source that a test must notice, into docs/research/mutants.md
 	OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 nice -n 19 $(BIN)/python -m benchmarks.mutants --number $(N) --seed $(SEED) --only "$(ONLY)"
 
-docs: $(VENV)/.installed-docs   ## make docs DATA=dir/with/corpora: what in docs/ is generated, the gallery's runs, and the site, in build/docs
+docs: $(VENV)/.installed-docs   ## what in docs/ is generated, and the site, in build/docs; needs no data
 	$(BIN)/python docs/cli_reference.py
 	$(BIN)/python docs/measures_reference.py
 	$(BIN)/python docs/settings_reference.py
-	$(BIN)/python docs/log_odds_table.py
+	$(BIN)/python docs/calibration_tables.py
 	$(BIN)/python docs/papers_tables.py
-	$(BIN)/python -m benchmarks.docs_gallery --data-dir $(DATA) --only $(GALLERY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+gallery: $(VENV)/.installed-docs ## make gallery DATA=dir/with/corpora: the runs that the site's gallery shows; make docs adds them
+	$(BIN)/python -m benchmarks.docs_gallery --data-dir $(DATA) --only $(GALLERY)
 
 dist: $(VENV)/.installed-release ## wheel and sdist, checked; a tag on this commit must be the version in pyproject.toml
 	rm -rf dist

@@ -1,46 +1,109 @@
-"""Write the tables of reproduced papers into the documentation, from ``docs/research/records``.
+"""Write the results of reproduced papers into the documentation, from ``docs/research/records``.
 
-``python docs/papers_tables.py`` writes the tables of every paper between the marks
-``<!-- reproduce PAPER -->`` and ``<!-- end of reproduce PAPER -->`` of its page, and the index into
-``reproduction.md``. With a folder, as that of ``attnaudit reproduce --out runs/PAPER``, it first
-records the finished cells of ``FOLDER/PAPER``.
+``python docs/papers_tables.py`` writes every table of a paper as csv beside its records. Between
+``<!-- reproduce PAPER -->`` and ``<!-- end of reproduce PAPER -->`` of the paper's page it writes
+what was measured, how well it agrees, and the small tables. The index goes to ``reproduction.md``.
+With a folder, such as the parent of ``attnaudit reproduce --out runs/PAPER``, it first records the
+finished cells of ``FOLDER/PAPER``.
 """
 
 from __future__ import annotations
 
+import csv
+import io
+import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+import unicodedata
+from collections.abc import Sequence
 from pathlib import Path
 
 from attnaudit.core.files import write_text
 from attnaudit.papers import PAPERS
-from attnaudit.papers.comparison import AGREEMENTS, legend_of
+from attnaudit.papers.comparison import AGREEMENTS, RULE, legend_of
 from attnaudit.recipes.reproduction.records import records_of
 from attnaudit.recipes.reproduction.sweep import Sweep, record
 from attnaudit.report.paper_page import (
+    Filled,
     Line,
     Reproduction,
+    content_of,
     line_of,
-    markdown_of,
     markdown_table,
     plain,
 )
 
 DOCS = Path(__file__).parent
-_SECTION = re.compile(r"^(?:#+ (.*)|- (`[^`]+`): `attnaudit)", re.MULTILINE)
+RECORDS = Path("research", "records")
+SHOWN = 60  # a table of at most this many cells stands on the page
+GREEK = str.maketrans({"τ": "tau", "ε": "epsilon", "Δ": "delta-", "α": "alpha"})
 
 
 def write_tables(docs: Path = DOCS) -> None:
-    """Write the tables of all papers and their index into the pages of ``docs``."""
+    """Write the tables of all papers and their index into ``docs``."""
     found = {
-        name: Reproduction(paper, records_of(paper, docs / "research" / "records" / name))
+        name: Reproduction(paper, records_of(paper, docs / RECORDS / name))
         for name, paper in PAPERS.items()
     }
     for name, one in found.items():
-        write_between(docs / one.paper.page, name, markdown_of(one))
+        write_between(docs / one.paper.page, name, write_results(one, docs))
     lines = [line_of(one, one.paper.page) for one in found.values()]
     write_between(docs / "reproduction.md", "all", index_markdown(lines))
+
+
+def write_results(found: Reproduction, docs: Path) -> str:
+    """Write the tables of a paper as csv and return the part of its page."""
+    folder, content = docs / RECORDS / found.paper.name, content_of(found)
+    place = (docs / found.paper.page).parent
+    link, marks = (os.path.relpath(to, place) for to in (folder, docs / "reproduction.md"))
+    far = [
+        [table.title, numbers.replace("○ ", ""), reason]
+        for table in content["tables"]
+        for numbers, reason in table.reasons
+    ]
+    files = {
+        slug(table): [[head for head, _ in table.heads], *table.rows] for table in content["tables"]
+    }
+    if far:
+        files["farther-off"] = [["table", "numbers", "reason"], *far]
+    for name, rows in files.items():
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        write_text(folder / f"{name}.csv", text.getvalue())
+    rows = [
+        [f"[{plain(one.title)}]({link}/{slug(one)}.csv)", str(len(one.rows)), one.tally or "–"]
+        for one in content["tables"]
+    ]
+    heads = ("table", "rows", "agreement of its numbers")
+    parts = [
+        *content["verdict"],
+        f"[What the marks mean]({marks}).",
+        "\n".join(f"| {' | '.join(row)} |" for row in [heads, ["---"] * 3, *rows]),
+    ]
+    if far:
+        parts.append(
+            f"Every ○ has its reason, if one is known, [in a csv]({link}/farther-off.csv)."
+        )
+    parts += [
+        f"{plain(table.title)}:\n\n{markdown_table([head for head, _ in table.heads], table.rows)}"
+        for table in content["tables"]
+        if len(table.heads) * len(table.rows) <= SHOWN
+    ]
+    if content["missing"]:
+        missing = (f"- {plain(names)}: {plain(why)}" for names, why in content["missing"])
+        parts.append("\n".join(["Not measured:\n", *missing]))
+    parts.append(
+        f"`attnaudit reproduce {found.paper.name}` makes the records, which hold the command, the "
+        f"commit and the notes of every cell, in `docs/{RECORDS}/{found.paper.name}`."
+    )
+    return "\n\n".join(parts)
+
+
+def slug(table: Filled) -> str:
+    """Return the file name of a table: its title in ASCII."""
+    title = re.split(r" \(|\?", table.title)[0].translate(GREEK)
+    name = unicodedata.normalize("NFKD", title)
+    return re.sub(r"[^a-z0-9]+", "-", name.encode("ascii", "ignore").decode().lower()).strip("-")
 
 
 def index_markdown(lines: Sequence[Line]) -> str:
@@ -52,39 +115,23 @@ def index_markdown(lines: Sequence[Line]) -> str:
         title = plain(line.title)
         table = table.replace(f"| {title} |", f"| [{title}]({line.link}) |", 1)
     commands = "\n".join(f"    {line.command}" for line in lines)
-    return f"{table}\n\n{legend_of(AGREEMENTS)}\n\n{commands}\n"
+    return f"{table}\n\n{legend_of(AGREEMENTS)} {RULE}\n\n{commands}\n"
 
 
 def write_between(file: Path, name: str, text: str) -> None:
-    """Write ``text`` between the marks of a page.
-
-    Raises:
-        ValueError: If the page lacks the marks, or has a section there that the text lacks.
-    """
+    """Write ``text`` between the marks of a page. Raises ValueError if the page lacks the marks."""
     begin, end = f"<!-- reproduce {name} -->", f"<!-- end of reproduce {name} -->"
     before, begun, rest = file.read_text(encoding="utf-8").partition(begin)
-    former, ended, after = rest.partition(end)
+    _, ended, after = rest.partition(end)
     if not begun or not ended:
         raise ValueError(f"{file}: no {begin} with {end} behind it")
-    made = set(_sections(text))
-    if lost := [section for section in _sections(former) if section not in made]:
-        raise ValueError(f"{file}: sections without a record: {', '.join(lost)}")
     write_text(file, f"{before}{begin}\n\n{text.strip()}\n\n{end}{after}")
-
-
-def _sections(text: str) -> Iterator[str]:
-    """Yield the headings of a page, and the cells whose commands it lists."""
-    for found in _SECTION.finditer(text):
-        yield found[1] or found[2]
 
 
 if __name__ == "__main__":
     for folder in map(Path, sys.argv[1:]):
         for name, paper in PAPERS.items():
             if (folder / name).is_dir():
-                record(
-                    Sweep(
-                        folder / name, (), paper=paper, records=DOCS / "research" / "records" / name
-                    )
-                )
+                records = DOCS / RECORDS / name
+                record(Sweep(folder / name, (), paper=paper, records=records))
     write_tables()

@@ -53,7 +53,7 @@ def with_decimals() -> dict[str, str]:
 def test_no_page_has_a_table_of_figures_without_commit_and_command() -> None:
     """Also one that nobody listed above; a table written from records has a column of commits."""
     found = with_decimals()
-    assert len(found) > 40
+    assert len(found) > 10
     column = re.compile(r"\| [0-9a-f]{7,9} \|")
     known = {title: text for title, text in found.items() if title not in NOT_MEASURED}
     assert [

@@ -103,7 +103,7 @@ class Filled(NamedTuple):
 
 def write_paper(found: Reproduction, folder: Path) -> Path:
     """Write ``index.html``, ``reproduction.csv`` and ``reproduction.md``. Raises RunError."""
-    paper, content, numbers = found.paper, _content(found), found.all_numbers()
+    paper, content, numbers = found.paper, content_of(found), found.all_numbers()
     title = f"Reproduction of {paper.paper.citation}"
     write_text(folder / "reproduction.md", f"# {title}\n\n{_markdown(found, content)}")
     with atomic(folder / "reproduction.csv") as temporary:
@@ -127,10 +127,11 @@ def write_paper(found: Reproduction, folder: Path) -> Path:
 
 def markdown_of(found: Reproduction) -> str:
     """Return the page as Markdown, without its title and figure."""
-    return _markdown(found, _content(found))
+    return _markdown(found, content_of(found))
 
 
-def _content(found: Reproduction) -> dict[str, Any]:
+def content_of(found: Reproduction) -> dict[str, Any]:
+    """Return the verdict, tables, notes and commands that every form of the page shows."""
     used = {"unknown", *found.all_numbers().filter(pl.col("ours").is_not_null())["agreement"]}
     filled = (_filled(found, table) for table in found.paper.tables)
     return {

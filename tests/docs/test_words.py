@@ -1,0 +1,24 @@
+"""The documentation stays short, and what counts as its words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from docs import words
+
+
+def test_words_are_those_of_pages_notebooks_and_prose_of_scripts(tmp_path: Path) -> None:
+    research = tmp_path / "docs" / "research"
+    research.mkdir(parents=True)
+    cells = [{"cell_type": "markdown", "source": ["# One\n", "two"]}, {"source": ["x = 3"]}]
+    (tmp_path / "README.md").write_text("# Two words", encoding="utf-8")
+    (tmp_path / "docs" / "cli.md").write_text("Generated: not counted.", encoding="utf-8")
+    (tmp_path / "docs" / "a.ipynb").write_text(json.dumps({"cells": cells}), encoding="utf-8")
+    script = '"""Write it."""\nN = "not prose"  # for a reason\n'
+    (tmp_path / "docs" / "a.py").write_text(script, encoding="utf-8")
+    (research / "log.md").write_text("Tried and dropped.", encoding="utf-8")
+    assert words.counts(tmp_path) == {
+        "for readers": {"README.md": 3, "docs/a.ipynb": 6, "docs/a.py": 5},
+        "research": {"docs/research/log.md": 3},
+    }
