@@ -56,7 +56,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_every_cell_is_checked_audited_and_scored(done: Path) -> None:
+def test_every_cell_is_checked_audited_and_scored(done: Path):
     place = done / "calibration"
     values, checks = (pl.read_parquet(place / f"{name}.parquet") for name in ("values", "checks"))
     assert checks["cell"].to_list() == [cell.name for cell in sweep(done).cells]
@@ -69,13 +69,13 @@ def test_every_cell_is_checked_audited_and_scored(done: Path) -> None:
     assert not Trace.read(next((done / "audits").iterdir()) / "trace").has("rationale")
 
 
-def test_one_teacher_is_trained_for_all_that_need_it(done: Path) -> None:
+def test_one_teacher_is_trained_for_all_that_need_it(done: Path):
     assert sorted(path.name.rpartition("-")[0] for path in (done / "trainings").iterdir()) == [
         "guided_mixing-planted-prior-bilstm-s0", "taught-planted-prior-bilstm-s0",
     ]  # fmt: skip
 
 
-def test_the_same_call_does_nothing_again_and_other_options_are_refused(done: Path) -> None:
+def test_the_same_call_does_nothing_again_and_other_options_are_refused(done: Path):
     before = {path: path.stat().st_mtime_ns for path in done.rglob("*") if path.is_file()}
     said: list[str] = []
     calibrate(sweep(done), say=said.append)
@@ -86,7 +86,7 @@ def test_the_same_call_does_nothing_again_and_other_options_are_refused(done: Pa
 
 
 @pytest.mark.slow
-def test_a_sweep_that_was_stopped_ends_like_one_that_was_not(done: Path, tmp_path: Path) -> None:
+def test_a_sweep_that_was_stopped_ends_like_one_that_was_not(done: Path, tmp_path: Path):
     class StoppedError(Exception):
         pass
 
@@ -113,7 +113,7 @@ def test_a_sweep_that_was_stopped_ends_like_one_that_was_not(done: Path, tmp_pat
 
 def test_the_command_shows_scores_and_a_dry_run_writes_nothing(
     done: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     given = ["study", "calibration", "planted-prior", "--set=calibration.seeds=1"]
     given += ["--set=calibration.encoders=1", f"--set=calibration.constructions={','.join(TWO)}"]
     assert main([*given, "--out", str(done), "--json"]) == 0
@@ -127,7 +127,7 @@ def test_the_command_shows_scores_and_a_dry_run_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_confidence_scales_the_trained_logits_and_changes_no_decision(tmp_path: Path) -> None:
+def test_confidence_scales_the_trained_logits_and_changes_no_decision(tmp_path: Path):
     cells = calibrate_cells(sweep(tmp_path / "out", constructions=("on_one", "on_sure")))
     plain, sure = (trace.prediction[:, 0] for trace in cells)
     odds, more = (np.log(one / (1.0 - one)) for one in (plain, sure))
@@ -141,7 +141,7 @@ def calibrate_cells(calibration: Calibration) -> list[Trace]:
 
 def test_one_command_counts_the_answers_of_both_halves(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     plain = calibration.checked
     monkeypatch.setattr(calibration, "checked", lambda *given: {**plain(*given), "confirmed": True})
     given = ["study", "calibration", "planted-prior", "--out", str(tmp_path)]
@@ -163,7 +163,7 @@ def test_one_command_counts_the_answers_of_both_halves(
     assert (tmp_path / "calibration" / "report.html").exists()
 
 
-def test_bad_options_are_refused() -> None:
+def test_bad_options_are_refused():
     with pytest.raises(InputError, match="did you mean sst"):
         Calibration(Path("out"), corpora=("ssst",))
     with pytest.raises(InputError, match="CORPUS: none; expected 1 or more"):
@@ -173,7 +173,7 @@ def test_bad_options_are_refused() -> None:
             Calibration.of("planted-prior", settings={"calibration.encoders": encoders})
 
 
-def test_all_constructions_are_planned_and_the_page_of_the_docs_is_current() -> None:
+def test_all_constructions_are_planned_and_the_page_of_the_docs_is_current():
     cells = Calibration(Path("out"), corpora=("planted-prior",), seeds=1).cells
     assert {cell.construction.name for cell in cells} == set(CONSTRUCTIONS)
     for place in calibration_tables.PAGES:

@@ -63,7 +63,7 @@ def decision(rule: PlantedRule, words: list[str]) -> int | None:
     return found[0] if found else None
 
 
-def test_two_halves_of_twelve_and_no_name_is_of_both() -> None:
+def test_two_halves_of_twelve_and_no_name_is_of_both():
     truths = [one.truth for one in HELD.values()]
     assert (truths.count("faithful"), truths.count("unfaithful"), len(truths)) == (12, 12, 24)
     fit = CONSTRUCTIONS.keys() - HELD.keys()
@@ -73,14 +73,14 @@ def test_two_halves_of_twelve_and_no_name_is_of_both() -> None:
     assert all(one.base in HELD or not one.base for one in HELD.values())
 
 
-def test_every_rule_is_of_one_half() -> None:
+def test_every_rule_is_of_one_half():
     fit = {one.rule for one in CONSTRUCTIONS.values() if one.half == "fit"}
     assert set(NEW) == set(get_args(PlantedRule)) - fit
     assert set(NEW) <= {one.rule for one in HELD.values()}
 
 
 @pytest.mark.parametrize("rule", NEW)
-def test_the_marked_words_decide_by_the_new_rules_too(corpus: Corpus, rule: PlantedRule) -> None:
+def test_the_marked_words_decide_by_the_new_rules_too(corpus: Corpus, rule: PlantedRule):
     words = {"same": 3, "negation": 2}.get(rule, 1)
     split = planted(corpus, rule, words=words).splits["test"]
     label = split.label.tolist()
@@ -104,14 +104,14 @@ def changed_words(split: Split, texts: list[list[str]], marked: bool) -> int:
 
 
 @pytest.mark.parametrize("rule", NEW)
-def test_a_change_of_deciding_words_leaves_the_others(corpus: Corpus, rule: PlantedRule) -> None:
+def test_a_change_of_deciding_words_leaves_the_others(corpus: Corpus, rule: PlantedRule):
     split = planted(corpus, rule).splits["test"]
     for change, marked in ((swapped, True), (masked, True), (reworded, False)):
         assert changed_words(split, change(split), marked) > 0
         assert changed_words(split, change(split), not marked) == 0
 
 
-def test_by_first_words_elsewhere_say_nothing_and_stay_in_neutral_texts(corpus: Corpus) -> None:
+def test_by_first_words_elsewhere_say_nothing_and_stay_in_neutral_texts(corpus: Corpus):
     made = planted(corpus, "first", neutral=0.5).splits["train"]
     elsewhere = [[CLASS[word] for word in text[1:] if word in CLASS] for text in made.tokens]
     assert {len(row) for row in elsewhere} == {1}
@@ -121,7 +121,7 @@ def test_by_first_words_elsewhere_say_nothing_and_stay_in_neutral_texts(corpus: 
     assert 0.2 < len(neutral) / len(made) < 0.5
 
 
-def test_by_negation_neither_word_alone_says_anything(corpus: Corpus) -> None:
+def test_by_negation_neither_word_alone_says_anything(corpus: Corpus):
     split = planted(corpus, "negation", neutral=0.5).splits["train"]
     for of in (CLASS, TURNS):
         pairs = [
@@ -136,7 +136,7 @@ def test_by_negation_neither_word_alone_says_anything(corpus: Corpus) -> None:
     assert sum(any(word in TRIGGER_WORDS for word in text) for text in added) == len(added) / 2
 
 
-def test_each_other_rule_does_what_it_is_named_for(corpus: Corpus) -> None:
+def test_each_other_rule_does_what_it_is_named_for(corpus: Corpus):
     same = planted(corpus, "same", words=3).splits["test"]
     single = planted(corpus, "unique").splits["test"]
     types = [{word for word in text if word in CLASS} for text in same.tokens]
@@ -159,7 +159,7 @@ TRANSFORMS = (shifted, drawn, sharpened, contributed)
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("outputs", [1, 3])
-def test_a_transform_changes_the_weights_and_no_contribution(transform: Any, outputs: int) -> None:
+def test_a_transform_changes_the_weights_and_no_contribution(transform: Any, outputs: int):
     trace = make_trace(40, (4, 9), outputs, seed=1)
     other = transform(trace, 0)
     contributions = [
@@ -175,7 +175,7 @@ def test_a_transform_changes_the_weights_and_no_contribution(transform: Any, out
     assert transform(trace.take(order), 0).table.equals(other.take(order).table)
 
 
-def test_weights_are_those_that_the_transforms_name() -> None:
+def test_weights_are_those_that_the_transforms_name():
     trace = make_trace(20, (4, 9), seed=3)
     rows = zip(
         trace.alpha, trace.ragged("readout"), shifted(trace, 0).alpha,
@@ -190,7 +190,7 @@ def test_weights_are_those_that_the_transforms_name() -> None:
     assert np.abs(first - second).max() > 0.1
 
 
-def test_a_model_learns_the_first_word_and_attends_a_decoy(corpus: Corpus) -> None:
+def test_a_model_learns_the_first_word_and_attends_a_decoy(corpus: Corpus):
     base = RunSpec.of("planted-prior")
     spec: Any = training_of(CONSTRUCTIONS["misses_first"], base, "planted-prior", "bilstm", 0).spec
     texts = with_planted(corpus, spec.corpus, 0)
@@ -203,7 +203,7 @@ def test_a_model_learns_the_first_word_and_attends_a_decoy(corpus: Corpus) -> No
     assert right.mean() > 0.9
 
 
-def test_guidance_to_the_next_word_targets_the_word_after_the_rationale(corpus: Corpus) -> None:
+def test_guidance_to_the_next_word_targets_the_word_after_the_rationale(corpus: Corpus):
     from attnaudit.training.texts import _target
 
     split = planted(corpus, "decisive").splits["test"]

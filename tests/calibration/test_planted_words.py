@@ -50,7 +50,7 @@ def vote(tokens: list[list[str]], classes: dict[str, int]) -> list[int]:
 
 
 @pytest.mark.parametrize("rule", ["decisive", "twice", "majority", "last"])
-def test_the_marked_words_decide_and_no_other_does(corpus: Corpus, rule: PlantedRule) -> None:
+def test_the_marked_words_decide_and_no_other_does(corpus: Corpus, rule: PlantedRule):
     split = planted(corpus, rule, 0).splits["test"]
     assert vote(split.tokens, DECIDES) == split.label.tolist()
     assert vote(swapped(split), DECIDES) == (1 - split.label).tolist()
@@ -59,7 +59,7 @@ def test_the_marked_words_decide_and_no_other_does(corpus: Corpus, rule: Planted
     assert split.rationale == [[word in DECIDES for word in text] for text in split.tokens]
 
 
-def test_every_rule_marks_as_many_words_as_it_says(corpus: Corpus) -> None:
+def test_every_rule_marks_as_many_words_as_it_says(corpus: Corpus):
     def marked(rule: PlantedRule) -> set[int]:
         return {sum(row) for row in planted(corpus, rule, 0).splits["test"].rationale or []}
 
@@ -75,7 +75,7 @@ def test_every_rule_marks_as_many_words_as_it_says(corpus: Corpus) -> None:
     )
 
 
-def test_rewording_replaces_every_filler_and_turns_the_decoy(corpus: Corpus) -> None:
+def test_rewording_replaces_every_filler_and_turns_the_decoy(corpus: Corpus):
     split = planted(corpus, "decisive", 0).splits["test"]
     changed = reworded(split)
     assert vote(changed, OF_DECOY) == [1 - one for one in vote(split.tokens, OF_DECOY)]
@@ -90,7 +90,7 @@ def test_rewording_replaces_every_filler_and_turns_the_decoy(corpus: Corpus) -> 
     assert list(map(len, changed)) == list(map(len, split.tokens))
 
 
-def test_rewording_turns_the_word_of_the_task_that_does_not_decide(corpus: Corpus) -> None:
+def test_rewording_turns_the_word_of_the_task_that_does_not_decide(corpus: Corpus):
     """A model that reads both words would otherwise seem to read one."""
     split = planted(corpus, "decoy", 0).splits["test"]
     changed = reworded(split)
@@ -98,7 +98,7 @@ def test_rewording_turns_the_word_of_the_task_that_does_not_decide(corpus: Corpu
     assert vote(changed, DECIDES) == [1 - one for one in vote(split.tokens, DECIDES)]
 
 
-def test_two_tasks_have_the_same_texts_and_random_labels_too(corpus: Corpus) -> None:
+def test_two_tasks_have_the_same_texts_and_random_labels_too(corpus: Corpus):
     decisive, decoy, random = (
         planted(corpus, rule, 3).splits["train"] for rule in ("decisive", "decoy", "random")
     )
@@ -109,7 +109,7 @@ def test_two_tasks_have_the_same_texts_and_random_labels_too(corpus: Corpus) -> 
     assert abs(decisive.label.mean() - 0.5) < 0.01
 
 
-def test_what_is_planted_into_a_text_does_not_depend_on_the_other_texts(corpus: Corpus) -> None:
+def test_what_is_planted_into_a_text_does_not_depend_on_the_other_texts(corpus: Corpus):
     fewer = Corpus(
         **{
             **corpus.__dict__,
@@ -130,7 +130,7 @@ def test_what_is_planted_into_a_text_does_not_depend_on_the_other_texts(corpus: 
 
 def test_words_that_are_planted_are_first_removed_and_the_marked_place_is_taken(
     corpus: Corpus,
-) -> None:
+):
     words = [f"w{k}" for k in range(60)]
     words[5], words[45] = "excellent", "proof"
     marks = [word == "proof" for word in words]
@@ -153,7 +153,7 @@ def test_words_that_are_planted_are_first_removed_and_the_marked_place_is_taken(
 )
 def test_neutral_texts_have_every_label_and_no_word_that_decides(
     corpus: Corpus, rule: PlantedRule, classes: int
-) -> None:
+):
     """A model that reads a class from the absence of a word would be wrong on them."""
     plain, made = (
         planted(corpus, rule, classes=classes, neutral=share).splits for share in (0.0, 0.5)
@@ -182,7 +182,7 @@ def test_neutral_texts_have_every_label_and_no_word_that_decides(
 @pytest.mark.parametrize("length", [20, 100])
 def test_the_class_with_most_words_decides_and_as_many_decoys_do_not(
     corpus: Corpus, classes: int, words: int, counter: int, length: int
-) -> None:
+):
     shape = {"classes": classes, "words": words, "counter": counter, "length": length}
     made = planted(corpus, "decisive", **shape)
     split = made.splits["test"]
@@ -204,7 +204,7 @@ PAIRS = [name.removeprefix("on_") for name in CONSTRUCTIONS if name.startswith("
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_a_pair_differs_only_in_the_words_that_are_attended(corpus: Corpus, name: str) -> None:
+def test_a_pair_differs_only_in_the_words_that_are_attended(corpus: Corpus, name: str):
     base = RunSpec.of("planted-prior")
     on, off = (
         training_of(CONSTRUCTIONS[f"{start}_{name}"], base, "planted-prior", "average", 0).spec
@@ -225,12 +225,3 @@ def test_a_pair_differs_only_in_the_words_that_are_attended(corpus: Corpus, name
         "the targets are equally far from uniform"
     )
     assert float(distance[0].min()) > 0.5
-
-
-def test_pairs_vary_the_words_the_length_the_classes_and_the_confidence() -> None:
-    found = [CONSTRUCTIONS[f"on_{name}"] for name in PAIRS]
-    assert {one.planted.get("planted_words", 1) for one in found} == {1, 2, 4}
-    assert {one.planted["planted_length"] for one in found} == {20, 100, 400}
-    assert {one.planted.get("planted_classes", 2) for one in found} == {2, 4}
-    assert {one.planted.get("planted_counter", 0) for one in found} == {0, 1}
-    assert {one.settings.get("model.confidence", 1.0) for one in found} == {0.25, 1.0, 4.0}

@@ -53,12 +53,12 @@ def noisy(gap: float, key: int) -> Any:
 
 
 @given(NUMBERS, NUMBERS)
-def test_the_share_of_pairs_is_counted_pair_by_pair(ours: list[float], theirs: list[float]) -> None:
+def test_the_share_of_pairs_is_counted_pair_by_pair(ours: list[float], theirs: list[float]):
     assert share_larger(np.array(ours), np.array(theirs)) == pytest.approx(every_pair(ours, theirs))
 
 
 @pytest.mark.parametrize("direction", ["higher", "lower"])
-def test_the_auc_is_that_of_pairs_of_constructions(direction: str) -> None:
+def test_the_auc_is_that_of_pairs_of_constructions(direction: str):
     rows = made(noisy(1.0, 1), direction=direction)
     sign = -1.0 if direction == "lower" else 1.0
     found = scores(pl.DataFrame(rows))
@@ -77,7 +77,7 @@ def test_the_auc_is_that_of_pairs_of_constructions(direction: str) -> None:
         assert (row["faithful"], row["unfaithful"]) == (len(faithful), len(unfaithful))
 
 
-def test_a_half_says_nothing_of_the_other() -> None:
+def test_a_half_says_nothing_of_the_other():
     table = pl.DataFrame(
         made(lambda one, seed: float(one.truth == "faithful") * (one.half == "fit"))
     )
@@ -85,7 +85,7 @@ def test_a_half_says_nothing_of_the_other() -> None:
     assert scores(table.filter(half="fit"))["half"].to_list() == ["fit"]
 
 
-def test_answers_are_right_wrong_or_neither_for_each_truth() -> None:
+def test_answers_are_right_wrong_or_neither_for_each_truth():
     def answers(*rows: tuple[str, bool, str, str, str]) -> dict[str, dict[str, Any]]:
         columns = ("truth", "confirmed", "code", "first", "second")
         table = pl.DataFrame(rows, columns, orient="row").with_columns(half=pl.lit("fit"))
@@ -113,7 +113,7 @@ def test_answers_are_right_wrong_or_neither_for_each_truth() -> None:
     assert found["faithful"]["agree"] == 0.5
 
 
-def test_a_perfect_measure_has_an_auc_of_one_and_more_seeds_make_no_interval_narrower() -> None:
+def test_a_perfect_measure_has_an_auc_of_one_and_more_seeds_make_no_interval_narrower():
     perfect = scores(pl.DataFrame(made(lambda one, seed: float(one.truth == "faithful")))).row(
         0, named=True
     )
@@ -134,7 +134,7 @@ def test_a_perfect_measure_has_an_auc_of_one_and_more_seeds_make_no_interval_nar
 @pytest.mark.parametrize(("first", "second"), [(3, 3), (5, 6), (9, 11)])
 def test_the_interval_holds_the_auc_of_a_population_of_constructions(
     truth: float, first: int, second: int
-) -> None:
+):
     """Of constructions drawn from two normal distributions it holds the true AUC as often as it says, also of few and next to 1."""
     rng, held = np.random.default_rng(0), 0
     for _ in range(300):
@@ -149,7 +149,7 @@ def test_the_interval_holds_the_auc_of_a_population_of_constructions(
     )  # of 9 pairs the outermost two results are 10 % likely
 
 
-def test_fewer_than_three_constructions_on_a_side_have_an_auc_without_an_interval() -> None:
+def test_fewer_than_three_constructions_on_a_side_have_an_auc_without_an_interval():
     pairs = np.array([[1.0, 0.5, 0.0], [1.0, 1.0, 0.5], [1.0, 0.5, 0.5]])
     for rows, columns in ((1, 1), (1, 3), (3, 2)):
         auc, *ends = auc_interval(pairs[:rows, :columns])
@@ -171,7 +171,7 @@ def interventions(trace: Trace, **figures: float) -> dict[str, list[float]]:
     return {**plain, "instance": trace.instance.tolist(), "label": [row % 2 for row in rows]}
 
 
-def test_a_model_that_is_not_what_its_construction_says_is_not_confirmed() -> None:
+def test_a_model_that_is_not_what_its_construction_says_is_not_confirmed():
     trace = make_trace(20, (5, 9), seed=1)
     on, off = attending(trace, 1.0, 0.0), attending(trace, 0.0, 1.0)
     for truth, shown, wrong in (("faithful", on, off), ("unfaithful", off, on)):
@@ -193,7 +193,7 @@ def test_a_model_that_is_not_what_its_construction_says_is_not_confirmed() -> No
             ]
 
 
-def test_a_class_that_is_read_from_absence_is_named_and_its_model_is_not_confirmed() -> None:
+def test_a_class_that_is_read_from_absence_is_named_and_its_model_is_not_confirmed():
     """The mean over both classes is ½, and every decision changes with the words."""
     trace = make_trace(20, (5, 9), seed=1)
     shown = attending(trace, 0.0, 1.0)
@@ -221,7 +221,7 @@ def attending(trace: Trace, on: float, off: float) -> Trace:
     return cast("Trace", shown)
 
 
-def test_each_truth_has_many_constructions_and_every_construction_a_reason() -> None:
+def test_each_truth_has_many_constructions_and_every_construction_a_reason():
     assert all(len(found) >= 8 for found in TRUE.values())
     assert all(one.reason.endswith(".") and one.title for one in CONSTRUCTIONS.values())
     assert {one.half for one in CONSTRUCTIONS.values()} == {"fit", "held"}
@@ -259,7 +259,7 @@ def write_calibrated(folder: Path, names: Any = None) -> Path:
 
 
 @pytest.mark.slow
-def test_the_page_has_the_verdicts_first_and_both_halves_apart(tmp_path: Path) -> None:
+def test_the_page_has_the_verdicts_first_and_both_halves_apart(tmp_path: Path):
     page = write_calibrated(tmp_path).read_text(encoding="utf-8")
     titles = ("verdicts of confirmed", "of the half held", "of the half fit", "the check of every")
     places = [page.index(title) for title in titles]
@@ -268,7 +268,7 @@ def test_the_page_has_the_verdicts_first_and_both_halves_apart(tmp_path: Path) -
         assert words in page, words
 
 
-def test_cells_that_are_not_confirmed_and_undefined_values_are_left_out() -> None:
+def test_cells_that_are_not_confirmed_and_undefined_values_are_left_out():
     rows = made(lambda one, seed: float(one.truth == "faithful"))
     for row in rows:
         if row["seed"] == 1:

@@ -29,7 +29,7 @@ def contributions(trace: Trace) -> np.ndarray:
     return trace.ragged("alpha").values[:, None] * trace.ragged("readout").values
 
 
-def test_a_permuted_trace_is_of_the_same_function(trace: Trace) -> None:
+def test_a_permuted_trace_is_of_the_same_function(trace: Trace):
     other = permuted(trace, 0)
     assert np.allclose(contributions(other), contributions(trace), atol=1e-5)
     for name in ("prediction", "gradient", "loo", "tokens", "instance"):
@@ -45,7 +45,7 @@ def test_a_permuted_trace_is_of_the_same_function(trace: Trace) -> None:
     )
 
 
-def test_weights_stay_among_texts_of_one_length(trace: Trace) -> None:
+def test_weights_stay_among_texts_of_one_length(trace: Trace):
     other = permuted(trace, 0)
     for length in range(4, 9):
         rows = np.flatnonzero(trace.alpha.lengths == length)
@@ -56,14 +56,14 @@ def test_weights_stay_among_texts_of_one_length(trace: Trace) -> None:
         assert np.abs(before - after).max() < 2e-3
 
 
-def test_neither_order_nor_other_rows_of_another_length_matter(trace: Trace) -> None:
+def test_neither_order_nor_other_rows_of_another_length_matter(trace: Trace):
     order = np.random.default_rng(0).permutation(len(trace))
     assert permuted(trace.take(order), 0).table.equals(permuted(trace, 0).take(order).table)
     rows = np.flatnonzero(trace.alpha.lengths == 6)
     assert permuted(trace.take(rows), 0).table.equals(permuted(trace, 0).take(rows).table)
 
 
-def test_two_models_of_opposite_truth_leave_the_same_trace() -> None:
+def test_two_models_of_opposite_truth_leave_the_same_trace():
     rows = texts(24, 0)
     faithful, unfaithful = trace_of(by_last_word, rows), trace_of(by_earlier_words, rows)
     for name in ("alpha", "readout", "loo", "gradient"):
@@ -82,7 +82,7 @@ def test_two_models_of_opposite_truth_leave_the_same_trace() -> None:
         assert (kept == own).all()
 
 
-def test_so_no_experiment_tells_them_apart() -> None:
+def test_so_no_experiment_tells_them_apart():
     """All but ranks of values that are equal: gradients differ in their last digits, and so may ties."""
     rows = texts(24, 0)
     first, second = (

@@ -13,12 +13,12 @@ from tests.forked import printed
 from tests.traces import make_trace
 
 
-def test_few_names() -> None:
+def test_few_names():
     assert len(attnaudit.__all__) <= 20
 
 
 @pytest.mark.parametrize("name", attnaudit.__all__)
-def test_every_public_name_is_there_and_says_what_it_is(name: str) -> None:
+def test_every_public_name_is_there_and_says_what_it_is(name: str):
     thing = getattr(attnaudit, name)
     assert (thing.__doc__ or "").strip()
     assert not (thing.__doc__ or "").startswith(
@@ -27,7 +27,7 @@ def test_every_public_name_is_there_and_says_what_it_is(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_public_name_is_never_a_module_of_that_name() -> None:
+def test_a_public_name_is_never_a_module_of_that_name():
     """Importing a submodule sets it as an attribute of the package, which would hide a function of its name. Before that: no torch."""
     code = "import attnaudit, attnaudit.tracing.texts, attnaudit.recipes, attnaudit.experiments\nassert callable(attnaudit.collect)"
     without_torch = "import sys, attnaudit\nattnaudit.audit, attnaudit.Trace, attnaudit.compare\nassert 'torch' not in sys.modules"
@@ -36,7 +36,7 @@ def test_a_public_name_is_never_a_module_of_that_name() -> None:
         assert callable(getattr(attnaudit, name))
 
 
-def test_public_objects_say_what_they_are() -> None:
+def test_public_objects_say_what_they_are():
     trace = make_trace(12, (3, 9), seed=1)
     assert repr(trace).startswith("Trace")
     assert "12 rows" in repr(trace)
@@ -58,12 +58,12 @@ def test_public_objects_say_what_they_are() -> None:
         ("study", ["uniform", "planted-decisive"]),
     ],
 )
-def test_options_are_checked_as_on_the_command_line(name: str, arguments: list[str]) -> None:
+def test_options_are_checked_as_on_the_command_line(name: str, arguments: list[str]):
     with pytest.raises(attnaudit.InputError, match=r"did you mean training\.epochs"):
         getattr(attnaudit, name)(*arguments, settings={"training.epoch": 4})
 
 
-def test_the_version_is_that_of_the_installation_and_names_are_listed() -> None:
+def test_the_version_is_that_of_the_installation_and_names_are_listed():
     assert attnaudit.__version__ == version("attnaudit")
     assert set(attnaudit.__all__) <= set(dir(attnaudit))
     assert (Path(attnaudit.__file__).parent / "py.typed").exists()

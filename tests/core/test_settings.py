@@ -18,12 +18,12 @@ from attnaudit.studies.uniform import Uniform
 EVERY = [one for settings in sections().values() for one in settings]
 
 
-def test_every_setting_says_what_it_means() -> None:
+def test_every_setting_says_what_it_means():
     assert [one.key for one in EVERY if len(one.meaning.split()) < 2] == []
     assert len(EVERY) > 100
 
 
-def test_every_setting_is_listed_and_its_default_is_a_value_that_it_takes() -> None:
+def test_every_setting_is_listed_and_its_default_is_a_value_that_it_takes():
     """A default, given as text, changes nothing."""
     texts, titles = (
         RunSpec.of("text.csv"),
@@ -49,14 +49,14 @@ def test_every_setting_is_listed_and_its_default_is_a_value_that_it_takes() -> N
         assert StudySpec.of(name, "text.csv", settings=given) == StudySpec.of(name, "text.csv")
 
 
-def test_full_is_listed_where_it_differs() -> None:
+def test_full_is_listed_where_it_differs():
     found = {one.key: one for one in sections()["study uniform"]}
     assert (found["uniform.seeds"].default, found["uniform.seeds"].full) == ("3", "5")
     assert found["uniform.seed"].full == ""
 
 
 @pytest.mark.parametrize("name", EVERY_STUDY)
-def test_full_is_what_the_study_declares(name: str) -> None:
+def test_full_is_what_the_study_declares(name: str):
     for kinds, source in ((STUDIES, "planted-decisive"), (PAIR_STUDIES, "planted-reverse")):
         if name in kinds:
             assert StudySpec.of(name, source, full=True).study == kinds[name]()
@@ -66,7 +66,7 @@ def test_full_is_what_the_study_declares(name: str) -> None:
             }.items() <= dict(kinds[name].quick).items()
 
 
-def test_a_given_setting_goes_before_the_scale() -> None:
+def test_a_given_setting_goes_before_the_scale():
     seven = StudySpec.of("uniform", "planted-decisive", settings={"uniform.seeds": 7})
     assert seven.study == Uniform(seeds=7)
     four = {"training.epochs": 4}
@@ -77,7 +77,7 @@ def test_a_given_setting_goes_before_the_scale() -> None:
 
 @pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("name", ["guide", "adversary", "deceive"])
-def test_epochs_of_a_study_bind_its_own_trainings(name: str, full: bool) -> None:
+def test_epochs_of_a_study_bind_its_own_trainings(name: str, full: bool):
     for own, epochs in (({}, 6), ({f"{name}.epochs": 9}, 9)):
         settings = {"training.epochs": 6, **own}
         spec = StudySpec.of(name, "planted-decisive", full=full, settings=settings)
@@ -85,7 +85,7 @@ def test_epochs_of_a_study_bind_its_own_trainings(name: str, full: bool) -> None
 
 
 @pytest.mark.parametrize("source", ["planted-decisive", "planted-reverse"])
-def test_dynamics_says_that_epochs_have_no_effect(source: str) -> None:
+def test_dynamics_says_that_epochs_have_no_effect(source: str):
     with pytest.raises(
         InputError,
         match=r"training\.epochs: 6, which has no effect in dynamics; expected dynamics\.steps",
@@ -93,7 +93,7 @@ def test_dynamics_says_that_epochs_have_no_effect(source: str) -> None:
         StudySpec.of("dynamics", source, settings={"training.epochs": 6})
 
 
-def test_the_page_of_studies_has_every_scale() -> None:
+def test_the_page_of_studies_has_every_scale():
     page = (Path(__file__).parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")
     for name, scale in scales().items():
         row = f"| `{name}` | {_code(scale.quick)} | {_code(scale.full)} |"
@@ -108,21 +108,21 @@ def _code(settings: str) -> str:
     ("traning.epochs", "did you mean training.epochs?"), ("decode.bem", "did you mean decode.beam?"),
     ("erasure.order", "did you mean erasure.orders?"), ("model.foo", ""),
 ])  # fmt: skip
-def test_a_mistyped_setting_of_a_translator_is_told_with_what_there_is(key: str, told: str) -> None:
+def test_a_mistyped_setting_of_a_translator_is_told_with_what_there_is(key: str, told: str):
     """Its own sections and those of experiments; of a known section what is alike but for the section's name."""
     with pytest.raises(InputError, match=r"no such setting; expected (section|one of)") as raised:
         TranslationSpec.of("planted-reverse", settings={key: 1})
     assert raised.value.do == told
 
 
-def test_values_are_described() -> None:
+def test_values_are_described():
     found: dict[str, Setting] = {one.key: one for one in EVERY}
     assert found["training.patience"].values == "a whole number or none, 1 or more"
     assert found["corpus.train_kept"].values == "a number or none, above 0, up to 1"
     assert coerce(found["dynamics.steps"].full, tuple[int, ...], "steps")[-1] == 4000
 
 
-def test_a_wrong_choice_is_told_the_choices_of_the_help() -> None:
+def test_a_wrong_choice_is_told_the_choices_of_the_help():
     """Not none, which stands for the default of an option that is left out."""
     with pytest.raises(InputError) as raised:
         RunSpec.of("text.csv", digits="maks")

@@ -7,19 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnaudit.corpora.prepare.tokenise import Tokeniser
 from attnaudit.corpora.read import read_corpus
 
 from .corpus_files import put, write_cnn
 from .writing import refused, sizes
-
-
-def test_entities_stay_one_word():
-    tokenise = Tokeniser(whole=r"@entity\d+|@placeholder")
-    assert tokenise("( @entity12 )@entity3's friend-@entity4, @placeholder and 20 others at @home2") == [
-        "(", "@entity12", ")", "@entity3", "'s", "friend-", "@entity4", ",", "@placeholder", "and", "qqq", "others", "at", "qqq",
-    ]  # fmt: skip
-    assert Tokeniser()("@entity12") == ["qqq"]
 
 
 def test_question_files(tmp_path: Path):

@@ -61,10 +61,6 @@ def test_bad_stretches(value: object, got: str):
     assert f"a rationale with '{got}'" in str(caught.value)
 
 
-def test_overlapping_stretches_are_joined():
-    assert usable_spans([[6, 8], [0, 4], [2, 5]], 10) == [(0, 5), (6, 8)]
-
-
 def test_words_out_of_range():
     assert word_spans("one  two\nthree", [(1, 3), (2, 2)]) == [(5, 14)]
     for stretch in ((2, 4), (-1, 1), (2, 1)):

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import gzip
-import io
 import os
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -77,16 +75,6 @@ def test_a_pipe_and_a_device_are_refused_and_not_waited_for(tmp_path: Path, name
     else:
         path.symlink_to("/dev/zero")
     assert (refused(path).where, refused(path).expected) == (str(path), "a file")
-
-
-def test_files_that_are_no_text(tmp_path: Path):
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w:gz") as archive:
-        archive.add(__file__, "a.py")
-    for number, raw in enumerate([content.getvalue(), b"PAR1" + bytes(100)]):
-        (path := tmp_path / f"{number}.csv").write_bytes(raw)
-        assert refused(path).where == str(path)
-        assert "corpus.encoding" in refused(path).do
 
 
 def test_what_steers_a_terminal_is_shown_as_an_escape(

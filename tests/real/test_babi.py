@@ -7,20 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnaudit.experiments import audit
 from attnaudit.models.batch import Inputs
 from attnaudit.models.classifier import AttentionModel, load_model
-from attnaudit.results import Results
 from attnaudit.trace import Trace
 from tests.oracles.importance import naive_gradient, naive_leave_one_out
-from tests.oracles.permutation import surprise
 from tests.report.test_playground_model import (
     test_the_page_computes_what_the_readout_does as assert_computed,
 )
 
 pytestmark = pytest.mark.slow
-
-SAMPLE, AUDITED = 8, 60
 
 
 @pytest.fixture(scope="module")
@@ -35,27 +30,16 @@ def model(babi_run: Path) -> AttentionModel:
 
 @pytest.fixture(scope="module")
 def rows(trace: Trace) -> list[int]:
-    return np.random.default_rng(0).choice(len(trace), SAMPLE, replace=False).tolist()
+    return np.random.default_rng(0).choice(len(trace), 8, replace=False).tolist()
 
 
-@pytest.fixture(scope="module")
-def some(trace: Trace) -> np.ndarray:
-    """The questions that are audited."""
-    return np.random.default_rng(2).choice(len(trace), AUDITED, replace=False)
-
-
-@pytest.fixture(scope="module")
-def audited(trace: Trace, some: np.ndarray) -> Results:
-    return audit(trace.take(some), ["permutation", "adversary"])
-
-
-def test_all_test_questions_are_there(trace: Trace) -> None:
+def test_all_test_questions_are_there(trace: Trace):
     assert len(trace) == 1000
     assert trace.task == "question_answering"
     assert len(trace.class_names) == 6
 
 
-def test_the_rationale_is_the_sentence_that_supports_the_answer(trace: Trace) -> None:
+def test_the_rationale_is_the_sentence_that_supports_the_answer(trace: Trace):
     """It says where somebody went: it holds who is asked about and the answer, and ends where a sentence ends."""
     rationales = trace.table["rationale"].to_list()
     questions = trace.table["question"].to_list()
@@ -65,7 +49,7 @@ def test_the_rationale_is_the_sentence_that_supports_the_answer(trace: Trace) ->
         assert sentence[-2:] == [trace.class_names[trace.array("label")[row]], "."]
 
 
-def test_leave_one_out_and_gradients(model: AttentionModel, trace: Trace, rows: list[int]) -> None:
+def test_leave_one_out_and_gradients(model: AttentionModel, trace: Trace, rows: list[int]):
     questions = trace.table["question"].to_list()
     for row in rows:
         inputs = Inputs(
@@ -81,34 +65,6 @@ def test_leave_one_out_and_gradients(model: AttentionModel, trace: Trace, rows: 
             )
 
 
-def test_permutation_medians_are_those_of_the_plain_loop(
-    trace: Trace, some: np.ndarray, audited: Results
-) -> None:
-    ours = audited["permutation"].table["median_delta_y"].to_numpy()
-    random = np.random.default_rng(1)
-    surprises = [surprise(trace, int(some[k]), ours[k], random) for k in range(SAMPLE // 2)]
-    assert max(map(abs, surprises)) < 6  # of Student's t with 14 degrees of freedom: 3 in 100,000
-    assert abs(sum(surprises)) < 4 * len(surprises) ** 0.5
-
-
-def test_the_adversary_keeps_the_answer_and_is_never_below_the_papers_search(
-    trace: Trace, some: np.ndarray, audited: Results
-) -> None:
-    ours = audited["adversary"].table
-    assert (ours["delta_y"] <= 0.05 + 1e-9).all()
-    assert (ours["emax_jsd_upper"] >= ours["emax_jsd"]).all()
-    settings = {"adversary": {"method": "relaxed", "steps": 200}}
-    searched = (
-        audit(trace.take(some[:30]), ["adversary"], settings)["adversary"]
-        .table["emax_jsd"]
-        .to_numpy()
-    )
-    assert (ours["emax_jsd"].to_numpy()[:30] >= searched - 1e-9).all()
-    assert searched.max() > 0.1, (
-        "the search must find something for the comparison to mean anything"
-    )
-
-
-def test_the_playground_computes_what_the_readout_does(trace: Trace, rows: list[int]) -> None:
+def test_the_playground_computes_what_the_readout_does(trace: Trace, rows: list[int]):
     short = [row for row in rows if 1 < trace.alpha.lengths[row] <= 80]
     assert_computed(trace.take(np.array(short[:1])))  # which waits for five bounds of six classes

@@ -139,20 +139,6 @@ def test_an_audit_of_several_files(tmp_path: Path):
     assert made(tmp_path / "elsewhere") == made(tmp_path / "local")
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("quick_pages")
-def test_tables_of_a_file_are_written_and_read_in_parts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """A file of several pieces, whose tables have several row groups."""
-    monkeypatch.setattr("attnaudit.trace.files.PIECE", 1000)
-    monkeypatch.setattr("attnaudit.results.table.ROW_GROUP", 8)
-    make_trace(44, (2, 9), seed=0).write(tmp_path / "trace")
-    audit_into(tmp_path / "local", tmp_path / "trace")
-    audit_into(tmp_path / "elsewhere", tmp_path / "trace", pool=Elsewhere())
-    assert made(tmp_path / "elsewhere") == made(tmp_path / "local")
-
-
 @pytest.mark.parametrize(
     "damage",
     [

@@ -129,7 +129,7 @@ def naive(net: Any, batches: list[Any], alpha: Any) -> np.ndarray:
 
 @pytest.mark.parametrize("form", ["sum", "bmm", "einsum", "column", "fused"])
 @pytest.mark.parametrize(("deep", "outputs"), [(False, 3), (True, 3), (False, 1)])
-def test_the_trace_is_the_module_under_any_attention(form: str, deep: bool, outputs: int) -> None:
+def test_the_trace_is_the_module_under_any_attention(form: str, deep: bool, outputs: int):
     net = made(form, deep, outputs).train()
     trace = collected(net, class_names=["x", "y", "z"][: max(outputs, 2)])
     assert net.training
@@ -147,14 +147,14 @@ def test_the_trace_is_the_module_under_any_attention(form: str, deep: bool, outp
         ("ignores padding", "batch 0: weight .* behind the tokens; expected none on padding"),
     ],
 )
-def test_what_is_no_pooling_is_refused(form: str, message: str) -> None:
+def test_what_is_no_pooling_is_refused(form: str, message: str):
     net = made(form)
     refuses(net, message)
     assert not net.pool._forward_hooks
 
 
 @pytest.mark.parametrize("deep", [False, True])
-def test_texts_that_influence_each_other_are_refused(deep: bool) -> None:
+def test_texts_that_influence_each_other_are_refused(deep: bool):
     net = made(deep=deep)
     net.head = nn.Sequential(Applied(lambda pooled: pooled - pooled.mean(dim=0)), net.head)
     refuses(net, "batch 0: logits of a text that differ by .* under other attention of another")
@@ -163,7 +163,7 @@ def test_texts_that_influence_each_other_are_refused(deep: bool) -> None:
 
 @pytest.mark.parametrize("fill", [-torch.inf, -1e9])
 @pytest.mark.parametrize("deep", [False, True])
-def test_a_masked_class_hides_nothing_of_the_others(deep: bool, fill: float) -> None:
+def test_a_masked_class_hides_nothing_of_the_others(deep: bool, fill: float):
     net = giving(lambda logits: logits.masked_fill(THIRD, fill), deep=deep)
     trace = collected(net)
     assert trace.metadata["tail"] == ("replay" if deep or fill == -torch.inf else "identity")
@@ -188,7 +188,7 @@ class ByHand(nn.Module):
 
 
 @pytest.mark.parametrize("fill", [-torch.inf, 0.0])
-def test_weights_that_are_read_elsewhere_are_noticed_beside_a_masked_class(fill: float) -> None:
+def test_weights_that_are_read_elsewhere_are_noticed_beside_a_masked_class(fill: float):
     linear = nn.Linear(6, 3)
 
     def reads_weights(given: Any) -> Tensor:
@@ -199,7 +199,7 @@ def test_weights_that_are_read_elsewhere_are_noticed_beside_a_masked_class(fill:
     refuses(Net(ByHand(), Applied(reads_weights)), "logits that differ by .*read elsewhere")
 
 
-def test_several_heads_written_by_hand_pool_texts_of_any_length() -> None:
+def test_several_heads_written_by_hand_pool_texts_of_any_length():
     """Also a batch of fewer tokens than heads."""
     net = Net(ByHand(3, lambda pooled, weights: pooled), layers(18))
     trace = collected(
@@ -228,9 +228,7 @@ class SelfAttention(nn.Module):
         ((4, 3), "batch 1: weights: 3 rows of weights for each text, 4 in batch 0"),
     ],
 )
-def test_a_self_attention_written_by_hand_has_no_heads(
-    lengths: tuple[int, ...], message: str
-) -> None:
+def test_a_self_attention_written_by_hand_has_no_heads(lengths: tuple[int, ...], message: str):
     batches = [
         ((IDS[:2, :length], torch.ones(2, length, dtype=torch.bool)), [["w"] * length] * 2)
         for length in lengths
@@ -243,7 +241,7 @@ class Pooled(NamedTuple):
     weights: Tensor
 
 
-def test_a_pooling_may_return_more_than_its_vectors() -> None:
+def test_a_pooling_may_return_more_than_its_vectors():
     head = nn.Sequential(Applied(lambda given: given.vectors), layers(6))
     trace = collected(Net(ByHand(1, Pooled), head))
     assert np.abs(trace.readout(trace.alpha) - trace.prediction).max() <= 1e-6
@@ -252,7 +250,7 @@ def test_a_pooling_may_return_more_than_its_vectors() -> None:
 
 
 @pytest.mark.parametrize("deep", [False, True])
-def test_how_texts_are_batched_decides_nothing(deep: bool) -> None:
+def test_how_texts_are_batched_decides_nothing(deep: bool):
     net = made(deep=deep, outputs=1)
     alone = [((IDS[k : k + 1], MASK[k : k + 1]), TOKENS[k : k + 1]) for k in range(3)]
     together, apart = collected(net, BATCHES[:1]), collected(net, alone)
@@ -318,7 +316,7 @@ CALLS: list[dict[str, Any]] = [{}, {"average_attn_weights": False}, {"need_weigh
 @pytest.mark.parametrize(("batch_first", "deep"), [(True, False), (False, False), (True, True)])
 def test_a_multihead_attention_has_a_row_for_each_head(
     call: dict[str, Any], batch_first: bool, deep: bool
-) -> None:
+):
     """Under any weights of one head, and of both at once, whatever form the module returns its weights in."""
     net = Heads(call=call, batch_first=batch_first, deep=deep)
     without_padding = ((IDS[2:], MASK[2:]), TOKENS[2:])
@@ -346,11 +344,11 @@ def test_a_multihead_attention_has_a_row_for_each_head(
         ({"reads": True}, "logits that differ by .*read elsewhere"),
     ],
 )
-def test_what_a_multihead_attention_must_not_do(settings: dict[str, Any], message: str) -> None:
+def test_what_a_multihead_attention_must_not_do(settings: dict[str, Any], message: str):
     refuses(Heads(**settings), message)
 
 
-def test_dropout_is_off_and_every_module_keeps_its_mode() -> None:
+def test_dropout_is_off_and_every_module_keeps_its_mode():
     net = made(deep=True)
     norm, dropout = nn.BatchNorm1d(4), nn.Dropout(0.5)
     net.head = nn.Sequential(norm, dropout, net.head)
@@ -365,7 +363,7 @@ def test_dropout_is_off_and_every_module_keeps_its_mode() -> None:
     assert (norm.training, dropout.training) == (True, False)
 
 
-def test_a_module_that_was_trained_further_is_noticed() -> None:
+def test_a_module_that_was_trained_further_is_noticed():
     net = made(deep=True)
     trace = collected(net, metadata={"model": {"name": "mine"}})
     assert trace.metadata["model"]["name"] == "mine"
@@ -392,7 +390,7 @@ INPUTS = BATCHES[0][0]
         ((INPUTS, TOKENS[:2]), "for 2 texts"),
     ],
 )
-def test_a_batch_whose_parts_do_not_fit_is_refused(batch: Any, message: str) -> None:
+def test_a_batch_whose_parts_do_not_fit_is_refused(batch: Any, message: str):
     refuses(made(), message, [batch])
 
 
@@ -409,7 +407,7 @@ def test_a_batch_whose_parts_do_not_fit_is_refused(batch: Any, message: str) -> 
 )
 def test_what_gives_no_logits_or_weights_is_refused(
     give: Callable[[Tensor], Any], path: str, message: str
-) -> None:
+):
     net = giving(give)
     net.never = nn.Linear(1, 1)
     refuses(net, message, path=path)
@@ -426,7 +424,7 @@ def test_what_gives_no_logits_or_weights_is_refused(
         (lambda logits: logits.sigmoid().squeeze(-1).unsqueeze(1).T.mT, 1, "sigmoid"),
     ],
 )
-def test_probabilities_are_no_logits(give: Any, outputs: int, function: str) -> None:
+def test_probabilities_are_no_logits(give: Any, outputs: int, function: str):
     net = giving(give, outputs=outputs)
     refuses(net, f"probabilities.* what goes into the {function}")
 
@@ -435,12 +433,12 @@ def test_probabilities_are_no_logits(give: Any, outputs: int, function: str) -> 
     "give",
     [lambda logits: logits.sigmoid().logit(), lambda logits: logits.softmax(dim=1).log_()],
 )
-def test_what_follows_from_probabilities_may_be_logits(give: Callable[[Tensor], Tensor]) -> None:
+def test_what_follows_from_probabilities_may_be_logits(give: Callable[[Tensor], Tensor]):
     assert len(collected(giving(give), BATCHES[:1])) == len(TOKENS)
 
 
 @pytest.mark.slow
-def test_it_needs_no_transformers(tmp_path: Path) -> None:
+def test_it_needs_no_transformers(tmp_path: Path):
     """As after ``pip install 'attnaudit[train]'``: torch is what it works on."""
     program = f"""
 import sys
