@@ -144,6 +144,8 @@ def run_tests(copy: Path, tests: Iterable[str], limit: int) -> tuple[bool, float
             resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
             os.chdir(copy)
             sys.path[:0] = [str(copy / "src"), str(copy)]
+            # Commands that tests start import the copy too, not the installed package.
+            os.environ["PYTHONPATH"] = os.pathsep.join(sys.path[:2])
             status = int(importlib.import_module("pytest").main([*QUIET, *tests]))
             names = [
                 name
@@ -175,7 +177,7 @@ def limit_of(copy: Path, tests: list[str]) -> int:
 def try_all(mutants: Iterable[Mutant], copy: Path) -> Iterator[Mutant]:
     """Yield every change with its outcome, but those of files whose tests fail without any."""
     limits = dict[tuple[str, ...], int]()
-    for mutant in sorted(mutants, key=lambda mutant: mutant["file"]):
+    for mutant in mutants:
         file, tests = mutant["file"], tests_of(mutant["file"])
         if tuple(tests) not in limits:
             limits[tuple(tests)] = limit_of(copy, tests)

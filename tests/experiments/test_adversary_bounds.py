@@ -62,6 +62,32 @@ def test_no_allowed_attention_exceeds_the_bound_of_its_box(row: int):
         boxes += halves(boxes.pop(worst), solutions[worst]._replace(errors=anywhere))
 
 
+@pytest.mark.parametrize("row", range(6))
+def test_the_bound_of_a_box_is_the_program_at_its_solution(row: int):
+    """Strong duality: the bound is the sum of the chords at the attention that the program finds."""
+    task = task_of_row(row)
+    boxes = [task.box(np.zeros_like(task.alpha), np.ones_like(task.alpha))]
+    for _ in range(6):
+        box = boxes.pop(0)
+        solution = solve(task, box)
+        if solution.weights is None:
+            continue
+        low, high = box.low[: len(task.alpha)], box.high[: len(task.alpha)]
+        share = (solution.weights - low) / np.maximum(high - low, 1e-12)
+        chords = (1.0 - share) * gains(low, task.alpha) + share * gains(high, task.alpha)
+        assert solution.bound == pytest.approx(0.5 * LN2 + chords.sum(), abs=1e-7)
+        assert (solution.errors >= -1e-9).all()
+        boxes += halves(box, solution)
+
+
+def test_a_class_that_is_read_by_itself_is_in_no_rest(monkeypatch: pytest.MonkeyPatch):
+    trace, tables = make_trace(8, (3, 6), 4, seed=4), []
+    for classes in (4, 5):
+        monkeypatch.setattr(bounds, "LIKELIEST", classes)
+        tables.append(Adversary(epsilon=EPSILON)(trace))
+    assert tables[0].equals(tables[1])
+
+
 @pytest.mark.parametrize(
     "trace",
     [

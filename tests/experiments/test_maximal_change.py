@@ -15,6 +15,7 @@ from attnaudit.experiments.maximal_change.bounds import (
 )
 from attnaudit.experiments.maximal_change.experiment import MaximalChange
 from attnaudit.experiments.through_tail import Outputs
+from attnaudit.stats.measures import tvd
 from attnaudit.trace.readout import Readout
 from attnaudit.trace.tails import IdentityTail, Tail, TanhTail
 from tests.oracles.maximal_change import change_under, sampled_change, single_changes, single_flips
@@ -23,7 +24,7 @@ from tests.traces import make_trace, trace_of, with_columns
 
 KINDS: list[dict[str, Any]] = [
     {"outputs": 1}, {"outputs": 2}, {"outputs": 3}, {"outputs": 4, "candidates": True}, {"outputs": 30}, {"outputs": 1, "hidden": 6},
-    {"outputs": 3, "hidden": 6},
+    {"outputs": 3, "hidden": 6}, {"outputs": 30, "candidates": True}, {"outputs": 30, "candidates": True, "hidden": 2},
 ]  # fmt: skip
 
 
@@ -85,6 +86,25 @@ def test_the_bound_is_the_change_where_one_class_gains_what_each_other_loses(cla
     )
 
 
+def test_rounding_never_takes_the_bound_of_many_classes_below_a_change():
+    """The second token makes one class certain, or, behind tanh, unlikely: the bound is that change, with rounding on its safe side."""
+    classes, alpha = CLASSES + 6, Ragged.from_rows([[1.0, 0.0]])
+    for lead in (5.0, 20.0, 60.0):
+        gaining = np.zeros((2, classes))
+        gaining[1, 0] = lead
+        losing = TanhTail(np.eye(classes, 1), np.zeros(classes))
+        for contribution, tail in (
+            (gaining, IdentityTail()),
+            (np.array([[lead], [-lead]]), losing),
+            (np.array([[-0.1], [lead]]), losing),
+        ):
+            offset = np.zeros((1, contribution.shape[1]))
+            readout = Readout(alpha.with_values(contribution), offset, "softmax", tail)
+            change = tvd(readout(alpha), readout(Ragged.from_rows([[0.0, 1.0]])))[0]
+            bound = change_bound(Outputs.of(readout, alpha))[0]
+            assert change - 1e-14 <= bound <= change + 1e-9
+
+
 def test_the_bound_is_of_any_number_of_classes_that_lose_and_some_that_gain():
     """By the definition, of random ranges and candidates: of three classes that can each lose 0.1 no more than two do."""
     rng = np.random.default_rng(0)
@@ -133,9 +153,10 @@ def test_a_tail_in_disguise_gives_what_it_gives(kind: dict[str, Any]):
     assert single["max_delta_y_proven"].all()
 
 
-def test_the_bound_of_logits_beyond_the_range_of_exp():
+@pytest.mark.parametrize("classes", [3, CLASSES + 6])
+def test_the_bound_of_logits_beyond_the_range_of_exp(classes: int):
     """Without a warning, which the tests take for an error: the probability of a class is 0 where its odds are e^-3000."""
-    readout = 3000.0 * np.eye(3)[[0, 0, 1]]
+    readout = 3000.0 * np.eye(classes)[[0, 0, 1]]
     table = MaximalChange()(trace_of([[0.5, 0.5, 0.0]], readout))
     assert table["max_delta_y"][0] == table["max_delta_y_upper"][0] == 1.0
     assert table["max_delta_y_proven"][0]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from math import factorial
 from typing import Any
 
@@ -8,10 +9,12 @@ import pytest
 from scipy.stats import binom
 
 from attnaudit.core.random import shuffled
+from attnaudit.experiments import shuffles
 from attnaudit.experiments.permutation import Permutation
 from attnaudit.experiments.rows import row_streams
 from attnaudit.experiments.shuffles import COUNTS, ENUMERATED, median_and_error, median_delta_y
 from attnaudit.stats.measures import tvd
+from attnaudit.trace.tails import Tail
 from tests.oracles.permutation import all_permutations
 from tests.tails import opaque
 from tests.traces import make_trace, with_columns
@@ -98,6 +101,31 @@ def test_rows_are_shuffled_until_the_error_is_as_wanted():
         if count > COUNTS[0]:
             before = Permutation(permutations=count // 2)(trace)["median_error"].to_numpy()
             assert (before[draws == count] > 0.004).all()
+
+
+@dataclass
+class Counting:
+    """Counts the predictions that it is asked for at a time."""
+
+    tail: Tail
+    counts: list[int]
+
+    def __call__(self, pooled: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        self.counts.append(len(pooled))
+        return self.tail(pooled, rows)
+
+
+def test_a_tail_is_given_as_many_shuffles_at_a_time_as_memory_allows(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    trace = make_trace(40, (7, 9), 3, seed=2, hidden=5)
+    tail = Counting(trace.readout.tail, [])
+    monkeypatch.setattr(shuffles, "BLOCK", 4096)
+    counted = replace(trace.readout, tail=tail)
+    median_delta_y(counted, trace.alpha, row_streams(trace, 0, "x"), 20)
+    # Each prediction has a weighted sum, an offset and an output.
+    numbers, of_a_row = (5 + 5 + 3) * max(tail.counts), (5 + 5 + 3) * 20
+    assert 4096 - of_a_row < numbers <= 4096
 
 
 @pytest.mark.parametrize("spread", ["uniform", "exponential", "normal"])

@@ -57,6 +57,8 @@ def test_heads_of_a_text_count_once_and_positions_of_a_text_are_drawn_together()
     once = Prediction().summarise(table)
     heads = pl.concat([table.with_columns(layer=pl.lit(1), head=pl.lit(head)) for head in range(4)])
     assert Prediction().summarise(heads.sample(fraction=1, shuffle=True, seed=0)).equals(once)
+    for column in ("layer", "head"):
+        assert Prediction().summarise(heads.drop(column)).equals(once)
     positions = Prediction().summarise(
         pl.concat([table.with_columns(query=pl.lit(query)) for query in range(4)])
     )

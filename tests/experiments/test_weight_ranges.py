@@ -272,6 +272,17 @@ def test_behind_tanh_the_linear_functions_are_never_above_the_logits():
         assert (tried @ relaxed.matrix.T - relaxed.limit <= moved @ direction.T + 1e-9).all()
 
 
+@pytest.mark.parametrize("hidden", [None, 5])
+def test_half_spaces_are_followed_to_first_order_at_the_own_attention(hidden: int | None):
+    trace, rng = make_trace(5, (2, 8), 3, seed=12, hidden=hidden), np.random.default_rng(1)
+    for row, alpha in enumerate(trace.alpha):
+        one, direction = RowLogits.from_readout(trace.readout, alpha, row), rng.normal(size=(20, 3))
+        tangent = one.tangent(HalfSpaces(direction, np.zeros(20)))
+        step = 1e-5 * (rng.dirichlet(np.ones(len(alpha)), 10) - alpha)
+        moved = one.logits((alpha + step) @ one.single) - one.logits((alpha - step) @ one.single)
+        np.testing.assert_allclose(2.0 * step @ tangent.matrix.T, moved @ direction.T, atol=1e-10)
+
+
 def tangents(p: np.ndarray, epsilon: float, *_: Any) -> HalfSpaces:
     """What is true to first order in ε, and not beyond: Σ over S of p_k (z_k − Σ p z) ≤ ε."""
     directions = [p * (inside - p @ inside) for inside in np.eye(len(p))]

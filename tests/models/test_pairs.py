@@ -307,6 +307,22 @@ def test_alignment_by_hand():
     error = summary["aer_alpha"]
     assert error["value"] == pytest.approx(1.0 - 2.0 * sum(known) / (len(known) + aligned))
     assert error["low"] <= error["value"] <= error["high"]
+    assert error["n"] == len(known)
+    assert error["undefined"] == len(marks) - len(known) > 0
+
+
+def test_alignment_of_attention_is_compared_with_every_other_score():
+    trace = traced(small_translator(reversed_pairs(60)))
+    summary = Alignment().summarise(Alignment()(trace))
+    value = dict(summary.select("measure", "value").iter_rows())
+    for kind in ("precision_at_1", "aer"):
+        scores = {name for name in value if name.startswith(kind) and "_minus_" not in name}
+        others = scores - {f"{kind}_alpha"}
+        paired = {f"{kind}_alpha_minus_{name}": name for name in others}
+        assert {name for name in value if name.startswith(f"{kind}_alpha_minus_")} == set(paired)
+        assert others
+        for name, other in paired.items():
+            assert value[name] == pytest.approx(value[f"{kind}_alpha"] - value[other])
 
 
 def dictionary_of(translator: Translator, pairs: Pairs, column: str) -> dict[tuple[str, str], Any]:
