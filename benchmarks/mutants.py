@@ -260,6 +260,7 @@ def main() -> None:
     chosen = {k: mutant for k, mutant in present.items() if mutant["file"].startswith(asked)}
     fresh = [mutant for k, mutant in chosen.items() if k not in known]
     drawn = random.Random(options.seed).sample(fresh, min(options.number, len(fresh)))
+    drawn = [{**mutant, "seed": options.seed} for mutant in drawn]
     for k, mutant in known.items():
         if k in chosen and mutant["outcome"] == "survived" and "reason" not in mutant:
             drawn.append(chosen[k])
