@@ -80,6 +80,26 @@ def test_the_bound_of_a_box_is_the_program_at_its_solution(row: int):
         boxes += halves(box, solution)
 
 
+@pytest.mark.parametrize("row", range(3))
+def test_cutting_boxes_comes_to_the_furthest_attention_that_is_allowed(row: int):
+    """Then the bound is its divergence, and the changes are those of its output."""
+    task = task_of_row(row, 3, 3)
+    box = task.box(np.zeros_like(task.alpha), np.ones_like(task.alpha))
+    parts = [(box, solve(task, box))]
+    while cut := halves(*parts[-1]):
+        parts = [*parts[:-1], *((half, solve(task, half)) for half in cut)]
+        parts.sort(key=lambda part: part[1].bound)
+        assert len(parts) < 100
+    best = parts[-1][1]
+    assert best.weights is not None
+    p = task.own * np.exp(best.weights @ task.scores)
+    change = p / p.sum() - task.own
+    worth = 0.5 * LN2 + gains(best.weights, task.alpha).sum()
+    assert best.bound == pytest.approx(worth, abs=1e-5)
+    assert 0.5 * np.abs(change).sum() <= EPSILON + 5e-3
+    np.testing.assert_allclose(best.points[3:], change, atol=5e-3)
+
+
 def test_a_class_that_is_read_by_itself_is_in_no_rest(monkeypatch: pytest.MonkeyPatch):
     trace, tables = make_trace(8, (3, 6), 4, seed=4), []
     for classes in (4, 5):
