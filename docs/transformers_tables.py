@@ -39,7 +39,7 @@ from attnaudit.trace import Trace
 PAGE = Path(__file__).parent / "research" / "transformers.md"
 RECORDS = Path(__file__).parent / "research" / "records" / "transformers"
 CONFIG, SEEDS = "small-bert", (0, 1, 2)
-LONGEST = 64  # tokens of a text whose attention flow is computed
+LONGEST = 64  # tokens that the records keep of a text
 PLANTED = "planted-decisive"  # generated texts
 KNOWN = ("precision_", "rationale_tau_")  # the page shows the first; the records hold both
 MEASURES = (
@@ -228,6 +228,7 @@ def rows_of_pairs(records: Mapping[str, Mapping[str, Any]]) -> list[dict[str, An
         if row["experiment"] == "agreement" and AND in row["measure"]
         for kind, _, pair in [row["measure"].partition("_")]
         for first, _, second in [pair.partition(AND)]
+        if {first, second} <= {"attention", *SCORES}
     ]
 
 
@@ -267,9 +268,9 @@ def of_heads(records: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def of_scores(rows: Sequence[Mapping[str, Any]]) -> str:
-    """A row for each score."""
+    """Return a table with a row for each score that is still computed."""
     made = []
-    for row in rows:
+    for row in (row for row in rows if row["score"] in ("attention", *SCORES)):
         less = (
             f"{row['difference']:.3f} [{row['difference_low']:.3f}, {row['difference_high']:.3f}]"
             if row["difference"]
