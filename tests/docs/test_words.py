@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from docs import words
@@ -22,3 +23,10 @@ def test_words_are_those_of_pages_notebooks_and_prose_of_scripts(tmp_path: Path)
         "for readers": {"README.md": 3, "docs/a.ipynb": 6, "docs/a.py": 5},
         "research": {"docs/research/log.md": 3},
     }
+
+
+def test_an_entry_of_the_log_has_at_most_120_words() -> None:
+    log = (words.ROOT / "docs" / "research" / "log.md").read_text(encoding="utf-8")
+    entries = [part.partition("\n## ")[0] for part in re.split(r"^### ", log, flags=re.M)[1:]]
+    assert len(entries) > 50
+    assert [entry.splitlines()[0] for entry in entries if len(entry.split()) > 120] == []
