@@ -154,7 +154,7 @@ def test_a_label_that_train_lacks(tmp_path: Path):
 
 def test_a_class_that_dev_or_test_lacks(tmp_path: Path):
     folder = write_folder(tmp_path / "f", {"train": ROWS, "dev": ROWS, "test": ROWS[:1]})
-    assert "test has no row of class 0" in read_corpus(folder).notes
+    assert "warning: test has no row of class 0" in read_corpus(folder).notes
     write(folder / "dev.csv", ROWS[:1])
     assert refused(folder).got == "only 1 row of class 1 for dev"
 

@@ -45,7 +45,9 @@ def test_a_passage_without_its_answer(tmp_path: Path):
     assert (error.where, error.got.split(" (")[1]) == (f"{path}: row 2", "@entity77)")
     corpus = read_corpus("cnn", data_dir=tmp_path, on_bad_row="skip")
     assert len(corpus.splits["train"]) == 11
-    assert "1 bad row of train skipped: 1 a passage without its answer entity" in corpus.notes
+    assert (
+        "warning: 1 bad row of train skipped: 1 a passage without its answer entity" in corpus.notes
+    )
 
 
 @pytest.mark.parametrize(

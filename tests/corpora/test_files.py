@@ -104,7 +104,7 @@ def test_a_folder_with_three_splits_and_other_files(tmp_path: Path):
     assert corpus.name == "films"
     assert corpus.splits["dev"].instance.tolist() == [0, 1, 2, 3]
     assert corpus.notes == (
-        "rows with the same words: 12 within train, 4 of dev also in train, 6 of test also in train, 4 of test also in dev",
+        "warning: rows with the same words: 4 of 4 rows of dev also in train, 6 of 6 rows of test also in train, 4 of 6 rows of test also in dev, 12 within train",
     )
 
 

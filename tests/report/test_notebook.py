@@ -160,7 +160,7 @@ def test_show_is_the_card_in_a_notebook_and_in_a_terminal(
     results: Results, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     results.show()
-    assert "what it says" in capsys.readouterr().out
+    assert "VERDICT" in capsys.readouterr().out
     shown: list[object] = []
     monkeypatch.setattr("attnaudit.results.table.in_notebook", lambda: True)
     monkeypatch.setattr("attnaudit.results.table.show", shown.append)

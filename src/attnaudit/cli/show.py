@@ -21,15 +21,17 @@ from attnaudit.corpora.check import CorpusCheck
 from attnaudit.corpora.fetch import Fetched
 from attnaudit.recipes.audit import VERDICT
 from attnaudit.recipes.job import DICTIONARY
+from attnaudit.report.answer import answer
 from attnaudit.report.card import verdict
 from attnaudit.report.sections.comparison import print_comparison
 from attnaudit.report.sections.differences import print_differences
 from attnaudit.report.study_page import copying_card, study_card
+from attnaudit.report.terminal import print_answer
 from attnaudit.report.words import figure, interval
 from attnaudit.results import counted, read_table
 from attnaudit.results.about import About
 from attnaudit.results.paired import PairedRuns
-from attnaudit.results.record import read_record, read_summary
+from attnaudit.results.record import RunRecord, read_record, read_summary
 from attnaudit.results.summary import SummaryRows
 from attnaudit.steps import Planned
 from attnaudit.trace import trace_metadata
@@ -41,16 +43,17 @@ if TYPE_CHECKING:
     from attnaudit.report.paper_page import Line
 
 PAGES = {
-    "translation.html": "translations",
     "report.html": "report",
-    DICTIONARY: "dictionary",
+    "translation.html": "texts",
+    DICTIONARY: "words",
 }
-SHOWN_SKIPPED, SHOWN_CLASSES, SHOWN_MEASURES = 3, 12, 8
+SHOWN_CLASSES, SHOWN_MEASURES = 12, 8
+MEANING = "docs/verdict.md"
 WIDTH = 140  # columns where the output is no terminal
 
 
 def show_run(folder: Path, as_json: bool, details: bool = False) -> None:
-    """Print the verdict card of a run, what the user should know of it, and where its pages are."""
+    """Print the answer of a run, and where its pages are."""
     record, manifest = read_record(folder), read_json(folder / "manifest.json")
     card, left_out = verdict(record.summary, record.about), _left_out(manifest)
     pages = {name: folder / file for file, name in PAGES.items() if (folder / file).exists()}
@@ -61,40 +64,59 @@ def show_run(folder: Path, as_json: bool, details: bool = False) -> None:
         listed = [str(page) for page in pages.values()]
         show_json({"run": str(folder), "pages": listed, **known, **said})
         return
-    if card.rows:
-        card.print(_console())
-    else:  # a translator without attention has no audit
-        _console().print(card.lead, style="bold", markup=False, highlight=False)
-    if details:
-        _print_summary(rows, str(folder))
+    ending = []
     bleu = SummaryRows.of(record.summary).rows.get(("translation", "bleu"))
     if bleu is not None:
         pairs = count(bleu["n"], "test pair")
-        say(f"BLEU {figure(bleu['value'], 1)} {interval(bleu, 1)} on {pairs}")
-    show_lines("note", manifest["notes"])
-    if skipped := manifest["skipped"]:
-        first = [f"{row['file']}: row {row['row']}: {row['reason']}" for row in skipped]
-        shown = "; ".join(first[:SHOWN_SKIPPED])
-        say(f"skipped {len(skipped)} rows, all listed in manifest.json: {shown}")
-    _end(left_out, pages)
+        ending = [("BLEU", f"{figure(bleu['value'], 1)} {interval(bleu, 1)} on {pairs}")]
+    trace = folder / "trace" if (folder / "trace").exists() else None
+    _print_answer(record, trace, left_out, [*ending, *_listed(pages)])
+    if details:
+        card.print(_console())
+        _print_summary(rows, str(folder))
+        show_lines("note", manifest["notes"])
+        for row in manifest["skipped"]:
+            say(f"skipped: {row['file']}: row {row['row']}: {row['reason']}")
+        _show_left_out(left_out)
 
 
 def show_audit(folder: Path, as_json: bool, details: bool = False) -> None:
-    """Print the card of an audit, or its numbers, and where its report is."""
+    """Print the answer of an audit, and where its report is."""
     rows = read_json(folder / "summary.json")
     if as_json:
         show_json({"verdict": read_json(folder / VERDICT), "summary": rows})
         return
     trace = folder / read_with_digest(folder / "spec.json")["trace"]
     record = read_record(folder, trace)
-    card, title = verdict(record.summary, record.about), f"audit of {trace}"
-    if card.rows:
-        say(title)
-        card.print(_console())
+    card, left_out = (
+        verdict(record.summary, record.about),
+        _left_out(read_json(folder / "manifest.json")),
+    )
+    _print_answer(record, trace, left_out, _listed({"report": folder / "report.html"}))
     if details or not card.rows:  # no experiment of this audit has a card
-        _print_summary(rows, title)
-    left_out = _left_out(read_json(folder / "manifest.json"))
-    _end(left_out, {"report": folder / "report.html"})
+        card.print(_console())
+        _print_summary(rows, f"audit of {trace}")
+        _show_left_out(left_out)
+
+
+def _print_answer(
+    record: RunRecord,
+    trace: Path | None,
+    left_out: Mapping[str, str],
+    ending: Sequence[tuple[str, str]],
+) -> None:
+    found = answer(record, trace, left_out)
+    command, remark = found.next
+    print_answer(found, _console(), [*ending, ("NEXT", f"{command}    {remark}")])
+
+
+def _listed(pages: Mapping[str, Path]) -> list[tuple[str, str]]:
+    """Return a line for each page; the first says where the answer is explained."""
+    lines = [(name.upper()[:9], str(page)) for name, page in pages.items()]
+    return [
+        (name, f"{page}    what this means: {MEANING}" if name == "REPORT" else page)
+        for name, page in lines
+    ]
 
 
 def show_plan(planned: Sequence[Planned], as_json: bool) -> None:
@@ -125,7 +147,7 @@ def show_study(folder: Path, as_json: bool) -> None:
         pages["all studies"] = folder.parent / "index.html"
     card.print(_console())
     _print_summary(rows, f"study {study['name']} of {source}", SHOWN_MEASURES)
-    _end({}, pages)
+    _end(pages)
 
 
 def show_calibration(folder: Path, as_json: bool) -> None:
@@ -158,9 +180,13 @@ def _left_out(manifest: dict[str, Any]) -> dict[str, str]:
     return manifest["steps"]["audit"]["notes"]["left_out"]
 
 
-def _end(left_out: Mapping[str, str], pages: Mapping[str, Path]) -> None:
-    """Print the reason for each experiment that was left out, and where the pages are."""
+def _show_left_out(left_out: Mapping[str, str]) -> None:
+    """Print the reason for each experiment that was left out."""
     show_lines("skipped", [f"{name}: {reason}" for name, reason in left_out.items()])
+
+
+def _end(pages: Mapping[str, Path]) -> None:
+    """Print where the pages are."""
     for name, page in pages.items():
         say(f"{name}: {page}")
 
@@ -199,7 +225,7 @@ def show_differences(compared: Sequence[PairedRuns], page: Path | None, as_json:
         show_json([one.to_json() for one in compared])
         return
     print_differences(compared, _console())
-    _end({}, {} if page is None else {"report": page})
+    _end({} if page is None else {"report": page})
 
 
 def show_reproduction(outcome: Outcome, as_json: bool) -> None:
@@ -210,7 +236,7 @@ def show_reproduction(outcome: Outcome, as_json: bool) -> None:
         not_run = [asdict(one) for one in outcome.not_run]
         show_json({"rows": rows, "not_run": not_run, "notes": list(outcome.notes)})
     else:
-        _end({}, {"table": table, "report": outcome.page})
+        _end({"table": table, "report": outcome.page})
 
 
 def show_index(lines: Sequence[Line], page: Path, as_json: bool) -> None:

@@ -25,6 +25,8 @@ _SCRIPTS = {
     "km": re.compile("[\u1780-\u17ff]"),
     "my": re.compile("[\u1000-\u109f]"),
 }
+WARNING = "warning: "
+"""Begins a remark that a reader must know before using a result."""
 _LONG = 10_000  # tokens; far above the longest review or article of the literature
 
 
@@ -39,7 +41,7 @@ def gathering_remarks(gathered: Mapping[str, Gathered], max_tokens: int | None) 
             # Without what differs from row to row.
             reasons = Counter(row.reason.split(" (")[0] for row in rows.skipped)
             listed = ", ".join(f"{number} {reason}" for reason, number in sorted(reasons.items()))
-            yield f"{count(len(rows.skipped), 'bad row')}{of} skipped: {listed}"
+            yield f"{WARNING}{count(len(rows.skipped), 'bad row')}{of} skipped: {listed}"
         limit = _LONG if max_tokens is None else max_tokens
         longer = [example for example in rows.examples if example.length > limit]
         if longer:
@@ -66,7 +68,7 @@ def class_remarks(
             expected, do = "rows of two classes, to choose an epoch by", "add rows, or have no dev"
             raise bad_file(name, got, expected, f"{do} file to take 15 % of train")
         if missing := [one for one in classes if one not in present]:
-            yield f"{split} has no row of class {', '.join(missing[:8])}"
+            yield f"{WARNING}{split} has no row of class {', '.join(missing[:8])}"
 
 
 def count_remarks(
@@ -131,21 +133,26 @@ def script_remarks(split: Split) -> Iterator[str]:
     for language, script in _SCRIPTS.items():
         if 2 * sum(bool(script.search(run.string)) for run in runs) >= len(runs):
             yield (
-                f"{len(runs)} of {count(len(split), 'text')} of train have whole sentences as one "
-                f"word, as their script has no blanks: --set corpus.tokenizer={language} finds "
-                "their words"
+                f"{WARNING}{len(runs)} of {count(len(split), 'text')} of train have whole "
+                "sentences as one word, as their script has no blanks: --set "
+                f"corpus.tokenizer={language} finds their words"
             )
             return
 
 
 def repetition_remarks(splits: Mapping[str, Split]) -> Iterator[str]:
-    """Name the splits that repeat rows of their own, or of an earlier one."""
-    found, conflicts = [], 0
+    """Name the splits that repeat rows of their own, or of an earlier one, which is a warning."""
+    within, shared, conflicts = [], [], 0
     for row in repeated_rows(splits):
         name, conflicts = row["split"], conflicts + row["conflicts"]
-        repeated = {f"within {name}": row["within"]}
-        repeated |= {f"of {name} also in {one}": row[f"in_{one}"] for one in SPLITS[:-1]}
-        found += [f"{rows} {where}" for where, rows in repeated.items() if rows]
-    if found:
+        if row["within"]:
+            within.append(f"{row['within']} within {name}")
+        shared += [
+            f"{row[f'in_{one}']} of {count(row['rows'], 'row')} of {name} also in {one}"
+            for one in SPLITS[:-1]
+            if row[f"in_{one}"]
+        ]
+    if found := [*shared, *within]:
         told = f" ({count(conflicts, 'row')} with another label)" if conflicts else ""
-        yield f"rows with the same words: {', '.join(found)}{told}"
+        start = WARNING if shared or conflicts else ""
+        yield f"{start}rows with the same words: {', '.join(found)}{told}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -86,7 +86,8 @@ def audit(
             trace was collected from, and for a model that has changed since.
         TraceError: If an experiment that was asked for by name cannot use this trace.
     """
-    return run_audit(plan_audit(trace, experiments, settings, replay), folder, progress)
+    results = run_audit(plan_audit(trace, experiments, settings, replay), folder, progress)
+    return replace(results, trace=trace) if isinstance(trace, Trace) else results
 
 
 def plan_audit(

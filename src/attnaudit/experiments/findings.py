@@ -74,6 +74,8 @@ class Finding:
         low: Lower end of the figure's interval.
         high: Upper end of the figure's interval.
         needed: Rough number of texts that would decide if the value stayed; None if unknown.
+        place: Where the figure lies between the sides, in units of the threshold: -1 speaks
+            against heatmaps, 0 is the threshold, 1 speaks for them; None without sides.
     """
 
     experiment: str
@@ -83,6 +85,7 @@ class Finding:
     low: float | None = None
     high: float | None = None
     needed: int | None = None
+    place: float | None = None
 
     @property
     def figure(self) -> tuple[str, str]:
@@ -107,7 +110,11 @@ def decide(
         fewest: Number of instances, or seeds, below which nothing is decided.
     """
     value, low, high, number = row["value"], row["low"], row["high"], instances(row)
-    found = Finding(row["experiment"], row["measure"], NEITHER, FEW, low, high)
+    direction = (above == FOR or below == AGAINST) - (above == AGAINST or below == FOR)
+    place = (
+        max(-1.0, min(direction * (value - limit) / limit, 1.0)) if direction and limit else None
+    )
+    found = Finding(row["experiment"], row["measure"], NEITHER, FEW, low, high, place=place)
     # Without an interval the error is unknown, and intervals of few texts are too narrow.
     if low is None or high is None or (number is not None and number < fewest):
         return found

@@ -53,7 +53,7 @@ class Prediction:
         ),
         Measure(
             "f1_macro",
-            "F1, mean over classes",
+            "macro F1",
             "Harmonic mean of precision and recall of each class, mean over the classes.",
         ),
         Measure(

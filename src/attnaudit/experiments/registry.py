@@ -15,6 +15,9 @@ from attnaudit.core.registry import Registry
 from attnaudit.results.measures import OF_TRANSLATIONS, Measure, measure_of
 from attnaudit.trace import Trace
 
+LACKS = "the trace has no column"
+"""Begins the reason of an experiment that could run with further columns."""
+
 
 @runtime_checkable
 class Experiment(Protocol):
@@ -169,7 +172,7 @@ def refusal(experiment: Experiment, trace: Trace) -> str | None:
     missing = [name for name in experiment.needs if not trace.has(name)]
     if missing:
         scope = getattr(experiment, "scope", "")
-        return f"for {scope} only" if scope else f"the trace has no column {', '.join(missing)}"
+        return f"for {scope} only" if scope else f"{LACKS} {', '.join(missing)}"
     refuses = getattr(experiment, "refuses", None)
     return refuses(trace) if refuses is not None else None
 

@@ -22,6 +22,7 @@ from attnaudit.core.errors import InputError, describe_error
 from attnaudit.core.numbers import count
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.prepare.tokenise import MARK
+from attnaudit.corpora.remarks import WARNING
 from attnaudit.hf.classes import Outputs, outputs_of
 from attnaudit.hf.encoded import Encoded, Written
 from attnaudit.hf.model import ModelTask, require_task
@@ -97,7 +98,7 @@ def encode(
     size, known = len(tokenizer), len(model.get_input_embeddings().weight)
     if size > known or (size < known and known % PADDED):
         got = f"{size} tokens where the model has {known}"
-        notes.append(f"the tokenizer may be another model's: {got}")
+        notes.append(f"{WARNING}the tokenizer may be another model's: {got}")
     if cut := sum(one.cut or other.cut for one, other in both):
         longer = f"{cut} of {len(texts)} texts {'are' if cut > 1 else 'is'} longer"
         notes.append(f"{longer} than {limits[limit]} tokens, the limit of {limit}, and cut")

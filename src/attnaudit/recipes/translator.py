@@ -15,6 +15,7 @@ from attnaudit.core.progress import Progress
 from attnaudit.corpora.corpus import Pairs, ParallelCorpus
 from attnaudit.corpora.parallel import excluded_links, read_parallel
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN
+from attnaudit.corpora.remarks import WARNING
 from attnaudit.experiments.alignment import dictionary, dictionary_rows
 from attnaudit.models.batch import PairInputs
 from attnaudit.models.translator import Translator
@@ -140,10 +141,10 @@ def _unknown(test: PairInputs) -> list[str]:
     unknown, tokens = test.unknown, int(test.tokens.sum())
     if unknown < MANY_UNKNOWN * tokens:
         return []
-    lost = f"test split: {unknown} of {tokens} target tokens are not in the vocabulary of train"
+    lost = f"{unknown} of {tokens} target tokens of test are not in the vocabulary of train"
     effect = "they never count as correct and are not in the dictionary"
     fewer = "corpus.units=pieces, fewer corpus.pieces or corpus.min_df=1 may leave fewer"
-    return [f"{lost} ({UNKNOWN}); {effect}; {fewer}"]
+    return [f"{WARNING}{lost} ({UNKNOWN}); {effect}; {fewer}"]
 
 
 def translation_rows(pairs: Pairs, written: Sequence[dict[str, Any]], notes: Notes) -> Rows:

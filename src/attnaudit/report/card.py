@@ -34,7 +34,7 @@ class VerdictCard:
 
     Attributes:
         title: Model and corpus.
-        subtitle: What was counted.
+        subtitle: What was counted, and what intervals draw.
         rows: One question and its answer each.
         verdict: What may be claimed; None for studies without an audit.
         notices: Why nothing is concluded from some rows.
@@ -44,6 +44,7 @@ class VerdictCard:
         drawn: What intervals draw.
         audited: The heads.
         further: Rows of further measures.
+        counted: What was counted.
     """
 
     title: str
@@ -57,6 +58,7 @@ class VerdictCard:
     drawn: str = "instances"
     audited: Heads | None = None
     further: tuple[CardRow, ...] = ()
+    counted: str = ""
 
     @property
     def lead(self) -> str:
@@ -131,12 +133,12 @@ def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) 
     rows, further = _rows(found, about, withheld=bool(notice))
     drawn = about.drawn if found.audited is None else "texts"
     one_layer = found.audited is not None and len(found.audited.layers) == 1
-    model = VerdictCard.model
+    model, counted = VerdictCard.model, _counted(summary, found, about)
     if found.audited is not None and one_layer:
         model = f"layer {min(found.audited.layers)} of this model"
     return VerdictCard(
         _title(about),
-        _subtitle(summary, found, about, drawn),
+        f"{counted}, brackets: 95 % interval over {drawn}".removeprefix(", "),
         rows,
         decide_verdict(found),
         (notice,) if notice else (),
@@ -146,6 +148,7 @@ def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) 
         drawn,
         found.audited,
         further,
+        counted,
     )
 
 
@@ -158,6 +161,13 @@ def head_cards(summary: pl.DataFrame, about: About) -> dict[Head, VerdictCard]:
         rows, further = _rows(own, about, withheld)
         cards[head] = VerdictCard(name_head(head), "", rows, unit=own.unit, further=further)
     return cards
+
+
+def class_rows(summary: pl.DataFrame, about: About) -> dict[str, tuple[CardRow, ...]]:
+    """Make the first rows of the card of every predicted class, of its instances alone."""
+    found = SummaryRows.of(summary)
+    withheld = bool(no_skill_of_run(found))
+    return {name: _rows(found.of_class(name), about, withheld)[0] for name in found.predicted}
 
 
 Rows = tuple[CardRow, ...]
@@ -207,7 +217,7 @@ def _title(about: About) -> str:
     return known
 
 
-def _subtitle(summary: pl.DataFrame, found: SummaryRows, about: About, drawn: str) -> str:
+def _counted(summary: pl.DataFrame, found: SummaryRows, about: About) -> str:
     ours = pl.col("experiment").is_in(list(EXPERIMENTS))
     audited = summary.filter(pl.col("group") == "all", ours)
     # Every experiment has a row per trace row.
@@ -219,4 +229,4 @@ def _subtitle(summary: pl.DataFrame, found: SummaryRows, about: About, drawn: st
         rows += f" ({about.tokens})"
     seed = f"seed {about.seed}" if about.seed is not None else ""
     parts: Sequence[str] = [rows, seed, about.assumed_classes]
-    return ", ".join([*filter(None, parts), f"brackets: 95 % interval over {drawn}"])
+    return ", ".join(filter(None, parts))

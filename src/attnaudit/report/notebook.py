@@ -14,18 +14,21 @@ from functools import partial
 from typing import Any
 
 import polars as pl
+from rich.console import Console
 
 from attnaudit.core.display import Shown
 from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.experiments import measure_label
 from attnaudit.experiments.verdict import Verdict, decide_verdict
-from attnaudit.report.card import VerdictCard, verdict
+from attnaudit.report.answer import Answer, answer
+from attnaudit.report.card import verdict
 from attnaudit.report.cards import columns_of_figures
 from attnaudit.report.charts.instances import draw_figures, draw_summaries
 from attnaudit.report.fragment import playground, rows_of
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import rendered, style_of
 from attnaudit.report.sections.heatmaps import Heatmap, heatmap, read_instances
+from attnaudit.report.terminal import print_answer
 from attnaudit.report.words import figure, interval
 from attnaudit.results import Result, Results, counted
 from attnaudit.results.about import UNKNOWN, About
@@ -62,17 +65,29 @@ def results_verdict(results: Results) -> Verdict:
     return decide_verdict(results.summary)
 
 
-def results_card(results: Results) -> VerdictCard:
-    """Make the verdict card."""
-    return verdict(results.summary, About.of(None, results.metadata))
+def print_results(results: Results, console: Console) -> None:
+    """Print the answer."""
+    print_answer(_answer(results), console)
 
 
 def results_html(results: Results) -> str:
-    """Show the verdict card."""
-    card = results_card(results)
+    """Show the answer, and behind it the verdict card."""
+    found, card = _answer(results), verdict(results.summary, About.of(None, results.metadata))
+    pictures = [heatmap(found.example.instance, WHOLE)] if found.example else []
+    drawn = [
+        replace(one, strips=[strip for strip in one.strips if strip.kind in ("alpha", "adversary")])
+        for one in pictures
+    ]
     meaning_of = partial(measure_meaning, unit=card.unit)
     missing = list(results.left_out.items())
-    return _fragment("card", card=card, left_out=missing, meaning_of=meaning_of)
+    content = {"card": card, "pictures": drawn, "left_out": missing, "meaning_of": meaning_of}
+    return _fragment("card", answer=found, **content)
+
+
+def _answer(results: Results) -> Answer:
+    tables = {name: result.rows for name, result in results.items()}
+    record = RunRecord("", results.summary, About.of(None, results.metadata), tables)
+    return answer(record, results.trace, results.left_out)
 
 
 def result_html(result: Result) -> str:

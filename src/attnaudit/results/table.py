@@ -14,7 +14,6 @@ from rich.console import Console
 from attnaudit.core.display import Shown, in_notebook, render, show
 from attnaudit.core.errors import RunError
 from attnaudit.core.files import atomic, write_json
-from attnaudit.core.printable import printable
 from attnaudit.results.estimates import SUMMARY_SCHEMA
 from attnaudit.results.groups import ALL, OF_HEAD
 
@@ -131,11 +130,13 @@ class Results(Mapping[str, Result]):
         results: Result of each experiment.
         left_out: Reason for each skipped experiment.
         metadata: Metadata of the trace: names of its corpus, model and classes.
+        trace: The trace, if it was in memory; a text of it is shown as an example.
     """
 
     results: Mapping[str, Result]
     left_out: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    trace: Any = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
         head = f"Results of {', '.join(self) or 'no experiment'}: {_size(self.summary)}"
@@ -198,20 +199,17 @@ class Results(Mapping[str, Result]):
         return render("figures_of", self, experiment)
 
     def show(self, console: Console | None = None) -> None:
-        """Show the verdict card in a notebook, or print it with the skipped experiments.
+        """Show the answer in a notebook, or print it.
 
-        All numbers are in `summary`.
+        All numbers are in `summary`, and the skipped experiments in `left_out`.
 
         Args:
             console: Console to print to, even in a notebook. By default the terminal.
         """
         if console is None and in_notebook():
             show(self)
-            return
-        console = console or Console()
-        render("results_card", self).print(console)
-        for name, reason in self.left_out.items():
-            console.print(printable(f"skipped: {name}: {reason}"), markup=False)
+        else:
+            render("print_results", self, console or Console())
 
 
 def counted(row: Mapping[str, Any]) -> str:

@@ -180,12 +180,14 @@ class Card(NamedTuple):
             for each predicted class and for each head.
         figures: Figures of the experiment's table.
         summary_figures: Turns summary rows into further figures.
+        plain: What ✔ says of the row that is among the first of a card, in plain words.
     """
 
     question: str = ""
     rows: Rows = lambda rows, about: ()
     figures: tuple[FigureSpec, ...] = ()
     summary_figures: SummaryFigures = lambda rows: ()
+    plain: str = ""
 
 
 class StudyCard(NamedTuple):

@@ -90,4 +90,9 @@ _CHARTS = (
     Histogram("tau_gradient_loo", _AXIS, "Gradient and leave-one-out"),
 )
 _TITLE = "Does attention rank tokens as importance measures do?"
-CARD = Card(QUESTION, card_rows, (FigureSpec("tau", _TITLE, _CHARTS, _CAPTION),))
+CARD = Card(
+    QUESTION,
+    card_rows,
+    (FigureSpec("tau", _TITLE, _CHARTS, _CAPTION),),
+    plain="Attention ranks words as other measures do",
+)

@@ -21,6 +21,7 @@ _CLAIMS = {
     "class",
 }
 _REASONS = {
+    "no_skill": "the model is not shown to be better than guessing",
     "no_replacement": "weights by themselves show nothing, and no words were replaced",
     "no_reference": "there is no importance measure to compare attention with",
     "no_words": "{reference} finds no words that matter",
@@ -48,21 +49,34 @@ def statement(verdict: Verdict, model: str, unit: str) -> str:
     return "\n".join(lines)
 
 
+def headline(verdict: Verdict, model: str, unit: str) -> str:
+    """Say what may be claimed of a model, in one sentence without figures."""
+    if verdict.code == "none":
+        return f"No conclusion about heatmaps of {model}: {reason(verdict, unit)}."
+    said = _CLAIMS[verdict.code].format(model=model)
+    return f"{said[0].upper()}{said[1:]}."
+
+
 def _sentence(verdict: Verdict, model: str, unit: str) -> str:
-    if verdict.code != "none":
-        said = _CLAIMS[verdict.code].format(model=model)
-        return f"{said[0].upper()}{said[1:]}{_because(verdict)}."
+    said = headline(verdict, model, unit)
+    return said if verdict.code == "none" else f"{said[:-1]}{_because(verdict)}."
+
+
+def reason(verdict: Verdict, unit: str) -> str:
+    """Say why nothing is concluded.
+
+    Args:
+        verdict: An answer with the code ``none``.
+        unit: Noun for what was counted.
+    """
     texts = count(verdict.texts or 0, unit)
     if verdict.reason == FEW and (verdict.texts or 0) < FEWEST:
-        why = f"words were replaced in only {texts}, and {FEWEST} or more are needed"
-    elif verdict.reason == FEW:
-        why = f"a few of {texts} decide the score, so it has no interval"
-    elif verdict.reason == UNCLEAR:
-        why = f"there are not enough texts to tell{enough(verdict.needed)}"
-    else:
-        reference = REFERENCES.get(verdict.reference or "", "")
-        why = _REASONS[verdict.reason].format(reference=reference)
-    return f"No conclusion about heatmaps of {model}: {why}."
+        return f"words were replaced in only {texts}, and {FEWEST} or more are needed"
+    if verdict.reason == FEW:
+        return f"a few of {texts} decide the score, so it has no interval"
+    if verdict.reason == UNCLEAR:
+        return f"there are not enough texts to tell{enough(verdict.needed)}"
+    return _REASONS[verdict.reason].format(reference=REFERENCES.get(verdict.reference or "", ""))
 
 
 def _because(verdict: Verdict) -> str:

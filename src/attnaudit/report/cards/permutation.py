@@ -60,4 +60,9 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
 
 _CHART = Violins("median_delta_y", Scale("median Δŷ under shuffling", None))
 _TITLE = "Does the output change when attention is shuffled?"
-CARD = Card(QUESTION, card_rows, (FigureSpec("permutation", _TITLE, (_CHART,), _CAPTION),))
+CARD = Card(
+    QUESTION,
+    card_rows,
+    (FigureSpec("permutation", _TITLE, (_CHART,), _CAPTION),),
+    plain="Shuffled weights change the answer",
+)

@@ -28,7 +28,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     if main is None:
         return
     classes = about.class_names
-    named = {"F1, mean over classes": macro, "accuracy": accuracy, "ROC-AUC": auc}
+    named = {"macro F1": macro, "accuracy": accuracy, "ROC-AUC": auc}
     if len(classes) == 2:
         named[f"F1 of class {classes[1]}"] = f1
     others = [
@@ -36,7 +36,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     ]
     yield card_row(
         QUESTION,
-        "accuracy" if main is accuracy else "F1, mean over classes",
+        "accuracy" if main is accuracy else "macro F1",
         main,
         ", ".join(others) or "–",
         _sentence(rows, about),
@@ -104,4 +104,4 @@ def _worse_than_chance(rows: SummaryRows, classes: int) -> str:
     return f"That is worse than chance ({name} {with_interval(row)}, chance {figure(chance)})"
 
 
-CARD = Card(QUESTION, card_rows)
+CARD = Card(QUESTION, card_rows, plain="The model is good enough")

@@ -57,4 +57,9 @@ _CHARTS = (
     Histogram("mean_possible", _AXIS, upper="mean_possible_upper"),
     Violins("mean_possible", _AXIS, "By the largest weight"),
 )
-CARD = Card(QUESTION, card_rows, (FigureSpec("ranges", QUESTION, _CHARTS, _CAPTION),))
+CARD = Card(
+    QUESTION,
+    card_rows,
+    (FigureSpec("ranges", QUESTION, _CHARTS, _CAPTION),),
+    plain="The answer fixes the weights",
+)

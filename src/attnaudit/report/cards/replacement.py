@@ -70,4 +70,9 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
 
 
 _CHART = Histogram(f"{_NAME}_attention", Scale("correlation of a text", None))
-CARD = Card(QUESTION, card_rows, (FigureSpec(_NAME, QUESTION, (_CHART,), _CAPTION),))
+CARD = Card(
+    QUESTION,
+    card_rows,
+    (FigureSpec(_NAME, QUESTION, (_CHART,), _CAPTION),),
+    plain="The answer follows the attended words",
+)

@@ -1,0 +1,320 @@
+"""The answer of an audit, as a terminal, a notebook and the first screen of a page show it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float
+
+from attnaudit.corpora.formats.rows import ROLES
+from attnaudit.corpora.remarks import WARNING
+from attnaudit.experiments.findings import POLICY, UNCLEAR, skill
+from attnaudit.experiments.registry import LACKS
+from attnaudit.experiments.verdict import QUALITY, Verdict
+from attnaudit.report.card import VerdictCard, class_rows, verdict
+from attnaudit.report.cards import card
+from attnaudit.report.cards.card import CardRow
+from attnaudit.report.cards.lead import headline, reason
+from attnaudit.report.sections.heatmaps import Instance, read_instances
+from attnaudit.report.sections.instances import read_rows
+from attnaudit.report.words import difference, listed
+from attnaudit.results.about import About
+from attnaudit.results.record import RunRecord
+from attnaudit.results.summary import INSTANCE, TEXT, SummaryRows
+from attnaudit.trace import Trace, trace_rows
+
+SIGNS = {"show": "✔", "where": "✘", "mixed": "±", "none": "–"}
+LABELS = {
+    "show": "may be shown",
+    "where": "where, not why",
+    "mixed": "depends on the class",
+    "none": "no conclusion",
+}
+ADVICE = {
+    "show": "heatmaps may be shown, as one explanation among several",
+    "where": "they show where the model looks, not why: do not present them as reasons",
+    "mixed": "mixed: it depends on the predicted class",
+}
+SHORT, LONG = 5, 40  # words of an example, so that it is more than a phrase and fits on a screen
+_NEAREST = 50  # texts among which one of such a length is looked for
+RULE = (
+    f"The text of {SHORT} to {LONG} words whose most different heatmap with the same answer is the "
+    "median one in how much it differs."
+)
+
+
+@dataclass(frozen=True)
+class ClassAnswer:
+    """The answer for one predicted class.
+
+    Attributes:
+        name: The class.
+        code: Code of its `Verdict`.
+        number: Number of instances with this prediction.
+        advice: What the answer permits, or the reason for none.
+    """
+
+    name: str
+    code: str
+    number: int
+    advice: str
+
+    @property
+    def label(self) -> str:
+        """The answer in two or three words."""
+        return LABELS[self.code]
+
+    @property
+    def sign(self) -> str:
+        """Sign of the answer."""
+        return SIGNS[self.code]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One measure that decides, for all instances and by predicted class.
+
+    Attributes:
+        claim: What ✔ says, in plain words.
+        sign: ✔, ✘ or –.
+        row: The card's row over all instances.
+        classes: Figure and sign of each predicted class with a value.
+        place: Place on a scale from -1, against heatmaps, to 1, for them; None without sides.
+    """
+
+    claim: str
+    sign: str
+    row: CardRow
+    classes: Mapping[str, tuple[str, str]]
+    place: float | None
+
+    @property
+    def technical(self) -> str:
+        """Name of the experiment, and of its figure with symbols."""
+        return f"{self.row.experiment}: {self.row.measure}"
+
+
+@dataclass(frozen=True)
+class Example:
+    """A typical text, and the most different heatmap with the same answer.
+
+    Attributes:
+        instance: The text; ``weights`` has ``alpha``, and ``adversary`` if there is one.
+        other: What the other heatmap shows; empty if none is known.
+        differs: Whether the other heatmap is quite different.
+    """
+
+    instance: Instance
+    other: str
+    differs: bool
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an audit says, the answer first.
+
+    Attributes:
+        title: Model and corpus.
+        subtitle: What was counted.
+        statement: What may be claimed, in one sentence.
+        code: Code of the `Verdict`.
+        advice: What the answer permits, or the reason for none.
+        classes: The answer of each predicted class.
+        evidence: The measures that decide.
+        example: A typical text; None without a trace that has attention.
+        warnings: What a reader must know before using the result.
+        next: A command for the next step, and what it answers.
+    """
+
+    title: str
+    subtitle: str
+    statement: str
+    code: str
+    advice: str
+    classes: tuple[ClassAnswer, ...] = ()
+    evidence: tuple[Evidence, ...] = ()
+    example: Example | None = None
+    warnings: tuple[str, ...] = ()
+    next: tuple[str, str] = ("", "")
+
+    @property
+    def sign(self) -> str:
+        """Sign of the answer."""
+        return SIGNS[self.code]
+
+
+def answer(
+    record: RunRecord,
+    trace: Trace | str | Path | None = None,
+    left_out: Mapping[str, str] | None = None,
+) -> Answer:
+    """Make the answer of a run or an audit.
+
+    Args:
+        record: Its summary, tables and names.
+        trace: The trace, for the example.
+        left_out: The reason for each experiment that was skipped.
+
+    Raises:
+        TraceError: If the trace cannot be read.
+        InputError: If the results are of another trace.
+    """
+    summary, about = record.summary, record.about
+    found, own = SummaryRows.of(summary), verdict(summary, about)
+    result = own.verdict or Verdict("none", "no_replacement")
+    unit = INSTANCE if own.unit == INSTANCE else TEXT
+    return Answer(
+        own.title,
+        own.counted,
+        own.notices[0] if own.notices else headline(result, own.model, unit),
+        result.code,
+        _advice(result, unit),
+        tuple(
+            ClassAnswer(name, one.code, _number(found, name), _advice(one, unit))
+            for name, one in _in_order(result.classes, about.class_names)
+        ),
+        _evidence(own, found, about, summary),
+        None if trace is None else _example(record, trace),
+        (*_warnings(own, about), *_missing(left_out or {})),
+        next_command(about),
+    )
+
+
+def _advice(result: Verdict, unit: str) -> str:
+    return ADVICE.get(result.code) or f"no conclusion: {reason(result, unit)}"
+
+
+def _in_order(classes: Mapping[str, Verdict], names: Sequence[str]) -> list[tuple[str, Verdict]]:
+    """Return classes in the order of the model's outputs."""
+    places = {name: place for place, name in enumerate(names)}
+    return sorted(classes.items(), key=lambda one: (places.get(one[0], len(places)), one[0]))
+
+
+def _number(found: SummaryRows, name: str) -> int:
+    """Count the instances of a predicted class."""
+    rows = (row for key in found.by_class for row in found.by_class[key])
+    own = (row for row in rows if row["group"] == f"predicted:{name}")
+    return max((row.get("texts") or row["n"] + row["undefined"] for row in own), default=0)
+
+
+def _evidence(
+    own: VerdictCard, found: SummaryRows, about: About, summary: pl.DataFrame
+) -> tuple[Evidence, ...]:
+    by_class = class_rows(summary, about)
+    return tuple(
+        Evidence(
+            card(row.experiment).plain or row.question,
+            _skill_sign(found) if row.of_model else row.sign,
+            row,
+            {
+                name: (one.figure, one.sign)
+                for name, rows in by_class.items()
+                for one in rows
+                if (one.experiment, one.question) == (row.experiment, row.question)
+            },
+            _place(row),
+        )
+        for row in own.rows
+    )
+
+
+def _skill_sign(found: SummaryRows) -> str:
+    judged = next(filter(None, (skill(found, name) for name in QUALITY)), None)
+    return "–" if judged is None else "✔" if judged.shown else "✘"
+
+
+def _place(row: CardRow) -> float | None:
+    finding = row.finding
+    return finding.place if finding and (finding.side or finding.code == UNCLEAR) else None
+
+
+def _example(record: RunRecord, trace: Trace | str | Path) -> Example | None:
+    """Choose the text of `RULE`; by the largest weight if no other heatmaps are known."""
+    height = len(trace) if isinstance(trace, Trace) else trace_rows(trace)
+    if not height:
+        return None
+    columns = record.columns(("emax_jsd", "max_alpha"))
+    by = next((name for name in ("emax_jsd", "max_alpha") if name in columns.columns), None)
+    if by is None:
+        nearest = np.arange(min(height, _NEAREST))
+    else:
+        values = columns[by].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+        known = np.flatnonzero(np.isfinite(values))
+        distance = np.abs(values[known] - np.median(values[known])) if len(known) else known
+        nearest = known[np.argsort(distance, kind="stable")[:_NEAREST]]
+    if not len(nearest):
+        return None
+    picks = np.sort(nearest)
+    read, facts = read_rows(trace, record, picks)
+    if not read.has("tokens", "alpha", "prediction"):
+        return None
+    instances = read_instances(read, facts)
+    order = np.searchsorted(picks, nearest).tolist()
+    fitting = (k for k in order if SHORT <= len(instances[k].tokens) <= LONG)
+    chosen = next(fitting, order[0])
+    return _compared(instances[chosen], {**facts.row(chosen, named=True)} if facts.height else {})
+
+
+def _compared(instance: Instance, facts: Mapping[str, Any]) -> Example:
+    jsd, upper = facts.get("emax_jsd"), facts.get("emax_jsd_upper")
+    if jsd is None or "adversary" not in instance.weights:
+        return Example(instance, "", differs=False)
+    if jsd >= POLICY.different:
+        said = f"another heatmap, same answer: it differs {difference(jsd)}"
+        return Example(instance, said, differs=True)
+    known = "exists" if upper is not None and upper < POLICY.different else "was found"
+    said = f"another heatmap, same answer: no very different one {known}"
+    return Example(instance, said, differs=False)
+
+
+def _warnings(own: VerdictCard, about: About) -> tuple[str, ...]:
+    notes = (note.removeprefix(WARNING) for note in about.notes if note.startswith(WARNING))
+    return tuple(filter(None, (*own.scope.split("\n"), about.assumed_classes, *notes)))
+
+
+def outstanding(weights: Float[np.ndarray, " T"], most: int = 3) -> list[int]:
+    """Return the places of the words that stand out: together half of the attention.
+
+    Args:
+        weights: T weights.
+        most: The most places; more words, or weights that are all close to equal, stand out from
+            nothing, and the list is empty.
+    """
+    order = np.argsort(-weights, kind="stable")
+    total = float(weights.sum())
+    needed = int(np.searchsorted(np.cumsum(weights[order]), 0.5 * total)) + 1
+    if needed > most or weights.max() * len(weights) < 2 * total:
+        return []
+    return sorted(order[:needed].tolist())
+
+
+def _missing(left_out: Mapping[str, str]) -> list[str]:
+    """Say which experiments lack a column, which a reader may add; others do not apply."""
+    by_reason: dict[str, list[str]] = {}
+    for name, why in left_out.items():
+        if why.startswith(LACKS):
+            by_reason.setdefault(why, []).append(name)
+    return [f"not measured: {listed(names)}: {why}" for why, names in by_reason.items()]
+
+
+def next_command(about: About) -> tuple[str, str]:
+    """Return the command of the next step, and the question that it answers."""
+    spec, corpus, model = about.spec, about.spec.get("corpus"), about.spec.get("model")
+    if spec.get("kind") != "run" or not (
+        isinstance(corpus, Mapping) and isinstance(model, Mapping)
+    ):
+        return "attnaudit compare THIS OTHER", "two models, text by text"
+    source = str(corpus["source"])
+    if source.startswith("planted"):
+        return "attnaudit run yours.csv --column text=… --column label=…", "your own texts"
+    asked = {f"--column {role}=": corpus.get(role) for role in ROLES if corpus.get(role) != role}
+    asked |= {"--model ": model.get("encoder"), "--data-dir ": corpus.get("data_dir")}
+    options = [f"{option}{quote(str(value))}" for option, value in asked.items() if value]
+    command = " ".join(["attnaudit study seeds", quote(source), *options])
+    return command, "would another training agree?"

@@ -1,0 +1,123 @@
+"""The answer comes first, in at most 25 lines, with honest signs and a typical example."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from attnaudit.experiments import audit
+from attnaudit.experiments.findings import AGAINST, FOR, NEITHER, decide
+from attnaudit.experiments.verdict import decide_verdict
+from attnaudit.report.answer import ADVICE, LONG, SHORT, Answer, answer, next_command, outstanding
+from attnaudit.report.terminal import print_answer
+from attnaudit.results.about import About
+from attnaudit.results.record import RunRecord
+from attnaudit.trace import Trace
+from tests.experiments.test_verdict import traced
+from tests.traces import make_trace
+
+MEASURED = ["prediction", "replacement", "permutation", "adversary"]
+
+
+def answer_of(trace: Trace, about: About | None = None) -> Answer:
+    needs = {"prediction": "label", "replacement": "replaced"}
+    results = audit(trace, [name for name in MEASURED if trace.has(needs.get(name, "alpha"))])
+    tables = {name: result.rows for name, result in results.items()}
+    record = RunRecord("", results.summary, about or About.of(None, trace.metadata), tables)
+    found = answer(
+        record, trace, {"correlation": "the trace has no column loo", "joint": "for heads only"}
+    )
+    assert found.code == decide_verdict(results.summary).code
+    return found
+
+
+def printed(found: Answer, width: int = 120) -> list[str]:
+    text = StringIO()
+    print_answer(found, Console(file=text, width=width), [("REPORT", "page.html"), ("NEXT", "x")])
+    return text.getvalue().splitlines()
+
+
+@pytest.mark.parametrize(("faithful", "code"), [(1.0, "show"), (0.0, "where")])
+def test_the_verdict_and_its_reasons_come_first(faithful: float, code: str) -> None:
+    found = answer_of(traced(faithful))
+    assert (found.code, found.advice) == (code, ADVICE[code])
+    follows = next(one for one in found.evidence if one.row.experiment == "replacement")
+    assert follows.sign == found.sign
+    assert follows.place is not None
+    assert (follows.place > 0) == (code == "show")
+    lines = printed(found)
+    assert len(lines) <= 25
+    assert ADVICE[code] in lines[3]
+
+
+@pytest.mark.parametrize("classes", [2, 3, 9])
+def test_any_number_of_classes_fits_on_a_screen(classes: int) -> None:
+    found = answer_of(make_trace(120, (3, 60), 1 if classes == 2 else classes, seed=1))
+    assert 2 <= len(found.classes) <= classes
+    assert sum(one.number for one in found.classes) == 120
+    assert len(printed(found)) <= 25
+    assert all(len(line) <= 120 for line in printed(found))
+
+
+def test_only_what_a_reader_can_mend_is_a_warning() -> None:
+    found = answer_of(make_trace(30, (3, 9)))
+    assert "not measured: correlation: the trace has no column loo" in found.warnings
+    assert not any("joint" in one for one in found.warnings)
+    notes = ("warning: 8 of test also in train", "made with seed 0")
+    about = About(notes=notes)
+    warned = answer_of(make_trace(30, (3, 9)), about).warnings
+    assert "8 of test also in train" in warned
+    assert "made with seed 0" not in warned
+
+
+def test_the_example_is_the_median_text_of_readable_length() -> None:
+    """Neither the most striking text nor one that is a phrase or fills the screen."""
+    trace = make_trace(101, (2, 60), seed=4)
+    found = answer_of(trace).example
+    assert found is not None
+    assert SHORT <= len(found.instance.tokens) <= LONG
+    table = audit(trace, "adversary")["adversary"].table
+    jsd, lengths = table["emax_jsd"].to_numpy(), trace.ragged("alpha").lengths
+    fits = np.flatnonzero((lengths >= SHORT) & (lengths <= LONG))
+    distance = np.abs(jsd - np.median(jsd))
+    assert found.instance.number == trace.instance[fits[np.argmin(distance[fits])]]
+
+
+def test_words_stand_out_only_from_others() -> None:
+    assert outstanding(np.array([0.1, 0.7, 0.1, 0.1])) == [1]
+    assert outstanding(np.array([0.05, 0.4, 0.05, 0.4, 0.1])) == [1, 3]
+    assert outstanding(np.full(8, 1 / 8)) == []
+    assert outstanding(np.array([0.55, 0.45])) == [], "one of two words is nothing special"
+
+
+@pytest.mark.parametrize(
+    ("value", "above", "below", "place"),
+    [
+        (0.0, FOR, AGAINST, -1.0),
+        (0.2, FOR, AGAINST, 0.0),
+        (0.3, FOR, AGAINST, 0.5),
+        (9.0, FOR, AGAINST, 1.0),
+        (0.3, AGAINST, NEITHER, -0.5),
+        (0.1, NEITHER, FOR, 0.5),
+        (0.3, NEITHER, NEITHER, None),
+    ],
+)
+def test_the_scale_has_the_threshold_in_the_middle(
+    value: float, above: str, below: str, place: float | None
+) -> None:
+    row = {"experiment": "e", "measure": "m", "value": value, "low": value, "high": value, "n": 50}
+    assert decide(row, 0.2, above, below).place == pytest.approx(place)
+
+
+def test_the_next_step_names_the_columns_of_the_file() -> None:
+    corpus = {"source": "my reviews.csv", "text": "body", "label": "label", "question": None}
+    spec = {"kind": "run", "corpus": corpus, "model": {"encoder": "cnn"}}
+    command, _ = next_command(About(spec=spec))
+    assert command == "attnaudit study seeds 'my reviews.csv' --column text=body --model cnn"
+    assert (
+        "yours.csv" in next_command(About(spec=spec | {"corpus": {"source": "planted-prior"}}))[0]
+    )
+    assert next_command(About())[0].startswith("attnaudit compare")
