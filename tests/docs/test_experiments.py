@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import pytest
@@ -22,3 +23,16 @@ def test_an_experiment_has_a_page_of_300_to_900_words_with_a_picture(name: str) 
     assert (DOCS / "images" / "experiments" / f"{name}.svg").exists()
     for part in ("The idea", "Definition", "How to read it", "What it needs", "Limits", "See also"):
         assert f"\n## {part}\n" in page, part
+
+
+def test_the_table_of_erasure_has_the_numbers_of_the_records() -> None:
+    known: dict[tuple[str, ...], set[str]] = {}
+    for file in sorted((DOCS / "research" / "records" / "serrano2019").glob("*.csv")):
+        for row in csv.reader(file.read_text(encoding="utf-8").splitlines()):
+            words = {word for cell in row[2:] for word in cell.split()}
+            known.setdefault((row[0], row[1]), set()).update(words)
+    page = (DOCS / "research" / "results" / "erasure.md").read_text(encoding="utf-8")
+    table = page.partition("| --- |")[2].partition("\n\n")[0].splitlines()[1:]
+    assert len(table) == 20
+    for corpus, model, *cells in (line.strip("| ").split(" | ") for line in table):
+        assert set(cells) <= known[corpus, f"{model} additive"], (corpus, model)
