@@ -35,7 +35,7 @@ from attnaudit.report.paper_page import (
 
 DOCS = Path(__file__).parent
 RECORDS = Path("research", "records")
-SHOWN = 60  # a table of at most this many cells stands on the page
+SHOWN = 50  # a table of at most this many cells stands on the page
 GREEK = str.maketrans({"τ": "tau", "ε": "epsilon", "Δ": "delta-", "α": "alpha"})
 
 

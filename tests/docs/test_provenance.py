@@ -28,7 +28,7 @@ def sections(page: str) -> dict[str, str]:
 
 
 NOT_MEASURED = {  # tables of settings, of meanings and of limits; the log marks what has no script
-    "research/calibration.md: The check", "research/dynamics.md: copying", "measures.md: correlation", "studies.md: Scale",
+    "research/calibration.md: The check", "research/dynamics.md: Copying", "measures.md: correlation", "studies.md: Scale",
 }  # fmt: skip
 DECIMALS = re.compile(r"^\|.*\d\.\d.*\|$", re.MULTILINE)
 
