@@ -27,8 +27,6 @@ SCORES = {
     "integrated_gradients": "integrated gradients",
     "loo_mask": "leave-one-out by a mask",
     "rollout": "attention rollout",
-    "flow": "attention flow",
-    "norm": "norm of the vector received",
     "value_zeroing": "value zeroing",
 }
 
