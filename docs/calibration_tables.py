@@ -1,7 +1,9 @@
-"""Write the tables of constructions and of verdicts into their pages: `python docs/calibration_tables.py`."""
+"""Write constructions and verdicts into their pages: ``python docs/calibration_tables.py``."""
 
 from __future__ import annotations
 
+import csv
+import io
 from pathlib import Path
 
 from attnaudit.calibration import CONSTRUCTIONS
@@ -10,26 +12,32 @@ from attnaudit.experiments.verdict import held_out
 
 DOCS = Path(__file__).parent
 PAGES = [DOCS / "verdict.md", DOCS / "research" / "calibration.md"]
+LIST = DOCS / "research" / "records" / "calibration" / "constructions.csv"
 
 
-def table() -> str:
-    """A row for each construction."""
-    rows = [
-        f"| `{name}`: {one.title} | {one.truth if one.truth != 'none' else 'nothing to explain'} | {one.half if one.truth in ('faithful', 'unfaithful') else '–'} | "
-        f"{', '.join(one.encoders)} | {one.reason} |"
-        for name, one in CONSTRUCTIONS.items()
-    ]
-    return "\n".join(
-        [
-            "| construction | truth | half | encoders | why the truth is known |",
-            "|---|---|---|---|---|",
-            *rows,
-        ]
-    )
+def listed() -> str:
+    """Return every construction, with the reason why its truth is known, as csv."""
+    text = io.StringIO()
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow(["construction", "title", "truth", "half", "encoders", "why the truth is known"])
+    for name, one in CONSTRUCTIONS.items():
+        rows.writerow([name, one.title, one.truth, one.half, " ".join(one.encoders), one.reason])
+    return text.getvalue()
+
+
+def constructions() -> str:
+    """Return the names of the constructions, a row for each half and truth."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for name, one in CONSTRUCTIONS.items():
+        known = one.truth in ("faithful", "unfaithful")
+        truth = "nothing to explain" if one.truth == "none" else one.truth
+        names.setdefault((one.half if known else "–", truth), []).append(f"`{name}`")
+    rows = [f"| {half} | {truth} | {', '.join(each)} |" for (half, truth), each in names.items()]
+    return "\n".join(["| half | truth | constructions |", "|---|---|---|", *rows])
 
 
 def verdicts() -> str:
-    """A row for each truth, with the number of held-out models by answer."""
+    """Return the number of held-out models by answer, a row for each truth."""
     rows = [
         f"| {truth} | {' | '.join(str(counts.get(code, 0)) for code in CODES)} |"
         for truth, counts in held_out().items()
@@ -38,7 +46,7 @@ def verdicts() -> str:
 
 
 def with_table(page: str) -> str:
-    """The page with its tables between their marks."""
+    """Return the page with its tables between their marks."""
     for part, make in PARTS.items():
         begin, end = f"<!-- {part} -->", f"<!-- end of {part} -->"
         if begin in page:
@@ -47,8 +55,10 @@ def with_table(page: str) -> str:
     return page
 
 
-PARTS = {"constructions": table, "verdicts": verdicts}
+PARTS = {"constructions": constructions, "verdicts": verdicts}
 
 if __name__ == "__main__":
     for page in PAGES:
         page.write_text(with_table(page.read_text(encoding="utf-8")), encoding="utf-8")
+    LIST.parent.mkdir(parents=True, exist_ok=True)
+    LIST.write_text(listed(), encoding="utf-8")

@@ -179,3 +179,4 @@ def test_all_constructions_are_planned_and_the_page_of_the_docs_is_current():
     for place in calibration_tables.PAGES:
         page = place.read_text(encoding="utf-8")
         assert page == calibration_tables.with_table(page)
+    assert calibration_tables.LIST.read_text(encoding="utf-8") == calibration_tables.listed()
