@@ -4,9 +4,10 @@
 
 Cosmic Ray makes the changes, in a copy of the checkout. A run tries every change again that
 survived and has no reason, then ``--number`` more, drawn at random from those never tried, and
-writes the outcome of each to docs/research/mutants.jsonl. A person adds the ``reason`` of a survivor there:
-"equivalent: …", or the test that now fails. docs/research/mutants.md is made from that file, which loses the
-changes of lines that are gone. Annotations, decorators, texts and errors are not changed.
+writes the outcome of each to docs/research/mutants.jsonl, in random order: what a run that is
+stopped has tried is a fair sample too. A person adds the ``reason`` of a survivor there:
+"equivalent: …", or the test that now fails. docs/research/mutants.md is made from that file, which
+loses the changes of lines that are gone. Annotations, decorators, texts and errors are not changed.
 
 benchmarks/mutants.toml lists the tests of each file. Each change runs in a process forked from one
 that has imported the libraries. A change whose tests take `PATIENCE` times the CPU time that they
@@ -29,7 +30,6 @@ import sys
 import tempfile
 import tomllib
 import traceback
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import cache
@@ -204,40 +204,51 @@ def _commit() -> str:
 
 
 def page(records: list[Mutant]) -> str:
-    """Write docs/research/mutants.md: the share killed, by folder, and every survivor with its reason."""
+    """Write the page: the share killed, by sample and folder, and the changes that survive."""
     wilson_interval = importlib.import_module("attnaudit.stats.inference").wilson_interval
-    counted = [one for one in records if not one.get("reason", "").startswith("equivalent")]
-    killed = [one for one in counted if one["outcome"] == "killed"]
 
-    def share(number: int) -> str:
-        low, high = wilson_interval(number, len(counted))
-        return f"{number}, {number / max(len(counted), 1):.1%} [{low:.1%}, {high:.1%}]"
+    def row(name: str, some: list[Mutant]) -> str:
+        counted = [one for one in some if not is_equivalent(one)]
+        now = sum(one["outcome"] == "killed" for one in counted)
+        first = sum(one["outcome"] == "killed" and "reason" not in one for one in counted)
+        cells = [name, len(some), len(some) - len(counted)]
+        for killed in (first, now):
+            low, high = wilson_interval(killed, len(counted))
+            share = killed / max(len(counted), 1)
+            cells.append(f"{killed}, {share:.1%} [{low:.1%}, {high:.1%}]")
+        return f"| {' | '.join(map(str, cells))} |"
 
-    first, now = share(sum("reason" not in one for one in killed)), share(len(killed))
-    commits = Counter(one["commit"] for one in records)
-    tried = ", ".join(f"{number} of {name}" for name, number in commits.items())
-    folders, deaths = (
-        Counter(one["file"].split("/")[0] for one in some) for some in (counted, killed)
-    )
+    samples, folders = dict[str, list[Mutant]](), dict[str, list[Mutant]]()
+    for one in records:
+        seed = f"seed {one['seed']}" if "seed" in one else "earlier"
+        samples.setdefault(f"{seed}, {one['commit']}", []).append(one)
+        folders.setdefault(f"`{one['file'].split('/')[0]}`", []).append(one)
     lines = [
         "# Mutation tests\n\nMade by `make mutants N=NUMBER SEED=SEED ONLY=FILES` from "
-        "[mutants.jsonl](mutants.jsonl), which has every change; method: `benchmarks/mutants.py`.\n",
-        "Do the tests notice a random change of the source? A change is *killed* if a test fails. "
-        f"{len(records)} changes of lines that still exist were tried ({tried}); "
-        f"{len(records) - len(counted)} are equivalent to the source. Of the other {len(counted)} "
-        f"the tests killed {first}, when first tried, and kill {now}, with tests written for the "
-        "survivors (Wilson's 95 % intervals). The first share is the estimate for new changes.\n",
-        "| folder | changes | killed |\n|---|---|---|",
-        *(f"| {name} | {count} | {deaths[name]} |" for name, count in sorted(folders.items())),
-        "\nChanges that survive and are not equivalent:\n",
-        "| place | before | after | reason |\n|---|---|---|---|",
+        "[mutants.jsonl](mutants.jsonl); method: `benchmarks/mutants.py`.\n",
+        "Do the tests notice a random change of the source? A mutant is one such change, and is "
+        "killed if a test of its file fails. Those of lines that still exist are counted. "
+        "Equivalent ones change no result, as those of memory budgets: a person marks them, with "
+        "the reason, and no share counts them. The share at first is the estimate for new "
+        "changes; the other one includes tests written for survivors. Brackets are Wilson's 95 % "
+        "intervals.\n",
+        "| sample | mutants | equivalent | killed at first | killed now |\n|---|---|---|---|---|",
+        *(row(*sample) for sample in sorted(samples.items(), reverse=True)),
+        "\n| folder | mutants | equivalent | killed at first | killed now |\n|---|---|---|---|---|",
+        *(row(*folder) for folder in sorted(folders.items())),
+        "\nMutants that survive:\n\n| place | changed line | reason |\n|---|---|---|",
     ]
-    for one in counted:
+    for one in records:
         if one["outcome"] == "survived":
-            code = (f"`{one[k]}`" for k in ("before", "after"))
-            cells = [f"{one['file']}:{one['line']}", *code, one.get("reason", "open")]
+            place, reason = f"{one['file']}:{one['line']}", one.get("reason", "open")
+            cells = (place, f"`{one['after']}`", reason)
             lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def is_equivalent(mutant: Mutant) -> bool:
+    """Tell whether a person found that a change alters no result."""
+    return mutant.get("reason", "").startswith("equivalent")
 
 
 def main() -> None:

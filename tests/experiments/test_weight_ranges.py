@@ -240,6 +240,15 @@ def test_of_two_tokens_the_ranges_hold_those_of_a_grid(kind: dict[str, Any]):
     assert np.median(gaps) < 0.01
 
 
+@pytest.mark.parametrize("outputs", [3, 5])
+def test_where_logits_are_linear_some_attention_comes_near_every_bound(outputs: int):
+    table = ranges(make_trace(8, (4, 9), outputs, seed=21))
+    for one, other in (("possible_upper", "possible"), ("necessary", "necessary_lower")):
+        gaps = np.concatenate(lists(table, one)) - np.concatenate(lists(table, other))
+        assert gaps.max() < 0.03
+        assert gaps.mean() < 0.01
+
+
 @pytest.mark.parametrize("outputs", [1, 2])
 def test_behind_tanh_mixtures_of_two_tokens_are_found(outputs: int):
     """One logit decides, which a mixture on two sides of the model's own passes, however thin what is within ε."""

@@ -12,13 +12,16 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from scipy.special import softmax
 
 from attnaudit.core.errors import TraceError
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import audit
 from attnaudit.trace.files import METADATA_KEY
+from attnaudit.trace.readout import readout_of
 from attnaudit.trace.schema import COLUMNS, column_of
 from attnaudit.trace.table import Trace, concatenate, write_shards
+from attnaudit.trace.tails import TanhTail
 from tests.oracles.readout import naive_prediction
 from tests.trace.test_faults import put, refused
 from tests.traces import make_trace, with_columns
@@ -276,3 +279,19 @@ def test_the_docs_have_the_columns_of_the_schema(name: str):
     ]
     line = f"| `{name}` | {', '.join([kind + length, *filter(None, marks)])} | {column.meaning} |"
     assert line in DOCS.read_text(encoding="utf-8").splitlines()
+
+
+def test_heads_of_one_query_stand_side_by_side_in_a_wide_offset():
+    """As of a stored graph that takes all heads of a layer: each head has its own part of the sum."""
+    rng = np.random.default_rng(0)
+    alpha, parts = rng.dirichlet(np.ones(4), 3), rng.normal(size=(3, 4, 2))
+    tail = TanhTail(rng.normal(size=(3, 6)), rng.normal(size=3))
+    sums = np.einsum("ht,htp->hp", alpha, parts)
+    others = np.where(np.eye(3, dtype=bool)[..., None], 0.0, sums).reshape(3, 6)
+    kinds = {"readout": pl.List(pl.Array(pl.Float64, 2)), "offset": pl.Array(pl.Float64, 6)}
+    columns = {"head": [0, 1, 2], "readout": parts.tolist(), "offset": others.tolist()}
+    columns["prediction"] = [[1.0, 0.0, 0.0]] * 3
+    readout = readout_of(pl.DataFrame(columns, schema_overrides=kinds), "softmax", tail)
+    expected = softmax(tail.weight @ np.tanh(sums.ravel()) + tail.bias)
+    found = readout(Ragged.from_rows([*alpha]))
+    np.testing.assert_allclose(found, [expected] * 3, atol=1e-12)
