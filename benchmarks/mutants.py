@@ -239,7 +239,8 @@ def page(records: list[Mutant]) -> str:
         "\nMutants that survive:\n\n| place | changed line | reason |\n|---|---|---|",
     ]
     for one in records:
-        if one["outcome"] == "survived":
+        # Equivalent ones of earlier records are in the file only.
+        if one["outcome"] == "survived" and ("seed" in one or not is_equivalent(one)):
             place, reason = f"{one['file']}:{one['line']}", one.get("reason", "open")
             cells = (place, f"`{one['after']}`", reason)
             lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
