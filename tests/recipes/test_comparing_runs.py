@@ -18,6 +18,7 @@ from attnaudit.core.errors import AttnauditError, InputError, RunError
 from attnaudit.recipes.audit import audit_into
 from attnaudit.recipes.compare import compare_runs
 from attnaudit.recipes.work import write_report
+from attnaudit.report.sections.differences import deciding, statements
 from attnaudit.results.paired import HIGHER, LOWER, NOT_SHOWN, TOO_FEW, WITHHELD, MeasuredRun, pair
 from attnaudit.stats.measures import jsd
 from attnaudit.stats.paired import paired_means
@@ -87,6 +88,29 @@ def test_neither_the_order_of_rows_nor_shards_change_anything(
     other = audited(tmp_path, *(trace.take(part) for part in np.array_split(order, 3)))
     one, two = (attnaudit.compare([runs[0], run]).drop("run_b") for run in (runs[1], other))
     assert one.equals(two)
+
+
+def test_measures_of_the_card_say_for_which_run_they_speak(
+    runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+):
+    """A higher correlation speaks for a run, and so does a lower divergence of the adversary."""
+    [one], [two] = compare_runs(runs), compare_runs(runs[::-1])
+    exchanged = {"a": "b", "b": "a"}
+    said = {row[0]: row[-1] for row in deciding(one)}
+    assert {label: exchanged.get(side, side) for label, side in said.items()} == {
+        row[0]: row[-1] for row in deciding(two)
+    }
+    higher = one.differences.filter(measure="tau_gradient")["conclusion"].item()
+    assert said["Kendall τ, attention – gradient"] == {HIGHER: "b", LOWER: "a"}[higher]
+    lower = replace(one, differences=one.differences.with_columns(
+        experiment=pl.lit("adversary"), measure=pl.lit("matched_emax_jsd"), conclusion=pl.lit(LOWER)
+    ))  # fmt: skip
+    assert {row[-1] for row in deciding(lower)} == {"b"}
+    assert [side for side, _ in statements(one)] == ["a", "b"]
+    assert main(["compare", *map(str, runs)]) == 0
+    brief = capsys.readouterr().out
+    assert main(["compare", *map(str, runs), "--all"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) > len(brief.splitlines())
 
 
 def test_exchanging_the_runs_negates_the_differences(runs: tuple[Path, Path]):

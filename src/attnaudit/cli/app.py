@@ -364,14 +364,17 @@ def compare(
     to: Annotated[
         str | None, o.option("--to", panel=o.MODEL, help="Paper to compare with: jain2019.")
     ] = None,
+    every: Annotated[
+        bool, o.option("--all", panel=o.OUTPUT, help="Print every measure, not only the card's.")
+    ] = False,
     out: o.Out = None,
     as_json: o.Json = False,
 ) -> None:
     """Compare runs, or audits, with each other, or with published numbers.
 
-    Two or more: paired differences of their measures from the first, on the instances that both
-    have with the same text, with 95 % bootstrap intervals, and the instances whose attention
-    differs most. --out writes the page and both tables.
+    Two or more: what may be claimed of each, paired differences of the card's measures from the
+    first, on the instances that both have with the same text, with 95 % bootstrap intervals, and
+    the instances whose attention differs most. --out writes the page and both tables.
 
     One, or several with --to: the paper's numbers, those of its authors' re-run, ours with
     intervals, and whether they agree.
@@ -387,7 +390,7 @@ def compare(
 
     if to is None and len(runs) > 1:
         compared = compare_runs(runs)
-        show_differences(compared, out and write_comparison(out, compared), as_json)
+        show_differences(compared, out and write_comparison(out, compared), as_json, every)
     elif out is None:
         show_comparison(compare_published(runs, to), as_json)
     else:

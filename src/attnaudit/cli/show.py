@@ -219,12 +219,14 @@ def show_comparison(rows: pl.DataFrame, as_json: bool) -> None:
         print_comparison(rows, _console())
 
 
-def show_differences(compared: Sequence[PairedRuns], page: Path | None, as_json: bool) -> None:
+def show_differences(
+    compared: Sequence[PairedRuns], page: Path | None, as_json: bool, every: bool = False
+) -> None:
     """Print runs compared with the first of them, and where the page is."""
     if as_json:
         show_json([one.to_json() for one in compared])
         return
-    print_differences(compared, _console())
+    print_differences(compared, _console(), every)
     _end({} if page is None else {"report": page})
 
 

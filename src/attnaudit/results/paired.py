@@ -202,8 +202,8 @@ def _notes(a: MeasuredRun, b: MeasuredRun, shared: int) -> Iterator[str]:
     if shared < FEW * min(a.rows.height, b.rows.height):
         yield f"few rows in common: {shared} of {a.rows.height} and {b.rows.height}; {SAME_TEXTS}"
     for run in (a, b):
-        if said := run.notice or (run.verdict and f"the verdict is {run.verdict}"):
-            yield f"{run.name}: {said}"
+        if run.notice:
+            yield f"{run.name}: {run.notice}"
     for run, other in ((a, b), (b, a)):
         lacking = (own for name, (own, _) in run.measures.items() if name not in other.measures)
         missing = ", ".join(dict.fromkeys(lacking))

@@ -13,12 +13,13 @@ from rich.console import Console
 from attnaudit.core.numbers import count, thousands
 from attnaudit.core.printable import printable
 from attnaudit.experiments import measure_label
+from attnaudit.report.answer import ADVICE, LABELS, SIGNS
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import Section, write_page
 from attnaudit.report.sections.comparison import print_table
 from attnaudit.report.sections.heatmaps import visible
 from attnaudit.report.words import figure, interval, of_unit
-from attnaudit.results.paired import MOST, B, PairedRuns
+from attnaudit.results.paired import HIGHER, LOWER, MOST, B, PairedRuns
 from attnaudit.results.summary import ROW
 from attnaudit.trace import SEVERAL
 
@@ -27,6 +28,17 @@ _SNIPPET = 24  # tokens of a text
 SHOWN = 5e-4  # what three places show as more than 0
 _CHANCE = 0.05  # of an interval to exclude 0 if there is no difference
 COLUMNS = ("measure", "a", "b", "b − a", "95 % interval", "n", "undefined", "conclusion")
+DECIDING = ("measure", "better", "a", "b", "b − a", "95 % interval", "speaks for")
+# Measures of a card, and whether a higher value speaks for the model, or for its heatmaps.
+_MEASURES = (
+    ("prediction", "accuracy", True),
+    ("replacement", "replacement_attention", True),
+    ("correlation", "tau_gradient", True),
+    ("correlation", "tau_loo", True),
+    ("permutation", "matched_delta_y", True),
+    ("adversary", "matched_emax_jsd", False),
+)
+_FIRST = 3  # rows that differ most, on a terminal
 # Titles with the class of the columns.
 _COLUMNS = [(name, "" if name in ("measure", "conclusion") else "num") for name in COLUMNS]
 _MOST_COLUMNS = (
@@ -39,14 +51,63 @@ _MOST_COLUMNS = (
 )
 
 
-def print_differences(compared: Sequence[PairedRuns], console: Console) -> None:
-    """Print a table of differences for each pair of runs."""
+def print_differences(
+    compared: Sequence[PairedRuns], console: Console, every: bool = False
+) -> None:
+    """Print what may be claimed of each pair of runs, and what their differences speak for.
+
+    Args:
+        compared: Runs compared with the first of them.
+        console: Where to print.
+        every: Prints every measure too.
+    """
+
+    def say(line: str, style: str = "") -> None:
+        console.print(printable(line), style=style, markup=False, highlight=False, soft_wrap=True)
+
     for pair in compared:
+        say(f"attnaudit compare · {_title(pair)}", "bold")
+        say(f"  {lead(pair)}")
+        for side, claim in statements(pair):
+            say(f"  {side}  {claim}", "bold")
         for note in pair.notes:
-            console.print(f"note: {printable(note)}", markup=False, highlight=False)
-        known = pair.differences.filter(pl.col("n") > 0).iter_rows(named=True)
-        print_table(console, _title(pair), _COLUMNS, map(texts_of, known))
-        console.print(f"{lead(pair)} {intervals(pair)}", markup=False, highlight=False)
+            say(f"  note: {note}")
+        print_table(console, "", [(name, "") for name in DECIDING], deciding(pair))
+        for name, jsd, *_, of_a, of_b, text in most_different(pair)[:_FIRST]:
+            say(f"  {pair.unit} {name}, JSD {jsd}: {text}")
+            say(f"    most attention in a: {of_a}; in b: {of_b}")
+        if every:
+            known = pair.differences.filter(pl.col("n") > 0).iter_rows(named=True)
+            print_table(console, "every measure", _COLUMNS, map(texts_of, known))
+            say(f"  {chance(pair)}")
+        say(f"  {intervals(pair)}", "dim")
+
+
+def statements(pair: PairedRuns) -> list[tuple[str, str]]:
+    """Return the side and what may be claimed of each of the two runs."""
+    sides = zip("ab", pair.verdicts, strict=True)
+    return [
+        (side, f"{SIGNS[code]} {ADVICE.get(code, LABELS[code])}") for side, code in sides if code
+    ]
+
+
+def deciding(pair: PairedRuns) -> list[tuple[str, ...]]:
+    """Return what `DECIDING` show of the measures of a card that both runs have."""
+    rows = {
+        (row["experiment"], row["measure"]): row
+        for row in pair.differences.iter_rows(named=True)
+        if row["n"]
+    }
+    lines = []
+    for name, measure, is_for in _MEASURES:
+        row = rows.get((name, measure))
+        if row is None:
+            continue
+        speaks = {HIGHER: "b" if is_for else "a", LOWER: "a" if is_for else "b"}
+        label, a, b, difference, ends, *_, conclusion = texts_of(row)
+        said = speaks.get(row["conclusion"], conclusion)
+        lines.append((label, "higher" if is_for else "lower", a, b, difference, ends, said))
+    return lines
 
 
 def write_comparison(page: Path, compared: Sequence[PairedRuns]) -> Path:
@@ -61,27 +122,30 @@ def write_comparison(page: Path, compared: Sequence[PairedRuns]) -> Path:
 
 
 def lead(pair: PairedRuns) -> str:
-    """Say what is shared, how far the attentions differ, and what chance alone would show."""
+    """Say what is shared, and how far the attentions differ."""
     counts = pair.differences.select("shared", "only_a", "only_b").row(0)
     shared, only_a, only_b = map(thousands, counts)
     rows = f"{shared} {pair.unit}s"
     if pair.unit == ROW:
         rows += f", of {count(pair.texts, 'text')},"
-    judged = pair.differences["low"].count()
-    text = f"Both runs have {rows} with the same text; a has {only_a} more, b has {only_b} more"
+    more = [
+        f"{side} has {only} more" for side, only in (("a", only_a), ("b", only_b)) if only != "0"
+    ]
+    text = "; ".join([f"Both runs have {rows} with the same text", *more])
     if pair.changed:
         text += f" ({thousands(pair.changed)} of each with an id of the other and another text)"
-    text += (
-        f". On the shared {pair.unit}s their attentions differ by a mean JSD of "
+    return (
+        f"{text}. On the shared {pair.unit}s their attentions differ by a mean JSD of "
         f"{figure(pair.instances['jsd'].to_numpy().mean(), 3)} (0: equal; ln 2 = 0.693: no token "
         "in common)."
     )
-    if judged:
-        text += (
-            " Each interval is taken alone: if the runs did not differ, about "
-            f"{max(round(_CHANCE * judged), 1)} of {judged} would exclude 0 by chance."
-        )
-    return text
+
+
+def chance(pair: PairedRuns) -> str:
+    """Say how many intervals of all measures exclude 0 if the runs do not differ."""
+    judged = pair.differences["low"].count()
+    expected = max(round(_CHANCE * judged), 1)
+    return f"If the runs did not differ, about {expected} of {judged} intervals would exclude 0."
 
 
 def intervals(pair: PairedRuns) -> str:
@@ -129,9 +193,13 @@ def _section(pair: PairedRuns, number: int) -> Section:
     content = {
         "number": number,
         "title": _title(pair),
+        "statements": statements(pair),
         "lead": lead(pair),
         "intervals": intervals(pair),
         "notes": pair.notes,
+        "deciding": deciding(pair),
+        "deciding_columns": DECIDING,
+        "chance": chance(pair),
         "tables": [
             (name, list(map(explained, part.iter_rows(named=True)))) for (name,), part in parts
         ],

@@ -27,7 +27,14 @@ from attnaudit.core.printable import data_without_controls
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import measure_label
 from attnaudit.report.meanings import measure_meaning
-from attnaudit.report.sections.differences import COLUMNS, intervals, lead, texts_of
+from attnaudit.report.sections.differences import (
+    COLUMNS,
+    chance,
+    intervals,
+    lead,
+    statements,
+    texts_of,
+)
 from attnaudit.report.sections.heatmaps import visible
 from attnaudit.results.paired import B, MeasuredRun, pair
 from attnaudit.results.record import RunRecord
@@ -179,8 +186,8 @@ def paired_contents(a: MeasuredRun, b: MeasuredRun) -> str:
         for side, name in (("a", "row"), ("b", f"row{B}"))
     }
     facts = {
-        "lead": f"{lead(compared)} {intervals(compared)}",
-        "notes": list(compared.notes),
+        "lead": f"{lead(compared)} {intervals(compared)} {chance(compared)}",
+        "notes": [*(f"{side} {claim}" for side, claim in statements(compared)), *compared.notes],
         "columns": COLUMNS,
         "measures": [
             (f"{row['experiment']}.{row['measure']}", row["experiment"], *texts_of(row))
