@@ -11,6 +11,7 @@ import pytest
 
 from attnaudit.experiments import audit
 from attnaudit.report.charts.instances import draw_figures
+from attnaudit.report.charts.marks import cell_chart
 from attnaudit.report.charts.palette import OTHER, Palette, group_rows, legend
 from attnaudit.report.charts.svg import Figure
 from tests.traces import make_trace
@@ -163,3 +164,9 @@ def test_a_mean_upper_bound_is_marked_where_it_is_seen_to_be_larger(classes: int
         bounded = rows.with_columns(emax_jsd_upper=pl.col("emax_jsd") + gap)
         ((figure,), _) = draw_figures(bounded)
         assert ("mean upper bound" in _words(ET.fromstring(figure.panels[0].svg))) is shown
+
+
+def test_a_matrix_without_its_diagonal_has_one_order():
+    cells = pl.DataFrame({"x": ["a", "b"], "y": ["b", "a"], "value": [0.5, 0.5]})
+    axes = cell_chart(cells, (-1, 0, 1)).to_dict()["layer"][0]["encoding"]
+    assert axes["x"]["scale"]["domain"] == axes["y"]["scale"]["domain"] == ["a", "b"]

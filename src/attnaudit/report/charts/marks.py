@@ -274,6 +274,8 @@ def cell_chart(
         numbers: Write the value in each cell.
     """
     across, down = (rows[axis].unique(maintain_order=True).to_list() for axis in "xy")
+    if set(across) == set(down):
+        down = across  # a matrix without its diagonal has another name first
     shade = alt.Scale(
         domain=ends,
         range=[f"{Palette.COLOURS[1]}aa", "#8882", f"{Palette.COLOURS[0]}aa"],
