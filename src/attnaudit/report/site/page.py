@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from attnaudit.core.numbers import count
+from attnaudit.experiments.replacement import SHARE
 from attnaudit.experiments.verdict import decide_verdict
+from attnaudit.report.answer import LABELS, SIGNS
 from attnaudit.report.page import Section, write_page
 from attnaudit.report.sections.provenance import corpus_title
 from attnaudit.report.site.contents import measure_facts
@@ -29,13 +31,13 @@ SCRIPTS = (
 HEADLINES = {
     "Accuracy": "prediction.accuracy",
     "BLEU": "translation.bleu",
+    "score": f"replacement.{SHARE}",
     "τ gradient": "correlation.tau_gradient",
     "τ LOO": "correlation.tau_loo",
-    "median Δŷ": "permutation.median_delta_y",
-    "ε-max JSD": "adversary.emax_jsd",
-    "flips by max α": "erasure.flip_max",
-    "removed to flip": "erasure.removed_attention",
+    "Δŷ shuffled, at 90 %": "permutation.matched_delta_y",
+    "ε-max JSD, at 90 %": "adversary.matched_emax_jsd",
 }
+"""Columns: the measures of the card."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,11 @@ class SiteRun:
     def verdict(self) -> str:
         """Code of the verdict."""
         return decide_verdict(self.record.summary).code
+
+    @property
+    def answer(self) -> str:
+        """The verdict as a reader sees it."""
+        return f"{SIGNS[self.verdict]} {LABELS[self.verdict]}"
 
     @property
     def settings(self) -> dict[str, str]:
