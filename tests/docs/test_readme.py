@@ -6,6 +6,7 @@ import importlib.util
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -53,6 +54,9 @@ def test_what_pages_show_works(
     only the demo has charts and every experiment.
     """
     reviews(tmp_path / "reviews.csv")
+    sample = Path("docs", "tutorials", "reviews.csv")
+    (tmp_path / sample.parent).mkdir(parents=True)
+    shutil.copy(ROOT / sample, tmp_path / sample)
     monkeypatch.chdir(tmp_path)
     demo = demo_spec()
     monkeypatch.setattr(
