@@ -1,6 +1,7 @@
-"""Ship how often verdicts are right: ``python docs/calibration_record.py COMMIT DIR…`` counts held-out models.
+"""Record how often verdicts are right: ``python docs/calibration_record.py COMMIT DIR…``.
 
-Each DIR is the folder of an ``attnaudit study calibration --out DIR`` at that commit. Cards then say how often an answer was wrong.
+Each DIR is the folder of ``attnaudit study calibration --out DIR`` at that commit. The package ships
+the record; cards read from it how often an answer was wrong.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ RECORD = "experiments/verdict.json"
 
 
 def ship(commit: str, folders: list[Path], package: Path = PACKAGE) -> Path:
-    """Write the counts, and what else docs/research/calibration.md says of the held-out half."""
+    """Write the results of the held-out half into the package and return the file."""
     read = [pl.read_parquet(folder / "calibration" / "verdicts.parquet") for folder in folders]
     held = pl.concat(read).filter(half="held")
     known = held.filter(pl.col("confirmed"), pl.col("score").is_not_null())

@@ -23,7 +23,7 @@ location, the value found, the value expected and what to do; 130 if interrupted
 
 
 def render() -> str:
-    """The page, as Markdown."""
+    """Return the page as Markdown."""
     commands = [(), *commands_of(get_command(app))]
     parts = [
         f"## {' '.join(('attnaudit', *names))}\n\n```text\n{help_of(names)}```\n"
@@ -33,14 +33,14 @@ def render() -> str:
 
 
 def commands_of(command: Any, names: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The names that lead to each command below this one, in their order."""
+    """Yield the names that lead to each command below this one, in order."""
     for name, below in getattr(command, "commands", {}).items():
         yield (*names, name)
         yield from commands_of(below, (*names, name))
 
 
 def help_of(names: tuple[str, ...]) -> str:
-    """Output of ``attnaudit NAME… --help`` at 110 columns."""
+    """Return the output of ``attnaudit NAME… --help`` at 110 columns."""
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         get_command(app).main(

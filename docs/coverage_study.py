@@ -1,6 +1,7 @@
-"""How often 95 % intervals hold the truth, by the number of rows: prints the tables of docs/research/coverage.md.
+"""Print the tables of docs/research/coverage.md: how often 95 % intervals contain the truth.
 
-``python docs/coverage_study.py`` takes half a minute. Each figure is of `SAMPLES` simulated samples, so that one standard error is 0.5 %.
+``python docs/coverage_study.py`` takes half a minute. Each figure comes from `SAMPLES` simulated
+samples, so its standard error is at most 0.5 %.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ UNKNOWN, SHARE = (np.nan, np.nan), (0.0, 1.0)
 
 
 def nonzero(share: float) -> Draw:
-    """Draw rows that are uniform with this probability, else 0."""
+    """Return a draw of rows that are uniform with this probability, else 0."""
     return lambda rng, shape: np.where(rng.random(shape) < share, rng.random(shape), 0.0)
 
 
@@ -45,7 +46,7 @@ for name in ("nine in ten at 0, the rest uniform", "2 % ones, the rest 0"):
 
 
 def held(low: np.ndarray, high: np.ndarray, truth: float) -> str:
-    """Say in % how many samples have no wrong interval, and in brackets how many have none."""
+    """Return the % of samples without a wrong interval, and in brackets of those without any."""
     share, none = 100 * ((low <= truth) & (truth <= high)).mean(), 100 * np.isnan(low).mean()
     return f"{share:.1f}" if none == 0 else f"{share + none:.1f} ({none:.0f})"
 
@@ -64,9 +65,8 @@ def of_means(draw: Draw, truth: float, ranges: tuple[float, float], n: int, clus
 def of_shares(share: float, n: int, clustered: bool) -> str:
     rng = np.random.default_rng(n)
     of = np.repeat(np.arange(n), 3 if clustered else 1)
-    same = (
-        rng.random((len(of), SAMPLES)) < 0.5
-    )  # of a cluster half of the rows on average say what it says, the others for themselves
+    # Half of the rows of a cluster, on average, have the value of the cluster.
+    same = rng.random((len(of), SAMPLES)) < 0.5
     drawn = np.where(
         same, (rng.random((n, SAMPLES)) < share)[of], rng.random((len(of), SAMPLES)) < share
     )

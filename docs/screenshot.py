@@ -1,6 +1,7 @@
-"""Take the stills of the documentation: ``python docs/screenshot.py RUN`` writes docs/images/report.png and playground.png of a run's page.
+"""Take the pictures of a report: ``python docs/screenshot.py RUN``.
 
-Needs the dev extra and a Chromium on the PATH; nothing is loaded from the network.
+Writes docs/images/report.png and playground.png. Needs the dev extra and a Chromium on the PATH;
+loads nothing from the network.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ IMAGES = Path(__file__).with_name("images")
 
 
 def shoot(browser: Any, page: Path, images: Path) -> None:
-    """report.png, the top of an HTML page, and playground.png, its playground under the adversary's attention."""
+    """Write the top of a page, and its playground under the most different attention."""
     view = browser.new_page(viewport={"width": 1280, "height": 1000}, color_scheme="light")
     view.route("http*://**", lambda route: route.abort())
     view.goto(page.resolve().as_uri())
@@ -26,7 +27,7 @@ def shoot(browser: Any, page: Path, images: Path) -> None:
     view.close()
 
 
-# The first instance whose decision some removal flips: one in which attention has something to decide.
+# The first text whose decision some removal flips, so that attention has something to decide.
 SURE = """() => {
   const select = document.querySelector("#play-form select");
   const flips = (one) => one.adversary && one.minimum && one.minimum.length;

@@ -1,4 +1,4 @@
-"""Write docs/settings.md from what every setting states: ``python docs/settings_reference.py``."""
+"""Write docs/settings.md from the declared settings: ``python docs/settings_reference.py``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ values that were used. `--full` of `attnaudit study` takes the published scale, 
 
 
 def render() -> str:
-    """The page, as Markdown."""
+    """Return the page as Markdown."""
     return "\n".join(
         [HEAD, *(f"## {title}\n\n{_table(settings)}" for title, settings in sections().items())]
     )

@@ -1,8 +1,9 @@
-"""How well do two seeds of the shuffles agree? Prints a table and draws docs/research/shuffles.svg.
+"""Compare two seeds of the shuffles: print a table and draw docs/research/shuffles.svg.
 
-``python docs/shuffles_study.py TRACE…`` takes traces, or run directories, of classifiers with an identity tail. For each, the correlation
-over instances of the median Δŷ under two seeds, with 100 shuffles as in the paper and with as many as the default error needs, the
-correlation that the Monte Carlo error predicts, the mean number of shuffles, and the CPU seconds of one seed.
+``python docs/shuffles_study.py TRACE…`` takes traces or runs of classifiers with an identity tail.
+Each row has the correlation of the median Δŷ under two seeds over instances, the correlation that
+the Monte Carlo error predicts, the mean number of shuffles and the CPU seconds of one seed: with
+100 shuffles, as in the paper, and with as many as the default error needs.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ WANTED = 0.99
 
 
 def agreement(trace: Trace, settings: dict[str, int]) -> tuple[float, float, float, float]:
-    """Correlation of two seeds, the one expected, shuffles, and CPU seconds."""
+    """Return the correlation of two seeds, the expected one, shuffles and CPU seconds."""
     begun = time.process_time()
     one = Permutation(**settings)(trace)
     taken = time.process_time() - begun
@@ -41,7 +42,7 @@ def agreement(trace: Trace, settings: dict[str, int]) -> tuple[float, float, flo
 
 
 def draw(table: pl.DataFrame) -> None:
-    """The correlations of both ways, a line for each trace, and the line of the one asked for."""
+    """Draw both correlations of each trace, and a line at `WANTED`."""
     ends = alt.Scale(domain=[min([0.94, *table["r"].to_list()]), 1.0], nice=False)
     x = alt.X("r:Q", title="correlation of the median Δŷ between two seeds", scale=ends)
     dots = alt.Chart(table).mark_point(filled=True, size=60, opacity=0.9)

@@ -76,7 +76,7 @@ NAMES = [*(f"sst-s{seed}" for seed in SEEDS), "scores", *(f"planted-s{seed}" for
 
 
 def run_missing(options: argparse.Namespace) -> None:
-    """Run what is selected and not finished, and record all that is."""
+    """Run the selected parts that are not finished, and record all that are."""
     for seed in SEEDS:
         name = f"sst-s{seed}"
         if name in options.only:
@@ -96,7 +96,7 @@ def run_missing(options: argparse.Namespace) -> None:
 def _made(
     source: str, name: str, seed: int, options: argparse.Namespace, audit: Mapping[str, Any]
 ) -> Path:
-    """The audit of a model that is trained on a corpus with a seed, made unless ``--done``."""
+    """Return the audit of a model trained on a corpus; make it first unless ``--done``."""
     data, run = str(options.data_dir), options.out / name
     settings = {key: value for key, value in audit["settings"].items() if key == "corpus.seed"}
     if not options.done:
@@ -136,7 +136,7 @@ def _planted(name: str, seed: int, options: argparse.Namespace) -> None:
 
 
 def _is_shown(row: Mapping[str, Any], known: Collection[tuple[str, ...]]) -> bool:
-    """Of all rows and of heads the ``known`` measures, of all rows the agreement of every two scores too."""
+    """Say whether a row is recorded: ``known`` measures, and the agreement of scores over all rows."""
     if row["group"] != "all" and not row["group"].startswith("head:"):
         return False
     return (row["experiment"], row["measure"]) in known or (
@@ -145,7 +145,7 @@ def _is_shown(row: Mapping[str, Any], known: Collection[tuple[str, ...]]) -> boo
 
 
 def taus_of(run: Path) -> dict[str, np.ndarray]:
-    """τ of every score with leave-one-out over the words of each text, in the order of the texts; of attention the mean over heads."""
+    """Return τ of each score with leave-one-out, by text; for attention the mean over its heads."""
     columns = ("instance", "tokens", "alpha", "special", "layer", "head", *_columns())
     found: list[pl.DataFrame] = []
     for part in Trace.columns(run / "trace", columns):
@@ -166,7 +166,10 @@ def _columns() -> list[str]:
 
 
 def agreement(taus: Sequence[Mapping[str, np.ndarray]]) -> list[dict[str, Any]]:
-    """Every score's mean τ over seeds and texts, and its difference from the first, with intervals that draw both; first the best."""
+    """Return the mean τ of each score and its difference from the best, which comes first.
+
+    Intervals resample seeds and texts.
+    """
     names = list(taus[0])
     values = np.array([[of_seed[name] for of_seed in taus] for name in names])
     known = ~np.isnan(values).any(axis=(0, 1))  # the same texts for all
@@ -186,7 +189,7 @@ def agreement(taus: Sequence[Mapping[str, np.ndarray]]) -> list[dict[str, Any]]:
 
 
 def of_seeds(records: Mapping[str, Mapping[str, Any]]) -> str:
-    """A row for each measure, a column for each training, with its interval over texts."""
+    """Return a table with a row for each measure and a column for each training."""
     rows = [
         [
             measure_label(measure, experiment),
@@ -294,7 +297,7 @@ def _title(score: str) -> str:
 
 
 def of_models(study: str, record: Mapping[str, Any], columns: Mapping[str, str]) -> str:
-    """A row for each model of a study."""
+    """Return a table with a row for each model of a study."""
     cells = {
         figure_and_model(row["measure"], EVERY_STUDY[study].measures): cell(row)
         for row in record["summary"]
@@ -314,7 +317,7 @@ def of_models(study: str, record: Mapping[str, Any], columns: Mapping[str, str])
 
 
 def made_by(*places: str) -> str:
-    """The commits of the records, and where the commands are."""
+    """Return links to records and the commits of their code."""
     commits = ", ".join(
         dict.fromkeys(read_json(RECORDS.parent / f"{place}.json")["commit"] for place in places)
     )
@@ -323,7 +326,7 @@ def made_by(*places: str) -> str:
 
 
 def cell(row: Mapping[str, Any] | None) -> str:
-    """Value and interval."""
+    """Return a value with its interval."""
     if row is None or row["value"] is None:
         return "–"
     interval = "" if row["low"] is None else f" [{row['low']:.3f}, {row['high']:.3f}]"

@@ -11,7 +11,6 @@ from urllib.parse import unquote
 ROOT = Path(__file__).parents[2]
 PLACES = (ROOT.glob("*.md"), (ROOT / "docs").rglob("*.md"), (ROOT / "docs").rglob("*.ipynb"))
 LINK = re.compile(r"\]\((?!\w+:|//)([^)\s]+)\)")
-GENERATED = {"gallery.md"}  # written when the site is built
 
 
 def text_of(path: Path) -> str:
@@ -37,8 +36,8 @@ def broken(path: Path) -> list[str]:
     for link in LINK.findall(text_of(path)):
         name, _, anchor = unquote(link).partition("#")
         target = (path.parent / name).resolve() if name else path
-        known = target.exists() or target.name in GENERATED
-        if not known or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
+        missing = not target.exists()
+        if missing or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
             found.append(f"{path.name}: {link}")
     return found
 

@@ -25,6 +25,11 @@ def test_words_are_those_of_pages_notebooks_and_prose_of_scripts(tmp_path: Path)
     }
 
 
+def test_the_documentation_is_within_its_limits() -> None:
+    totals = {part: sum(files.values()) for part, files in words.counts().items()}
+    assert [part for part, total in totals.items() if total > words.LIMITS[part]] == []
+
+
 def test_an_entry_of_the_log_has_at_most_120_words() -> None:
     log = (words.ROOT / "docs" / "research" / "log.md").read_text(encoding="utf-8")
     entries = [part.partition("\n## ")[0] for part in re.split(r"^### ", log, flags=re.M)[1:]]
