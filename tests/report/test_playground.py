@@ -160,11 +160,10 @@ def test_the_script_of_the_stills_takes_them(browser: Browser, report: Path, tmp
     script = importlib.util.module_from_spec(place)
     place.loader.exec_module(script)
     script.shoot(browser, report, tmp_path)
-    readme = (docs.parent / "README.md").read_text(encoding="utf-8")
-    for name in ("report", "playground"):
+    for name, page in (("report", docs / "card.md"), ("playground", docs / "runs.md")):
         with Image.open(tmp_path / f"{name}.png") as still:
             assert min(still.size) > 600
-        assert f"docs/images/{name}.png" in readme
+        assert f"](images/{name}.png)" in page.read_text(encoding="utf-8")
 
 
 def test_the_fragment_stands_alone(opened: Opened, tmp_path: Path):
