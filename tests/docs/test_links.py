@@ -10,6 +10,7 @@ from urllib.parse import unquote
 
 ROOT = Path(__file__).parents[2]
 PLACES = (ROOT.glob("*.md"), (ROOT / "docs").rglob("*.md"), (ROOT / "docs").rglob("*.ipynb"))
+SOURCES = {".py", ".js", ".j2", ".toml", ".css"}
 LINK = re.compile(r"\]\((?!\w+:|//)([^)\s]+)\)")
 
 
@@ -52,3 +53,14 @@ def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("# A `b`, c\n\n[x](page.md#a-b-c) [y](page.md#d) [z](no.md)\n", "utf-8")
     assert [link.rpartition(" ")[2] for link in broken(page)] == ["page.md#d", "no.md"]
+
+
+def test_pages_that_messages_and_docstrings_name_are_there() -> None:
+    files = (path for path in (ROOT / "src").rglob("*") if path.suffix in SOURCES)
+    named = {
+        (path.name, page)
+        for path in files
+        for page in re.findall(r"\bdocs/[\w/]+\.md\b", path.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 5
+    assert [one for one in sorted(named) if not (ROOT / one[1]).exists()] == []
