@@ -251,7 +251,12 @@ for line in sys.argv[1:]:
 
 
 def test_a_mistyped_file_is_refused_before_anything_heavy_is_imported(tmp_path: Path) -> None:
+    reviews = tmp_path / "reviews.csv"
+    reviews.write_text("body;stars\ngood;1\n")
     commands = [
+        f"run {reviews}",
+        f"study seeds {reviews} --column text=body",
+        f"audit {tmp_path} {reviews}",
         "run nowhere.csv",
         "run planted-decisive --vectors glove.txt",
         "study uniform nowhere.csv",
@@ -265,6 +270,27 @@ def test_a_mistyped_file_is_refused_before_anything_heavy_is_imported(tmp_path: 
     done = subprocess.run(program, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert len(done.stderr.splitlines()) == len(commands), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "command"),
+    [
+        ((), "--column text=body --column label=stars"),
+        (("--column", "text=body"), "--column text=body --column label=stars"),
+        (
+            ("--column", "text=bodi", "--column", "label=star"),
+            "--column text=body --column label=stars",
+        ),
+        (("--column", "label=body"), "--column label=body --column text=NAME"),
+    ],
+)
+def test_one_message_asks_for_all_columns_with_the_command_to_type(
+    given: tuple[str, ...], command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reviews = tmp_path / "my reviews.tsv"
+    reviews.write_text("body\tstars\ngood\t1\n")
+    said = fails(capsys, "run", reviews, *given)
+    assert f"type: attnaudit run '{reviews}' {command}" in said
 
 
 WITHOUT_EXTRAS = """

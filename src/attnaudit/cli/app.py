@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -138,7 +139,7 @@ def run_(
       attnaudit run sst --model small-bert --dry-run
       attnaudit run reviews.csv --engine ray
     """
-    o.require_files(corpus, vectors)
+    o.require_files("attnaudit run", corpus, column, vectors)
     from attnaudit.recipes.trained import plan_run, run
     from attnaudit.recipes.work import spec_of
 
@@ -244,7 +245,7 @@ def audit(
         show_gate(gate, as_json)
         raise typer.Exit(0 if gate.can_be_audited else 2)
     if corpus is not None:
-        o.require_files(corpus)
+        o.require_files(f"attnaudit audit {quote(str(what))}", corpus, column, label_needed=False)
     of_texts = {
         "collect__layers": layers,
         "collect__heads": heads,
@@ -329,7 +330,7 @@ def study(
       attnaudit study calibration planted-prior,sst --data-dir data
     """
     if name not in ("copying", "calibration"):  # whose corpora are none of a run
-        o.require_files(corpus, vectors)
+        o.require_files(f"attnaudit study {name}", corpus, column, vectors)
     from attnaudit.recipes.kinds import model_options
     from attnaudit.recipes.studies import check_name, plan_study
     from attnaudit.recipes.studies import study as run_study

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +14,7 @@ from typer.core import TyperCommand
 
 from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.settings import parse_assignments
+from attnaudit.corpora.formats.rows import ROLES, Columns, header_of, require_columns
 from attnaudit.corpora.registry import CORPORA, missing_corpus, near_file
 from attnaudit.models.presets import ATTENTIONS, ENCODERS, ERASURE_PRESETS
 from attnaudit.training.transformers import CONFIGS
@@ -20,7 +22,6 @@ from attnaudit.training.transformers import CONFIGS
 if TYPE_CHECKING:
     from attnaudit.steps import Pool
 
-ROLES = ("text", "label", "question", "rationale")
 PANELS = FILES, MODEL, TRAINING, OUTPUT, CLUSTER = (
     *("Your file", "Model", "Training", "Output", "Cluster"),
 )
@@ -90,10 +91,28 @@ def pool(name: str | None, address: str | None) -> Iterator[Pool]:
         yield chosen
 
 
-def require_files(corpus: str, vectors: str | None = None) -> None:
-    """Refuse a corpus or a file of word vectors that does not exist before slow imports."""
-    if corpus not in CORPORA and not Path(corpus).expanduser().exists():
+def require_files(
+    command: str,
+    corpus: str,
+    column: list[str] | None = None,
+    vectors: str | None = None,
+    label_needed: bool = True,
+) -> None:
+    """Refuse files that do not exist, and tables without the columns, before slow imports.
+
+    Args:
+        command: Start of the command, which an error about columns completes.
+        corpus: A registered name, or a path.
+        column: Values of --column.
+        vectors: Source of the word vectors.
+        label_needed: Whether a table must have labels.
+    """
+    place = Path(corpus).expanduser()
+    if corpus not in CORPORA and not place.exists():
         raise missing_corpus(corpus)
+    if header := header_of(place):
+        named = Columns(**columns(column), label_needed=label_needed)
+        require_columns(place, header, named, f"{command} {quote(corpus)}")
     if vectors not in (None, "corpus", "random") and not Path(vectors).expanduser().exists():
         expected = "corpus, random or a file of word vectors"
         raise InputError("read vectors", vectors, "no such file", expected, near_file(vectors))

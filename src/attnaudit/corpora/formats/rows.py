@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import difflib
 import math
 import re
@@ -12,7 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from attnaudit.corpora.formats.lines import bad_file, first_names, invalid_characters
+from attnaudit.corpora.formats.lines import bad_file, filled_lines, first_names, invalid_characters
 
 SPLITS = ("train", "dev", "test")
 SPLIT_NAMES = {name: name for name in SPLITS} | dict.fromkeys(("valid", "val", "validation"), "dev")
@@ -20,6 +21,11 @@ Task = Literal["classification", "question_answering", "inference", "translation
 ROLES = ("text", "label", "question", "rationale")  # of columns
 Span = tuple[int, int]  # characters from the first to before the second
 _WHOLE_NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d{0,17})(?:\.0*)?", re.ASCII)
+# Names that columns of a role often have, the most usual first.
+_USUAL = {
+    "text": ("review", "sentence", "body", "content", "comment", "document", "message", "tweet"),
+    "label": ("class", "category", "sentiment", "target", "stars", "rating", "labels"),
+}
 _MISSING = {"", "nan", "null"}
 
 
@@ -105,18 +111,58 @@ def column_option(role: str) -> str:
     return f"--column {role}=NAME ({role}= in Python)"
 
 
-def require_columns(path: Path, present: Sequence[str], columns: Columns | None) -> None:
-    """Raise InputError unless each column is there once."""
-    for role, name in columns or ():
-        is_optional = columns and role == "label" and not columns.label_needed
-        if present.count(name) == 1 or (is_optional and name not in present):
-            continue
-        listed = first_names((known[:40] for known in present), 12)
-        lower = {known.lower(): known for known in present}
-        near = difflib.get_close_matches(name.lower(), lower)
-        do = f"did you mean {' or '.join(lower[one] for one in near)}? " if near else ""
-        do += f"name it with {column_option(role)}"
-        raise bad_file(path, f"columns {listed}", f"one column '{name}'", do)
+def require_columns(
+    path: Path, present: Sequence[str], columns: Columns | None, command: str = ""
+) -> None:
+    """Raise InputError unless each column is there once; one error names all that are not.
+
+    Args:
+        path: The table.
+        present: Names of its columns.
+        columns: The columns that are asked for.
+        command: Start of a command for this table, which the error completes.
+    """
+    missing = {
+        role: name
+        for role, name in columns or ()
+        if present.count(name) != 1
+        and not (columns and role == "label" and not columns.label_needed and name not in present)
+    }
+    if not missing:
+        return
+    chosen = {role: name for role, name in columns or () if role not in missing}
+    for role, name in missing.items():
+        free = {known.lower(): known for known in present if known not in chosen.values()}
+        near = (
+            close[0]
+            for wanted in (name, *_USUAL.get(role, ()))
+            if (close := difflib.get_close_matches(wanted.lower(), free, n=1, cutoff=0.75))
+        )
+        chosen[role] = free.get(next(near, ""), "NAME")
+    listed = first_names((known[:40] for known in present), 12)
+    several = "columns" if len(missing) > 1 else "one column"
+    expected = f"{several} {' and '.join(map(repr, missing.values()))}"
+    options = [f"--column {role}={name}" for role, name in chosen.items() if role != name]
+    do = " ".join(filter(None, (command, *options)))
+    python = ", ".join(f"{role}=" for role in missing)
+    said = f"type: {do}" if command else f"did you mean {do} ({python} in Python)?"
+    raise bad_file(path, f"columns {listed}", expected, said)
+
+
+def header_of(path: Path) -> list[str]:
+    """Return the names of the columns of a csv or tsv file; none of other files."""
+    # Without a table library, so that a mistyped column is refused before slow imports.
+    ending = Path(path.name.removesuffix(".gz")).suffix.lower()
+    if ending not in (".csv", ".tsv") or not path.is_file():
+        return []
+    _, _, header = next(filled_lines(path), (0, 0, ""))
+    fields = next(csv.reader([header], delimiter=delimiter_of(header, ending)), [])
+    return [name.strip() for name in fields]
+
+
+def delimiter_of(header: str, ending: str) -> str:
+    """Return the mark that is most frequent in a header, which separates its columns."""
+    return max(",;\t|" if ending == ".csv" else "\t,;|", key=header.count)
 
 
 def require_splits(found: Collection[str], where: object, names: str, do: str) -> None:

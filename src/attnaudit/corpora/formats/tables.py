@@ -32,6 +32,7 @@ from attnaudit.corpora.formats.rows import (
     Columns,
     Row,
     SplitSource,
+    delimiter_of,
     require_columns,
     require_splits,
 )
@@ -79,10 +80,9 @@ def _tsv_fields(path: Path, encoding: str) -> Fields:
 
 
 def _csv(path: Path, columns: Columns | None, encoding: str) -> Iterator[Row]:
-    """Read a table with a header; the mark that is most frequent there separates its columns."""
+    """Read a table with a header."""
     _, _, header = next(filled_lines(path, encoding), (0, 0, ""))
-    marks = ",;\t|" if stem_and_format(path)[1] == ".csv" else "\t,;|"
-    delimiter = max(marks, key=header.count)
+    delimiter = delimiter_of(header, stem_and_format(path)[1])
     is_tsv = delimiter == "\t"
     fields = _tsv_fields(path, encoding) if is_tsv else csv_fields(path, encoding, delimiter)
     names = [name.strip() for name in next(fields, (0, []))[1]]
