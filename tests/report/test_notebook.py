@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import time
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import polars as pl
@@ -202,7 +205,7 @@ def test_a_playground_has_a_frame_of_its_own(trace: Trace, results: Results) -> 
     frames = [given for tag, given in Tags(shown.html).seen if tag == "iframe"]
     assert len(frames) == 1
     assert "allow-same-origin" not in (frames[0]["sandbox"] or "")
-    assert "Playground of instance 3" in repr(shown)
+    assert "Playground of instance 3" in shown.html
 
 
 @pytest.mark.parametrize("instance", [99, -1, "5", [1, 2]])
@@ -210,9 +213,34 @@ def test_an_instance_that_is_not_there_is_one_line(trace: Trace, instance: Any) 
     for show in (trace.heatmap, trace.playground):
         with pytest.raises(InputError, match="no row of the trace") as raised:
             show(instance)
-        assert "one of 24 instances, a whole number from 0 to 23" in str(raised.value)
+        assert "one of 24 instances: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, …" in str(raised.value)
         assert len(str(raised.value).splitlines()) == 1
 
 
 def test_an_instance_is_also_a_number_of_numpy(trace: Trace) -> None:
     assert trace.heatmap(np.int64(3)).html == trace.heatmap(3).html  # type: ignore[arg-type]
+
+
+def test_without_a_number_the_first_text_is_shown(trace: Trace) -> None:
+    assert trace.heatmap().html == trace.heatmap(0).html
+    assert "Playground of instance 0" in trace.playground().html
+
+
+def test_pictures_are_saved_as_files(trace: Trace, results: Results, tmp_path: Path) -> None:
+    for name, shown in (("figure", results.figure("adversary")), ("text", trace.heatmap(3))):
+        drawn = ElementTree.parse(shown.save(tmp_path / f"{name}.svg")).getroot()
+        assert drawn.tag.endswith("svg")
+        written = shown.save(tmp_path / f"{name}.png").read_bytes()
+        assert written.startswith(b"\x89PNG")
+        assert shown.html in shown.save(tmp_path / f"{name}.html").read_text(encoding="utf-8")
+    said = "".join(drawn.itertext())
+    assert all(token in said for token in trace.tokens(3))
+    with pytest.raises(InputError, match=r"ending '.pdf'; expected .html or .svg or .png"):
+        trace.heatmap(3).save(tmp_path / "text.pdf")
+    with pytest.raises(InputError, match=r"expected .html$"):
+        trace.playground(3).save(tmp_path / "text.png")
+
+
+def test_traces_and_results_are_pickled(trace: Trace, results: Results) -> None:
+    for one in (trace, results):
+        assert pickle.loads(pickle.dumps(one))._repr_html_() == one._repr_html_()

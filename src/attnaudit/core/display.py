@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 # The name of a module, not the module itself, so that pages are imported on first use.
@@ -17,16 +18,29 @@ _renderer: list[str] = []
 
 @dataclass(frozen=True, repr=False)
 class Shown:
-    """A picture: ``html`` for a notebook, ``text`` for a terminal."""
+    """A picture: ``html`` for a notebook, ``text`` for a terminal, ``svg`` for a file."""
 
     html: str
     text: str
+    svg: str = ""
 
     def _repr_html_(self) -> str:
         return self.html
 
     def __repr__(self) -> str:
         return self.text
+
+    def save(self, path: str | Path) -> Path:
+        """Write the picture into a file and return its path.
+
+        Args:
+            path: Its ending is ``.svg`` or ``.png``, which a playground cannot be, or ``.html``.
+
+        Raises:
+            InputError: For another ending.
+            RunError: If the file cannot be written.
+        """
+        return render("save_shown", self, path)
 
 
 def render_by(module: str) -> None:

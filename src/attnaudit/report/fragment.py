@@ -20,11 +20,16 @@ from attnaudit.trace import Trace
 
 ASKED = ("adversary", "erasure")  # whose answers the buttons are
 MOST_ROWS = 12  # heads of one text
+MOST_LISTED = 12  # valid ids in an error
 HEIGHT = 900  # pixels
 
 
 def playground(
-    trace: Trace, instance: int, results: Results | None = None, *, height: int = HEIGHT
+    trace: Trace,
+    instance: int | None = None,
+    results: Results | None = None,
+    *,
+    height: int = HEIGHT,
 ) -> str:
     """Return an ``<iframe>`` with the playground of an instance.
 
@@ -33,7 +38,7 @@ def playground(
 
     Args:
         trace: The trace.
-        instance: Id of the instance.
+        instance: Id of the instance; by default the first.
         results: Results of this trace; without them the adversary and the smallest flipping set
             are computed here, for these rows only.
         height: Height in pixels.
@@ -45,7 +50,7 @@ def playground(
     if results is None and not refusal(rows):
         facts = facts_of(rows)
     epsilon = epsilon_of(About(), trace.task)
-    title = f"Playground of instance {instance}"
+    title = f"Playground of instance {rows.instance[0]}"
     page = page_text([playground_section(rows, facts, epsilon)], "", title=title, bare=True)
     return (
         f'<iframe title="{title}" style="width:100%;height:{int(height)}px;border:0" '
@@ -61,19 +66,20 @@ def rows_of(
     Args:
         operation: What is done, for errors.
         trace: The trace.
-        instance: Id of the instance.
+        instance: Id of the instance; None for the first.
         results: Results of this trace, or None.
 
     Raises:
         InputError: The instance is unknown, or the results are of another trace.
     """
+    if instance is None and len(trace):
+        instance = int(trace.instance[0])
     is_id = isinstance(instance, int | np.integer)
     picks = np.flatnonzero(trace.instance == instance if is_id else [])[:MOST_ROWS]
     if not len(picks):
         ids = np.unique(trace.instance)
-        expected = f"the id of one of {thousands(len(ids))} instances"
-        if len(ids):
-            expected += f", a whole number from {ids[0]} to {ids[-1]}"
+        known = ", ".join(map(str, ids[:MOST_LISTED])) + ("" if len(ids) <= MOST_LISTED else ", …")
+        expected = f"the id of one of {thousands(len(ids))} instances: {known}"
         raise InputError(operation, f"instance {instance!r}", "no row of the trace", expected)
     if results is None:
         return trace.take(picks), pl.DataFrame()

@@ -24,9 +24,12 @@ from attnaudit.report.answer import Answer, answer
 from attnaudit.report.card import verdict
 from attnaudit.report.cards import columns_of_figures
 from attnaudit.report.charts.instances import draw_figures, draw_summaries
+from attnaudit.report.charts.svg import Figure
 from attnaudit.report.fragment import playground, rows_of
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import rendered, style_of
+from attnaudit.report.picture import figures_svg, heatmaps_svg
+from attnaudit.report.picture import save_shown as save_shown  # the renderer's
 from attnaudit.report.sections.heatmaps import Heatmap, heatmap, read_instances
 from attnaudit.report.terminal import print_answer
 from attnaudit.report.words import figure, interval
@@ -108,12 +111,13 @@ def figures_of(results: Results, experiment: str) -> Shown:
         got = f"skipped: {reason}" if reason else "no such result"
         where, near = f"experiment {experiment!r}", did_you_mean(experiment, results)
         raise InputError("show figure", where, got, f"one of {names}", near)
-    html, titles = _figures(results, experiment, with_table=False)
-    drawn = "; ".join(titles) or "no figure"
-    return Shown(html, f"{experiment}: {drawn} (drawn in a notebook)\n{results[experiment]!r}")
+    html, figures = _figures(results, experiment, with_table=False)
+    drawn = "; ".join(figure.title for figure in figures) or "no figure"
+    text = f"{experiment}: {drawn} (drawn in a notebook, or .save(…) it)\n{results[experiment]!r}"
+    return Shown(html, text, figures_svg(figures))
 
 
-def heatmap_of(trace: Trace, instance: int, results: Results | None = None) -> Shown:
+def heatmap_of(trace: Trace, instance: int | None, results: Results | None = None) -> Shown:
     """Show every row of a text, shaded by each set of weights.
 
     Raises:
@@ -124,25 +128,26 @@ def heatmap_of(trace: Trace, instance: int, results: Results | None = None) -> S
         got = f"a trace without {', '.join(missing)}"
         raise InputError(operation, f"instance {instance}", got, "a trace with these columns")
     rows, facts = rows_of(operation, trace, instance, results)
-    html = _fragment("heatmaps", pictures=_pictures(rows, facts, WHOLE))
-    return Shown(html, f"Heatmap of instance {instance}: open it in a notebook")
+    pictures, number = _pictures(rows, facts, WHOLE), rows.instance[0]
+    text = f"Heatmap of instance {number}: open it in a notebook, or .save(…) it"
+    return Shown(_fragment("heatmaps", pictures=pictures), text, heatmaps_svg(pictures))
 
 
-def playground_of(trace: Trace, instance: int, results: Results | None = None) -> Shown:
+def playground_of(trace: Trace, instance: int | None, results: Results | None = None) -> Shown:
     """Show the playground of a text in a frame of its own.
 
     Raises:
         InputError: The instance is unknown, or the results are of another trace.
     """
-    text = f"Playground of instance {instance}: open it in a notebook, or in the report of a run"
+    text = "Playground: open it in a notebook, or in the report of a run"
     return Shown(_fragment("frame", frame=playground(trace, instance, results)), text)
 
 
-def _figures(results: Results, experiment: str, with_table: bool) -> tuple[str, list[str]]:
+def _figures(results: Results, experiment: str, with_table: bool) -> tuple[str, list[Figure]]:
     """Draw the figures of one experiment, and its numbers if asked to or if there is no figure.
 
     Returns:
-        The fragment, and the titles of the figures.
+        The fragment, and the figures.
     """
     summary, about = results.summary, About.of(None, results.metadata)
     tables = {name: result.rows for name, result in results.items()}
@@ -156,7 +161,7 @@ def _figures(results: Results, experiment: str, with_table: bool) -> tuple[str, 
     # A notebook shows many drawings, perhaps the same twice: ids must not meet.
     prefix = f"a{hashlib.sha256(html.encode()).hexdigest()[:10]}-"
     html = re.sub(r'(\bid="|\burl\(#|\baria-labelledby=")', rf"\g<1>{prefix}", html)
-    return html, [figure.title for figure in every]
+    return html, every
 
 
 def _table(result: Result) -> list[tuple[str, ...]]:

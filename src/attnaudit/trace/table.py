@@ -77,11 +77,11 @@ class Trace:
     def _repr_html_(self) -> str:
         return render("trace_html", self)
 
-    def heatmap(self, instance: int, results: Any = None) -> Shown:
-        """Shade the text ``instance`` by its attention, by gradient and by leave-one-out.
+    def heatmap(self, instance: int | None = None, results: Any = None) -> Shown:
+        """Shade a text by its attention, by gradient and by leave-one-out.
 
         Args:
-            instance: Id of a text; each of its rows gets a picture.
+            instance: Id of a text; each of its rows gets a picture. By default the first text.
             results: Results of this trace, which add the attention of the adversary.
 
         Returns:
@@ -93,11 +93,11 @@ class Trace:
         """
         return render("heatmap_of", self, instance, results)
 
-    def playground(self, instance: int, results: Any = None) -> Shown:
-        """Show the text ``instance`` and the output, with weights that a reader can change.
+    def playground(self, instance: int | None = None, results: Any = None) -> Shown:
+        """Show a text and the output, with weights that a reader can change.
 
         Args:
-            instance: Id of a text.
+            instance: Id of a text; by default the first.
             results: Results of this trace. Without them, the adversary and the ranges of the rows
                 are computed.
 
