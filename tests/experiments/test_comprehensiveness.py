@@ -14,7 +14,7 @@ from tests.experiments.test_erasure import KINDS
 from tests.oracles.erasure import after_removal, decided
 from tests.oracles.random_orders import keyed_order
 from tests.oracles.readout import naive_prediction
-from tests.traces import known, make_trace, trace_of, with_columns
+from tests.traces import known, make_trace, with_columns
 
 
 def fall(trace: Trace, row: int, gone: list[int]) -> float:
@@ -63,13 +63,6 @@ def test_both_measures_as_they_are_defined(kind: str):
             for k, way in enumerate(WAYS):
                 expected = each[k].mean() if length > 1 else None
                 assert table[f"{way}_{name}"][row] == known(expected)
-
-
-def test_an_output_that_nothing_moves_does_not_fall():
-    table = Comprehensiveness()(trace_of([[0.5, 0.3, 0.2], [1.0]], np.full(4, 1.5)))
-    assert table["comprehensiveness_attention"].to_list() == [pytest.approx(0.0, abs=1e-12), None]
-    summary = Comprehensiveness().summarise(table).filter(group="all")
-    assert summary.filter(measure="comprehensiveness_attention")["undefined"].item() == 1
 
 
 def with_input(values: list, kind: pl.DataType) -> Trace:

@@ -205,16 +205,6 @@ def test_behind_a_tail_the_greedy_set_is_that_of_the_naive_search(kind: str):
     assert alone >= 3
 
 
-def test_an_output_that_nothing_moves():
-    table = Erasure()(trace_of([[0.5, 0.3, 0.2], [0.25] * 4], np.full(7, 1.5)))
-    assert table["delta_js"].to_list() == pytest.approx([0.0, 0.0], abs=1e-12)
-    assert table.select(REMOVED).null_count().row(0) == (2,) * (len(RANKINGS) + 1)
-    assert table["minimum_proven"].all()
-    summary = Erasure().summarise(table).filter(group="all")
-    never = summary.filter(pl.col("measure").str.starts_with("never_"))
-    assert never["value"].to_list() == [1.0] * 5
-
-
 @pytest.mark.parametrize("value", [0.3, -0.7, 2.0])
 def test_a_constant_output_on_the_edge_of_a_decision_never_flips(value: float):
     """Rounding gives its logit a sign, which is none."""

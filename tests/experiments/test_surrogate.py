@@ -113,19 +113,6 @@ def test_a_planted_sum_is_recovered_with_its_signs(length: int, copies: int):
     assert table["attention_on_surrogate"].to_numpy() == pytest.approx(expected, abs=1e-3)
 
 
-def test_attention_on_the_words_that_decide_reaches_the_surrogate():
-    rng = np.random.default_rng(3)
-    weights = [3.0 * rng.dirichlet(np.full(9, 0.3)) for _ in range(40)]
-    for alpha, low, high in (
-        ([row / 3.0 for row in weights], 0.95, 1.1),
-        ([np.roll(row, 1) / 3.0 for row in weights], -0.4, 0.2),
-    ):
-        table = Surrogate()(planted(weights, alpha))
-        assert np.mean(table["replacement_surrogate"].to_numpy()) > 0.9
-        share = Surrogate().summarise(table).filter(measure="surrogate_share", group="all")
-        assert low < share["value"].item() < high
-
-
 def test_words_that_do_nothing_have_no_weight():
     rng = np.random.default_rng(2)
     weights = [np.zeros(20)] * 50

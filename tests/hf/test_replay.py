@@ -11,17 +11,11 @@ import pytest
 import torch
 
 from attnaudit.core.errors import InputError
+from attnaudit.hf.choose import choose_layers
 from attnaudit.hf.gate import check_model
 from attnaudit.hf.model import tvd
-from attnaudit.hf.replay import (
-    queries_read,
-    record,
-    repeated,
-    replayed,
-    resumed,
-    states_of,
-)
-from attnaudit.hf.trace import choose_layers
+from attnaudit.hf.record import record, repeated, resumed
+from attnaudit.hf.replay import queries_read, replayed, states_of
 from attnaudit.torch.capture import forward
 from tests.hf.classes import tiny
 from tests.hf.encoding import random_texts

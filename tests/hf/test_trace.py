@@ -20,13 +20,14 @@ from attnaudit.core.ragged import Ragged, concatenate
 from attnaudit.experiments.adversary import some_classes
 from attnaudit.experiments.permutation import Permutation
 from attnaudit.experiments.through_tail import Outputs
+from attnaudit.hf.choose import choose_layers
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.importance import MEASURES
 from attnaudit.hf.importance.case import Graph
 from attnaudit.hf.model import logits_at_query
 from attnaudit.hf.network import Replay
-from attnaudit.hf.trace import SINK, choose_layers, collect_shards
+from attnaudit.hf.trace import SINK, collect_shards
 from attnaudit.stats.measures import tvd
 from attnaudit.torch.capture import Attention, forward
 from attnaudit.trace import Trace, write_shards

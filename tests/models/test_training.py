@@ -112,15 +112,6 @@ def test_every_epoch_has_an_order_of_its_own(corpus: Corpus):
     assert seen != batches_seen(corpus, 6)
 
 
-def test_the_best_epoch_on_dev_is_kept(corpus: Corpus):
-    model = fresh(corpus)
-    history = train(model, corpus, replace(SETTINGS, epochs=6, learning_rate=0.05))
-    best = best_epoch(history)
-    dev = corpus.splits["dev"]
-    predicted = predict(model, model.inputs(dev))[:, 0] >= 0.5
-    assert np.mean(predicted == dev.label) == pytest.approx(best.dev_accuracy)
-
-
 def test_the_dev_loss_selects_the_epoch_where_it_is_least(corpus: Corpus):
     """The dev score is minus the mean cross-entropy of its rows, in nats."""
     model, dev = fresh(corpus, "none"), corpus.splits["dev"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -22,8 +21,6 @@ from attnaudit.report.sections.comparison import (
 from attnaudit.results import SUMMARY_SCHEMA, summary_row
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord
-from tests.report.runs import write_run
-from tests.traces import make_trace
 
 
 def _record(
@@ -210,23 +207,6 @@ def test_what_cannot_be_compared_is_refused_in_one_line(record: RunRecord, to: s
     with pytest.raises(InputError, match=message) as refusal:
         compare_runs([record], to)
     assert "\n" not in str(refusal.value)
-
-
-@pytest.mark.slow
-def test_a_run_folder_gives_medians_by_bin_computed_from_its_tables(tmp_path: Path):
-    folder = write_run(tmp_path / "run", make_trace(200, (6, 30), sharpness=1.0))
-    frame = compare_runs([folder])
-    row = frame.filter(
-        measure="median_delta_y", group="predicted:positive", max_alpha="[.25, .5)"
-    ).row(0, named=True)
-    table = pl.read_parquet(folder / "results" / "permutation.parquet")
-    kept = table.filter(
-        pl.col("predicted") == "positive", pl.col("max_alpha") >= 0.25, pl.col("max_alpha") < 0.5
-    )["median_delta_y"]
-    assert row["ours"] == kept.median()
-    assert row["n"] == len(kept)
-    assert row["low"] <= row["ours"] <= row["high"]
-    assert frame["run"].unique().to_list() == ["run"]
 
 
 def test_the_comparison_is_told_in_a_sentence_and_a_table():

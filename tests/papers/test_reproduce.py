@@ -26,7 +26,7 @@ from tests.corpora.corpus_files import write_babi
 from tests.pages import FEW, experiments, summaries_as_pages
 
 JAIN = PAPERS["jain2019"]
-plan, QUICK = JAIN.plan, JAIN.quick
+plan = JAIN.plan
 TINY = {
     "model.embedding": 8,
     "model.hidden": 4,
@@ -93,13 +93,6 @@ def test_the_whole_plan_has_every_cell_of_the_paper():
     assert len(set(cells)) == len(cells)
     seeds = {corpus: {cell.seed for cell in cells if cell.corpus == corpus} for corpus in corpora}
     assert (seeds["sst"], seeds["imdb"]) == ({0, 1, 2}, {0})
-
-
-def test_quick_is_a_part_of_the_whole_with_every_encoder_and_every_task():
-    assert set(plan(quick=True)) == set(QUICK) <= set(plan())
-    assert {cell.encoder for cell in QUICK} == {"bilstm", "cnn", "average"}
-    tasks = {REGISTERED[cell.corpus].task for cell in QUICK}
-    assert tasks == {"classification", "question_answering", "inference"}
 
 
 def test_what_is_not_here_is_told_and_the_rest_run(finished: Path, data: Path):

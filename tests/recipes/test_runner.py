@@ -208,15 +208,6 @@ def test_results_do_not_depend_on_the_threads_of_the_machine(tmp_path: Path):
     assert one == three
 
 
-def test_a_damaged_file_is_made_again_and_the_rest_kept(whole: Path, tmp_path: Path):
-    out = shutil.copytree(whole, tmp_path / "run")
-    weights = (out / "model" / "weights.safetensors").stat().st_mtime_ns
-    (out / "results" / "permutation.parquet").write_bytes(b"damaged")
-    run(tiny(), out)
-    assert results(out) == results(whole)
-    assert (out / "model" / "weights.safetensors").stat().st_mtime_ns == weights
-
-
 SPOILT: dict[str, Callable[[str], str]] = {
     "truncated": lambda text: text[: len(text) // 2], "no steps": lambda text: "{}", "half a record": lambda text: text.replace('"key"', '"kee"'),
     "another sha256": lambda text: text.replace('"model/weights.safetensors": "', '"model/weights.safetensors": "0'),

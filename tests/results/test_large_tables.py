@@ -107,17 +107,6 @@ def test_several_rows_of_a_text_are_counted_and_drawn_together(
     assert np.abs(gaps_of(found, again)).max() < 1e-9
 
 
-def test_texts_of_two_splits_with_one_number_are_two():
-    rows = pl.DataFrame({
-        "split": ["test"] * 200 + ["train"] * 200, "instance": np.arange(400) % 200 // 2, "layer": 0, "head": [0, 1] * 200,
-        "predicted": "a", "x": np.random.default_rng(0).normal(size=400),
-    })  # fmt: skip
-    found = means(rows, "x")
-    apart = rows.drop("split").with_columns(instance=pl.int_range(400) // 2)
-    assert found.equals(means(apart, "x"))
-    assert found["texts"][0] == 200
-
-
 @pytest.mark.parametrize("heads", [1, 3])
 def test_a_class_or_a_measure_of_few_rows_of_many(heads: int, monkeypatch: pytest.MonkeyPatch):
     """Six texts of a class have the interval of a table that has only these.

@@ -31,19 +31,6 @@ def test_means_and_interval_are_those_of_pairs_drawn_one_by_one():
         assert (found.low[k], found.high[k]) == pytest.approx(mean_interval(texts, -1.0, 1.0, 3))
 
 
-def test_rows_of_a_cluster_are_drawn_together():
-    first, second = _sides()
-    alone = paired_means(first, second, np.arange(len(first)))
-    repeated = paired_means(
-        np.repeat(first, 4, axis=0),
-        np.repeat(second, 4, axis=0),
-        np.repeat(np.arange(len(first)), 4),
-    )
-    np.testing.assert_allclose(repeated.low, alone.low)
-    np.testing.assert_allclose(repeated.high, alone.high)
-    assert repeated.n.tolist() == (4 * alone.n).tolist()
-
-
 @pytest.mark.parametrize(
     ("n", "clusters"), [(FEWEST, FEWEST), (FEWEST - 1, FEWEST - 1), (FEWEST, FEWEST - 1)]
 )

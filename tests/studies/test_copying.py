@@ -179,7 +179,6 @@ def test_a_study_killed_again_and_again_ends_with_the_same_bytes(tmp_path: Path)
 @pytest.mark.parametrize(
     ("kind", "settings", "told"),
     [
-        ("iid", ["copying.seeds=0"], "copying.seeds: 0; expected 1 or more"),
         (
             "iid",
             ["copying.heads=3"],
@@ -194,7 +193,6 @@ def test_a_study_killed_again_and_again_ends_with_the_same_bytes(tmp_path: Path)
             ["copying.pretraining=5", "copying.pretraining_kind=permutations"],
             "as many symbols as positions",
         ),
-        ("permutation", [], "did you mean permutations?"),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(

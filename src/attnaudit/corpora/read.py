@@ -82,9 +82,8 @@ def read_corpus(
 ) -> Corpus:
     """Read and tokenise a corpus, or generate a planted one.
 
-    Preparation follows Jain & Wallace 2019, section 2. Test rows decide nothing: neither the
-    classes nor the split of dev. A call such as ``read_corpus("reviews.csv", text="body")`` reads a
-    column of a file.
+    Preparation follows Jain & Wallace 2019, section 2. Test rows decide neither the classes nor the
+    split of dev. ``read_corpus("reviews.csv", text="body")`` reads a column of a file.
 
     Args:
         source: A registered name (``sst``, ``babi1``, ``planted-decisive``, …); one csv, tsv, jsonl
@@ -120,16 +119,9 @@ def read_corpus(
         return cast(Corpus, entry.generate(seed=seed, **generated(spec)))
     name, sources = _sources(spec, entry, table, raw)
     how, parting = _gathering(spec, preset, progress, raw), entry.parting if entry else Parting()
-    gathered: dict[str, Gathered] = {}
-    rules = how
-    for split in [one for one in (WHOLE, *SPLITS) if one in sources]:
-        gathered[split] = gather(sources[split], split, rules)
-        if split == "train" and how.classes is None and not parting.pooled:
-            require_classes(gathered[split], None, entry is not None)
-            known = learnt_classes(gathered[split].examples)
-            rules = replace(how, classes=known, unknown=_UNLEARNT if entry else "")
-    kept = {"train_kept": spec.train_kept, "test_kept": spec.test_kept}
-    parted = replace(parting, **{key: share for key, share in kept.items() if share})
+    gathered = _gathered(sources, how, parting)
+    kept = {name: getattr(spec, name) for name in ("train_kept", "test_kept")}
+    parted = replace(parting, **{name: share for name, share in kept.items() if share})
     examples, drawn = divided(gathered, how, entry is not None, parted, seed)
     classes = (entry.class_names if entry else ()) or learnt_classes(examples["train"])
     splits = {split: as_split(examples[split], how.classes or classes) for split in SPLITS}
@@ -181,6 +173,19 @@ def _sources(
     elif (name := stem_and_format(path)[0]) in _UNTELLING:
         name = path.parent.name
     return name, _own_sources(spec, files, columns, *kinds)
+
+
+def _gathered(sources: Sources, how: Gathering, parting: Parting) -> dict[str, Gathered]:
+    """Read the splits, with the classes of train for the others unless splits are drawn anew."""
+    gathered: dict[str, Gathered] = {}
+    rules = how
+    for split in [one for one in (WHOLE, *SPLITS) if one in sources]:
+        gathered[split] = gather(sources[split], split, rules)
+        if split == "train" and how.classes is None and not parting.pooled:
+            require_classes(gathered[split], None, not how.own)
+            known = learnt_classes(gathered[split].examples)
+            rules = replace(how, classes=known, unknown="" if how.own else _UNLEARNT)
+    return gathered
 
 
 def _gathering(spec: CorpusSpec, preset: str, progress: Progress, raw: bool) -> Gathering:

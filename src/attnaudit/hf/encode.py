@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Int64
+from jaxtyping import Bool, Int64
 from torch import nn
 from transformers import AutoTokenizer
 from transformers.convert_slow_tokenizer import bytes_to_unicode
@@ -81,19 +81,11 @@ def encode(
     # A copy, as cutting changes a tokenizer.
     reader = _Reader(model, copy.deepcopy(tokenizer), texts, limits.get(limit))
     pieces = list(reader.pieces(texts.text, texts.second if classifies else None))
-    targets = pieces
-    if kind == "seq2seq":
-        targets = list(reader.pieces(texts.second or [], None, target=True))
+    second = texts.second or []
+    targets = list(reader.pieces(second, None, target=True)) if kind == "seq2seq" else pieces
     both = list(zip(pieces, targets, strict=True))
     empty = np.array([one.is_empty or other.is_empty for one, other in both], dtype=bool)
-    if empty.any() and on_empty == "error":
-        do = "correct the row, or skip such rows: encode(…, on_empty='skip')"
-        where = reader.where(int(empty.argmax()))
-        raise InputError(OPERATION, where, "a text without a token", "one or more", do)
-    if empty.all():
-        got = f"no text with a token among {len(texts)}"
-        do = "correct the texts, or read another split (--split)"
-        raise InputError(OPERATION, texts.name, got, "one or more", do)
+    reader.require_tokens(empty, skip=on_empty == "skip")
     notes = []
     size, known = len(tokenizer), len(model.get_input_embeddings().weight)
     if size > known or (size < known and known % PADDED):
@@ -193,6 +185,17 @@ class _Reader:
     def where(self, row: int) -> str:
         """Name a text in errors."""
         return f"{self.texts.name}, {self.texts.split[row]}, row {self.texts.instance[row]}"
+
+    def require_tokens(self, empty: Bool[np.ndarray, " n"], skip: bool) -> None:
+        """Refuse a text without a token, or only texts without one if these are skipped."""
+        if empty.any() and not skip:
+            do = "correct the row, or skip such rows: encode(…, on_empty='skip')"
+            where = self.where(int(empty.argmax()))
+            raise InputError(OPERATION, where, "a text without a token", "one or more", do)
+        if empty.all():
+            got = f"no text with a token among {len(self.texts)}"
+            do = "correct the texts, or read another split (--split)"
+            raise InputError(OPERATION, self.texts.name, got, "one or more", do)
 
     @property
     def has_types(self) -> bool:

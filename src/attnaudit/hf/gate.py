@@ -7,7 +7,6 @@ refused with a line that names its class, the check and the figure.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -15,11 +14,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import PreTrainedModel, logging
+from transformers import PreTrainedModel
 
 from attnaudit.core.errors import describe_error
 from attnaudit.core.numbers import count
 from attnaudit.hf.classes import require_classes
+from attnaudit.hf.kinds import objections
 from attnaudit.hf.layers import LENGTHS, Layer, Probe, layers_of, refusal
 from attnaudit.hf.model import (
     FAILURES,
@@ -27,6 +27,7 @@ from attnaudit.hf.model import (
     difference,
     logits_at_query,
     reading,
+    reporting,
     require_task,
     task_of,
 )
@@ -38,8 +39,6 @@ from attnaudit.training.loop import torch_threads
 EXACT = 1e-6  # of weights
 BATCHED, PADDED, OTHERS, MIXED = "batched", "padded", "other layers", "other ways"
 STACKS = ("encoder", "decoder", "cross")
-# The library's mark of a model with hooks that record what it reports.
-MARK = "_output_capturing_hooks_installed"
 REPORTED = ("encoder_attentions", "attentions", "decoder_attentions", "cross_attentions")
 
 
@@ -166,7 +165,7 @@ def check_model(model: Any) -> Gate:
         InputError: The model is of a kind that cannot be audited, or fails a check.
     """
     name = type(model).__name__
-    for got, expected, *do in _objections(model):
+    for got, expected, *do in objections(model):
         raise refusal(name, got, expected, *do)
     task = task_of(model)
     if task == "classification":
@@ -205,47 +204,6 @@ def _passed(name: str, checks: Iterable[Check]) -> Iterator[Check]:
             got = f"{check.name}: {check.figure:.2g}, {check.meaning}"
             raise refusal(name, got, check.wanted)
         yield check
-
-
-def _objections(model: Any) -> Iterator[tuple[str, ...]]:
-    """Yield what is wrong with the kind of a model: what was found, expected, and what to do."""
-    if not isinstance(model, PreTrainedModel):
-        read = "read it with from_pretrained"
-        yield "no model of the transformers library", "a PreTrainedModel", read
-    kinds = (type(module) for module in model.modules())
-    quantised = next((kind.__name__ for kind in kinds if ".quantized" in kind.__module__), None)
-    if quantised is not None:
-        got = f"a quantised model (torch.ao.quantization, modules of class {quantised})"
-        expected = "a model in floating point, as gradients need it"
-        yield got, expected, "audit the model before it is quantised"
-    weights = dict(model.named_parameters())
-    if any(weight.is_meta for weight in weights.values()):
-        got, expected = "weights without values (device meta)", "a model with its weights"
-        yield got, expected, "read it with from_pretrained"
-    if model.main_input_name != "input_ids":
-        yield f"a model of {model.main_input_name}", "a model of tokens"
-    if model.config.is_encoder_decoder and task_of(model) == "classification":
-        yield "a classifier with encoder and decoder", "one with a single stack of layers"
-    halves = (torch.float16, torch.bfloat16) if model.device.type == "cpu" else ()
-    others = {torch.float64, *halves} & {weight.dtype for weight in weights.values()}
-    if others:
-        got = f"weights in {', '.join(sorted(map(str, others)))}"
-        got += "" if torch.float64 in others else " on a CPU"
-        save = "model.float().save_pretrained(DIR), with its tokenizer, and audit DIR"
-        yield got, "float32", f"save it so in Python: {save}"
-    if torch.is_inference_mode_enabled() or any(w.is_inference() for w in weights.values()):
-        do = "read the model and audit it outside of it; torch.no_grad() may stay"
-        yield "torch.inference_mode()", "tensors that may have gradients", do
-    if (default := torch.get_default_dtype()) != torch.float32:
-        expected = "torch.float32, as the weights are"
-        yield f"torch's default type {default}", expected, "torch.set_default_dtype(torch.float32)"
-    damaged = next((path for path, w in weights.items() if not w.isfinite().all()), None)
-    if damaged is not None:
-        got, do = (
-            f"weights {damaged} that are no finite numbers",
-            "train it again, or take an earlier",
-        )
-        yield got, "finite weights", f"{do} checkpoint"
 
 
 def _state(model: nn.Module) -> list[Any]:
@@ -337,7 +295,7 @@ def _reported(
 ) -> Iterator[Check]:
     """Compare with the weights that the model reports, computed by its own eager attention."""
     expected = "attention by the model's own code (attn_implementation eager)"
-    with _reporting(model):
+    with reporting(model):
         output = _run(model, probe, expected, output_attentions=True)
     kinds = (output.get(name) or () for name in REPORTED)
     reported = [weights for kind in kinds for weights in kind if weights is not None]
@@ -424,27 +382,3 @@ def _uniform(index: int) -> Exchange:
         return uniform if attention.index == index else None
 
     return exchange
-
-
-@contextmanager
-def _reporting(model: Any) -> Iterator[None]:
-    """Let the model compute attention by its own code, and remove the hooks that record reports.
-
-    The library's hooks are local functions, with which a model can no longer be pickled.
-    """
-    own, verbosity = model.config._attn_implementation, logging.get_verbosity()
-    before = [(one, set(one._forward_hooks), MARK in vars(one)) for one in model.modules()]
-    logging.set_verbosity_error()  # a class without a choice of implementations says so
-    try:
-        if own != "eager":
-            model.set_attn_implementation("eager")
-        yield
-    finally:
-        if own != "eager":
-            model.set_attn_implementation(own)
-        logging.set_verbosity(verbosity)
-        for module, known, marked in before:
-            for key in set(module._forward_hooks) - known:
-                del module._forward_hooks[key]
-            if not marked:
-                vars(module).pop(MARK, None)

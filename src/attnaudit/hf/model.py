@@ -12,6 +12,7 @@ from typing import Any, Literal
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from transformers import logging
 from transformers.pytorch_utils import Conv1D
 
 from attnaudit.core.errors import InputError
@@ -24,6 +25,8 @@ LOGITS = 2**27  # of a pass: 512 MiB
 # Outputs of the widest layer in a pass. More are new memory for every layer, which takes longer to
 # get than to compute on.
 NUMBERS = 2**21
+# The library's mark of a model with hooks that record what it reports.
+MARK = "_output_capturing_hooks_installed"
 # Failures of a model that is run in a way that its class does not allow.
 FAILURES = (
     RuntimeError,
@@ -177,3 +180,27 @@ def tvd(logits: Float[Tensor, "N C"], others: Float[Tensor, "N C"]) -> float:
     """Return the largest total variation distance of the predictions; NaN counts as infinite."""
     gap = (logits.double().softmax(dim=-1) - others.double().softmax(dim=-1)).abs().sum(dim=-1)
     return float(gap.max() / 2) if bool(gap.isfinite().all()) else torch.inf
+
+
+@contextmanager
+def reporting(model: Any) -> Iterator[None]:
+    """Let the model compute attention by its own code, and remove the hooks that record reports.
+
+    The library's hooks are local functions, with which a model can no longer be pickled.
+    """
+    own, verbosity = model.config._attn_implementation, logging.get_verbosity()
+    before = [(one, set(one._forward_hooks), MARK in vars(one)) for one in model.modules()]
+    logging.set_verbosity_error()  # a class without a choice of implementations says so
+    try:
+        if own != "eager":
+            model.set_attn_implementation("eager")
+        yield
+    finally:
+        if own != "eager":
+            model.set_attn_implementation(own)
+        logging.set_verbosity(verbosity)
+        for module, known, marked in before:
+            for key in set(module._forward_hooks) - known:
+                del module._forward_hooks[key]
+            if not marked:
+                vars(module).pop(MARK, None)

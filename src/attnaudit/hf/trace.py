@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,13 +18,14 @@ from torch import Tensor
 from attnaudit.core.errors import InputError, describe_error
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.ragged import Ragged
+from attnaudit.hf.choose import OPERATION, Chosen, Numbers, choose_layers, keys_seen
 from attnaudit.hf.classes import outputs_of
 from attnaudit.hf.encode import encode, notes_of, output_names
 from attnaudit.hf.encoded import Encoded, Positions, at_positions, positions_of
 from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.importance import USUAL, measure, require_measures
 from attnaudit.hf.importance.case import Case
-from attnaudit.hf.layers import Layer, Probe
+from attnaudit.hf.layers import Probe
 from attnaudit.hf.model import (
     FAILURES,
     frozen,
@@ -33,74 +34,20 @@ from attnaudit.hf.model import (
     require_task,
 )
 from attnaudit.hf.network import Replay
+from attnaudit.hf.record import record
 from attnaudit.hf.replacement import PieceReplacement, WordDonors
-from attnaudit.hf.replay import record, states_of
+from attnaudit.hf.replay import states_of
 from attnaudit.hf.tail import MOST_PARAMETERS, write_tail
 from attnaudit.hf.texts import read_texts
-from attnaudit.torch.capture import Attention
 from attnaudit.trace import Trace, concatenate
 from attnaudit.trace.schema import COLUMNS
 from attnaudit.trace.tails import GRAPH_FILE, GraphTail
 from attnaudit.trace.words import SPECIAL
 from attnaudit.tracing.settings import ReplacementSettings
 
-OPERATION = "collect"
 SHARD_TEXTS, SHARD_BYTES = 64, 1 << 26  # of a file, whichever is less
 BUDGET = 4096  # padded positions of a batch
 SINK = "<sink>"  # a position that takes attention and gives nothing
-Numbers = str | Sequence[int]
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """An attention whose rows are collected: its number in a pass, its layer, its heads."""
-
-    number: int
-    layer: Layer
-    heads: tuple[int, ...]
-
-
-def choose_layers(
-    gate: Gate, layers: Numbers = "last", heads: Numbers = "all", cross: bool = False
-) -> tuple[Chosen, ...]:
-    """Choose attentions of a model.
-
-    Args:
-        gate: Checks of the model.
-        layers: ``last``, ``all`` or numbers from 0.
-        heads: ``all`` or numbers from 0.
-        cross: True for the cross-attention of an encoder–decoder.
-
-    Raises:
-        InputError: The prediction reads no single query, or there is no such layer or head.
-    """
-    if not gate.can_be_audited:
-        got = "a prediction that is read from several positions, such as their mean"
-        got = "a class of an unknown task" if gate.task is None else got
-        expected = "a classifier that reads one position, a causal language model or an encoder–"
-        raise InputError(OPERATION, gate.model, got, f"{expected}decoder")
-    stacks = [layer.stack for layer in gate.layers]
-    stack = "cross" if cross else "decoder" if "cross" in stacks else stacks[-1]
-    known = {one.layer: (k, one) for k, one in enumerate(gate.layers) if one.stack == stack}
-    if not known:
-        expected, do = "an encoder–decoder", "leave out collect.cross"
-        raise InputError(OPERATION, gate.model, "no cross-attention", expected, do)
-    return tuple(
-        Chosen(*known[number], _numbers("head", heads, range(known[number][1].heads)))
-        for number in _numbers("layer", layers, sorted(known))
-    )
-
-
-def _numbers(noun: str, given: Any, known: Sequence[int]) -> tuple[int, ...]:
-    words = {"all": known, **({"last": known[-1:]} if noun == "layer" else {})}
-    numbers = words.get(given) if isinstance(given, str) else given
-    expected = f"{', '.join(words)} or a list of numbers from 0 to {known[-1]}, as [0, {known[-1]}]"
-    if not isinstance(numbers, Iterable) or not len(numbers := list(numbers)):
-        raise InputError(OPERATION, f"{noun}s", repr(given), expected)
-    for number in numbers:
-        if number not in known:
-            raise InputError(OPERATION, f"{noun} {number}", f"no such {noun}", expected)
-    return tuple(dict.fromkeys(map(int, numbers)))
 
 
 @dataclass(frozen=True)
@@ -294,7 +241,7 @@ class _Collector:
             text |= {name: one[k].tolist() for name, one in ids.items() if one is not None}
         for one in self.chosen:
             attention, layer, sink = case.attentions[one.number], one.layer, int(one.layer.sink)
-            keys = _seen(self.gate, layer, attention, texts, k, query)
+            keys = keys_seen(self.gate, layer, attention, texts, k, query)
             weights = _array(attention.weights[k, :, query, keys])
             values = _array(attention.values[k, :, keys])
             sums = np.einsum("hk,hkd->hd", weights.astype(np.float64), values).astype(np.float32)
@@ -352,29 +299,6 @@ def _of_text(case: Case, k: int) -> dict[str, Any]:
 
 def _array(values: Tensor) -> np.ndarray:
     return values.float().cpu().numpy()
-
-
-def _seen(
-    gate: Gate, layer: Layer, attention: Attention, texts: Encoded, row: int, query: int
-) -> slice:
-    """Return the keys of a text that no mask hides from a query.
-
-    Raises:
-        InputError: Hidden ones lie between them.
-    """
-    assert attention.hidden is not None
-    length = int(texts.keys_of(layer.stack).ids.lengths[row])
-    seen = np.flatnonzero(~attention.hidden[row, query, :length].cpu().numpy())
-    if not len(seen) or len(seen) <= seen[-1] - seen[0]:
-        got = f"in layer {layer.layer} the query sees {len(seen)} tokens with others between them "
-        raise InputError(
-            OPERATION,
-            gate.model,
-            f"{got}that it does not see",
-            "one stretch of tokens",
-            "choose other layers (--layers), or shorter texts (--set collect.max_tokens=…)",
-        )
-    return slice(int(seen[0]), int(seen[-1]) + 1)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from attnaudit.core.errors import RunError
 from attnaudit.core.files import content_key
 from attnaudit.core.progress import Progress, silent
 from attnaudit.experiments import make_experiment, require_usable
+from attnaudit.hf.choose import Chosen, choose_layers
 from attnaudit.hf.classes import outputs_of
 from attnaudit.hf.encode import encode, load_tokenizer, notes_of, output_names
 from attnaudit.hf.encoded import Encoded, Positions, at_positions, positions_of
@@ -22,7 +23,7 @@ from attnaudit.hf.load import load_pretrained
 from attnaudit.hf.model import task_of
 from attnaudit.hf.network import Replay
 from attnaudit.hf.texts import Texts, read_texts
-from attnaudit.hf.trace import Chosen, choose_layers, collect_shards, texts_of_a_shard
+from attnaudit.hf.trace import collect_shards, texts_of_a_shard
 from attnaudit.plans.audit import TransformerSpec
 from attnaudit.recipes.audit import PAGE, Notes, pages, report_step
 from attnaudit.recipes.job import COLLECT, Job

@@ -14,11 +14,12 @@ from attnaudit.core.progress import Progress
 from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.prepare.derived import marks, without_words
 from attnaudit.corpora.read import read_corpus
+from attnaudit.hf.choose import choose_layers
 from attnaudit.hf.encode import encode, load_tokenizer, output_names
 from attnaudit.hf.gate import check_model
 from attnaudit.hf.load import load_pretrained
 from attnaudit.hf.texts import Texts, texts_of
-from attnaudit.hf.trace import choose_layers, collect_shards
+from attnaudit.hf.trace import collect_shards
 from attnaudit.hf.train import (
     Network,
     as_corpus,

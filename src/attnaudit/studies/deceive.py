@@ -52,6 +52,7 @@ MODELS: dict[Model, dict[str, Any]] = {
     "transformer": _TRANSFORMER,
     "transformer_max": _TRANSFORMER,
 }
+AVERAGED = ("accuracy", "mass", "mass_max", "tau_loo", "tau_gradient", "jsd", "covered")
 # Settings that `MODELS` have of their own; a model without an encoder has no ``hidden``.
 OF_MODELS = ("encoder", "attention", "embedding", "hidden", "heads")
 MEASURES = (
@@ -120,15 +121,7 @@ class Deception(Study):
     question = "Can attention deceive?"
     paper = PRUTHI2020
     measures = MEASURES
-    averaged: ClassVar[tuple[str, ...]] = (
-        "accuracy",
-        "mass",
-        "mass_max",
-        "tau_loo",
-        "tau_gradient",
-        "jsd",
-        "covered",
-    )
+    averaged: ClassVar[tuple[str, ...]] = AVERAGED
     suffix: ClassVar[str] = "_removed"  # of the name of a baseline
     strengths: tuple[float, ...] = setting(
         "Weights λ of the penalty; one training for each.", (0.0, 0.1, 1.0)
@@ -243,17 +236,13 @@ class Deceive(Deception):
     @property
     def overruled(self) -> Mapping[str, str]:
         """Settings and options that no model of the study takes from the base."""
-        of_all = (
-            name
-            for name in OF_MODELS
-            if all(name in {"hidden", *MODELS[model]} for model in self.variants())
-        )
-        return {
-            name if name in ("encoder", "attention") else f"model.{name}": (
-                f"deceive.models, each of which has its own {name}"
-            )
-            for name in of_all
-        } | {name: f"no other than {value}, as published" for name, value in self.decided.items()}
+        reasons = {}
+        for name in OF_MODELS:
+            if all(name in {"hidden", *MODELS[model]} for model in self.variants()):
+                key = name if name in ("encoder", "attention") else f"model.{name}"
+                reasons[key] = f"deceive.models, each of which has its own {name}"
+        decided = self.decided.items()
+        return reasons | {name: f"no other than {value}, as published" for name, value in decided}
 
     def _spec(self, base: RunSpec, model: Model) -> RunSpec:
         training = replace(base.training, epochs=self.epochs, weight_decay=0.0, select="loss")
@@ -287,7 +276,7 @@ class TransformerDeceive(Deception):
     the audit of that model names an impermissible token (`uncovering`).
     """
 
-    averaged = (*Deception.averaged, *(measure.name for measure in UNCOVERING))
+    averaged = (*AVERAGED, *(measure.name for measure in UNCOVERING))
     quick: ClassVar = {"strengths": (0.0, 1.0), "seeds": 1, "collect.sample": 200}
     overruled: ClassVar = {"training.select": "no other than loss, as published"}
     decided: ClassVar = {"training.select": "loss"}
@@ -403,8 +392,7 @@ def _covered_note(corpus: Corpus, words: tuple[str, ...] | None) -> str:
             raise InputError("study", where, got, "some in every split", do)
         if covered := sum(bool(row) and all(row) for row in rows):
             counts.append(f"{covered} of {name}")
-    note = (
-        "Instances without any other token, whose penalty would be infinite, are trained on their "
-        "label alone: "
-    )
-    return f"{note}{', '.join(counts)}." if counts else ""
+    if not counts:
+        return ""
+    alone = "Instances without any other token, whose penalty would be infinite"
+    return f"{alone}, are trained on their label alone: {', '.join(counts)}."
