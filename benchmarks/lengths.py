@@ -25,12 +25,12 @@ from benchmarks.measuring import Measured, apart, measured, measured_apart
 from benchmarks.output import figure, print_header, print_row
 from benchmarks.sides import OURS, SIDES, Side, batch_rows
 
-LENGTHS = (20, 200, 2000)
+LENGTHS, SHOWN = (20, 80, 200, 400, 2000), (20, 200, 2000)
 LEAVE_ONE_OUT = "leave-one-out, bilstm"
 TOGETHER = (LEAVE_ONE_OUT, "gradients, bilstm", *OURS)
 COLUMNS = (
     *("experiment", "T", "ours (ms)", "plain (ms)", "other (ms)", "plain / ours", "other / ours"),
-    *("ours (MiB)", "plain (MiB)", "other (MiB)", "difference, plain", "difference, other"),
+    *("ours (MiB)", "difference, plain", "difference, other"),
 )
 COLUMNS_TOGETHER = (
     *("T", "ours (ms)", "plain (ms)", "fastest other (ms)", "plain / ours", "fastest / ours"),
@@ -70,7 +70,7 @@ def table_row(experiment: str, length: int, sides: Sides) -> list[str]:
         f"{length}",
         *(figure(1e3 * side.seconds) if side else "–" for side in (ours, *others)),
         *(ratio(side.seconds, ours.seconds) if side else "–" for side in others),
-        *(f"{1024 * side.memory:.0f}" if side else "–" for side in (ours, *others)),
+        f"{1024 * ours.memory:.0f}",
         *(difference(experiment, ours, side) if side else "–" for side in others),
     ]
 
@@ -157,22 +157,25 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=20.0, help="seconds of an instance")
     parser.add_argument("--only", nargs="+", choices=SIDES, default=list(SIDES), metavar="NAME")
     options = parser.parse_args()
+    # The lengths between foresee the time of the next one.
+    shown = SHOWN if options.lengths == LENGTHS else options.lengths
     found: dict[str, dict[int, Sides]] = {}
     print_header(COLUMNS)
     for name in options.only:
         found[name] = {}
         for length, sides in measure_lengths(name, options.lengths, options.limit):
             found[name][length] = sides
-            print_row(table_row(name, length, sides))
+            if length in shown:
+                print_row(table_row(name, length, sides))
     if set(TOGETHER) <= set(found):
         print()
         print_header(COLUMNS_TOGETHER)
-        for length in options.lengths:
+        for length in shown:
             print_row(together_row(length, [found[name][length] for name in TOGETHER]))
     if LEAVE_ONE_OUT in found:
         print()
         print_header(COLUMNS_OF_PRODUCTS)
-        for length in options.lengths:
+        for length in shown:
             print_row(products_row(length, found[LEAVE_ONE_OUT][length]["ours"]))
 
 
