@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -24,6 +25,7 @@ from attnaudit.report.answer import Answer, answer
 from attnaudit.report.card import verdict
 from attnaudit.report.cards import columns_of_figures
 from attnaudit.report.charts.instances import draw_figures, draw_summaries
+from attnaudit.report.charts.palette import LegendEntry
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.fragment import playground, rows_of
 from attnaudit.report.meanings import measure_meaning
@@ -95,7 +97,7 @@ def _answer(results: Results) -> Answer:
 
 def result_html(result: Result) -> str:
     """Show the figures of one experiment, and its summary over all instances."""
-    html, _ = _figures(Results({result.experiment: result}), result.experiment, with_table=True)
+    html, *_ = _figures(Results({result.experiment: result}), result.experiment, with_table=True)
     return html
 
 
@@ -111,10 +113,10 @@ def figures_of(results: Results, experiment: str) -> Shown:
         got = f"skipped: {reason}" if reason else "no such result"
         where, near = f"experiment {experiment!r}", did_you_mean(experiment, results)
         raise InputError("show figure", where, got, f"one of {names}", near)
-    html, figures = _figures(results, experiment, with_table=False)
+    html, figures, legend = _figures(results, experiment, with_table=False)
     drawn = "; ".join(figure.title for figure in figures) or "no figure"
     text = f"{experiment}: {drawn} (drawn in a notebook, or .save(…) it)\n{results[experiment]!r}"
-    return Shown(html, text, figures_svg(figures))
+    return Shown(html, text, figures_svg(figures, legend))
 
 
 def heatmap_of(trace: Trace, instance: int | None, results: Results | None = None) -> Shown:
@@ -143,11 +145,13 @@ def playground_of(trace: Trace, instance: int | None, results: Results | None = 
     return Shown(_fragment("frame", frame=playground(trace, instance, results)), text)
 
 
-def _figures(results: Results, experiment: str, with_table: bool) -> tuple[str, list[Figure]]:
+def _figures(
+    results: Results, experiment: str, with_table: bool
+) -> tuple[str, list[Figure], Sequence[LegendEntry]]:
     """Draw the figures of one experiment, and its numbers if asked to or if there is no figure.
 
     Returns:
-        The fragment, and the figures.
+        The fragment, the figures, and their legend.
     """
     summary, about = results.summary, About.of(None, results.metadata)
     tables = {name: result.rows for name, result in results.items()}
@@ -161,7 +165,7 @@ def _figures(results: Results, experiment: str, with_table: bool) -> tuple[str, 
     # A notebook shows many drawings, perhaps the same twice: ids must not meet.
     prefix = f"a{hashlib.sha256(html.encode()).hexdigest()[:10]}-"
     html = re.sub(r'(\bid="|\burl\(#|\baria-labelledby=")', rf"\g<1>{prefix}", html)
-    return html, every
+    return html, every, legend
 
 
 def _table(result: Result) -> list[tuple[str, ...]]:

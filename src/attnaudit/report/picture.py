@@ -13,6 +13,7 @@ from rich.cells import cell_len
 from attnaudit.core.display import Shown
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import write_bytes
+from attnaudit.report.charts.palette import LegendEntry
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.sections.heatmaps import Heatmap, Strip
 
@@ -50,9 +51,10 @@ def save_shown(shown: Shown, path: str | Path) -> Path:
     return path
 
 
-def figures_svg(figures: Iterable[Figure]) -> str:
-    """Draw the panels of figures below each other; empty if none has a drawing."""
-    return _sheet([panel.svg for one in figures for panel in one.panels if panel.svg])
+def figures_svg(figures: Iterable[Figure], legend: Sequence[LegendEntry] = ()) -> str:
+    """Draw the panels of figures below each other, and their legend; empty without a drawing."""
+    panels = [panel.svg for one in figures for panel in one.panels if panel.svg]
+    return _sheet([*panels, _legend(legend)] if panels and legend else panels)
 
 
 def heatmaps_svg(pictures: Iterable[Heatmap]) -> str:
@@ -81,6 +83,17 @@ def _length(drawing: str, name: str) -> float:
     return float(found.group(1)) if found else float(WIDTH)
 
 
+def _legend(entries: Sequence[LegendEntry]) -> str:
+    lines = [
+        f'<line x1="4" x2="40" y1="{y}" y2="{y}" stroke="{one.colour}" stroke-width="3" '
+        f'stroke-dasharray="{one.dash}"/><text x="48" y="{y + 4}">'
+        f"{escape(f'{one.name} ({one.size})')}</text>"
+        for y, one in zip(range(_LINE // 2, _LINE * len(entries), _LINE), entries, strict=True)
+    ]
+    longest = max(cell_len(f"{one.name} ({one.size})") for one in entries)
+    return _drawing(lines, _LINE * len(entries), 56 + longest * _CELL)
+
+
 def _strip(picture: Heatmap, strip: Strip) -> str:
     """Draw a text with a box behind each token, as opaque as its weight is large."""
     one = picture.instance
@@ -95,8 +108,12 @@ def _strip(picture: Heatmap, strip: Strip) -> str:
         parts.append(f'<rect {box} fill="rgb({hue})" fill-opacity="{0.72 * shade / 1000:.3g}"/>')
         parts.append(f'<text x="{x + 4:g}" y="{y + 15:g}">{escape(token)}</text>')
         bottom = y + _LINE
+    return _drawing(parts, bottom + 4)
+
+
+def _drawing(parts: Iterable[str], height: float, width: float = WIDTH) -> str:
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{bottom + 4:g}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:g}" height="{height:g}" '
         f'font-family="monospace" font-size="{_SIZE}" fill="{INK}">{"".join(parts)}</svg>'
     )
 
