@@ -1,7 +1,5 @@
 """Real corpora that several tests look at, read once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Small files of every upstream layout, with texts of our own."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A web server of our own for downloads, which can be told to misbehave."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading

@@ -1,7 +1,5 @@
 """Archives: what is unpacked is what is in them, and a hostile one leaves its folder alone."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Every way in which a corpus can be bad gives one line: where, what was found, what was expected, what to do."""
 
-from __future__ import annotations
-
 import gzip
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Checks of a corpus: every table against what was planted, and nothing found where nothing is wrong."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """attnaudit corpora: what it prints, its exit status, and one line for everything that can go wrong."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Sequences to copy: what each kind promises, drawn alike however they are asked for."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The corpora of Pruthi et al. 2020 with their masks; texts without some of their words; a part of train."""
 
-from __future__ import annotations
-
 import gzip
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Nothing depends on how Python happens to hash strings."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Questions whose answers are entities of the passage."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

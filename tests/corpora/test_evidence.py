@@ -1,7 +1,5 @@
 """Stretches of characters become marked words, and nothing else about the words changes."""
 
-from __future__ import annotations
-
 from itertools import compress, pairwise
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Fetching: from a server of our own that misbehaves, and whatever happens there is either a whole corpus or none."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

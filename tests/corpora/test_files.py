@@ -1,7 +1,5 @@
 """One corpus, many containers."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A table in memory is read as a file with the same rows is: the same corpus, the same errors."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

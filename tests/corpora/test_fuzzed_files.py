@@ -1,7 +1,5 @@
 """Whatever a file holds, it is a corpus or an InputError of one printable line."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Files that are made to do harm, or that are something else than their name says, cost one line."""
 
-from __future__ import annotations
-
 import gzip
 import os
 from pathlib import Path

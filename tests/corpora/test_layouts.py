@@ -1,7 +1,5 @@
 """Every upstream layout gives the rows that were written, and every way in which its files can be bad gives one line."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path

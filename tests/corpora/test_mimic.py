@@ -1,7 +1,5 @@
 """Discharge summaries: their labels from diagnoses, their splits by list or by patient."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Posts lose the same lines as with scikit-learn's rules."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

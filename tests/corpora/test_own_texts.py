@@ -1,7 +1,5 @@
 """How one's own texts are read: digits, case, words, encoding and delimiter."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Pairs of texts are read whole or refused with their line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The label of a planted text is what its marked words say, and nothing else tells it."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Planted pairs: every target word is the twin of the source word that it is linked to, whatever else there is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Runs whose texts are read with a question: settings by task, a trace with a tail, a report that shows the question."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A user's own questions and rationales, in every format."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """CorpusEntry corpora from real files: their counts are the published ones, and upstream layouts hold what the tables hold."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

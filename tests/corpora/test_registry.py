@@ -1,7 +1,5 @@
 """What every registered corpus tells of itself, and where it is looked for."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

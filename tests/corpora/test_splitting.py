@@ -1,7 +1,5 @@
 """Splits keep proportions, lose nothing, and depend on seed and labels only."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The treebank: its trees, its cleaning, and the published counts."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

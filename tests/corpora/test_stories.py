@@ -1,7 +1,5 @@
 """Questions on stories: what supports an answer is marked exactly, and a story that is damaged is not trusted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a trace says of a corpus's rows: taken whole, matched by instance and split, refused where it is of other texts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Texts to words."""
 
-from __future__ import annotations
-
 import pytest
 import spacy
 from hypothesis import example, given

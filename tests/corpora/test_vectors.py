@@ -1,7 +1,5 @@
 """Word vectors from every source."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

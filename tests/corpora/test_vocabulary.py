@@ -1,7 +1,5 @@
 """Words to numbers and back."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Small corpora on disk, in every format."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

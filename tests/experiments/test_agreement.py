@@ -1,7 +1,5 @@
 """What one experiment finds, no other may rule out, and none that asks for more may miss: found ≥ found, found ≤ bound."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What decides depends neither on confidence, nor on length, nor on texts of one word."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 

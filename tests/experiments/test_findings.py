@@ -1,7 +1,5 @@
 """What may be claimed: an end of an interval decides, and an absence of evidence decides nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Agreement of measures of importance with each other: against loops over pairs and over every way to break ties."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from typing import Any
 

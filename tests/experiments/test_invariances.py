@@ -1,7 +1,5 @@
 """What no experiment's answer may depend on."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from pathlib import Path

@@ -3,8 +3,6 @@
 Measures of all layers are compared with passes of whole models in `tests/hf/test_joint.py`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Shards that are audited at once give the tables of shards that are audited one after another."""
 
-from __future__ import annotations
-
 import threading
 import time
 from dataclasses import dataclass

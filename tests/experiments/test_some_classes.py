@@ -1,7 +1,5 @@
 """The adversary over a vocabulary: some classes stand for all in the search, and what it finds is within ε by all of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The sparse linear surrogate: against a general optimiser, planted truth, and what does not matter."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

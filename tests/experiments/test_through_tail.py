@@ -1,7 +1,5 @@
 """Experiments through a tail that no kernel computes: compared with the compiled way, with the papers' loops, and with themselves."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Four answers, decided by one share, that do not depend on what should not matter."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tiny models with random weights of many classes of transformers, each of two layers with four heads."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """``attnaudit audit`` of tiny models: folders, texts, and the one line of what is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Exports of ONNX graphs, which most tests here make, and folders of models."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Texts of random tokens for tiny models, as a tokenizer would have encoded them."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

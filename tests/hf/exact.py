@@ -1,7 +1,5 @@
 """What must hold of a model that passed the gate: all ways to its predictions agree."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The model of a trace in Python: what an audit takes as `replay`, and that it is the model that the trace was collected from."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What cannot be audited is one line with status 2, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Attention is read and replaced as the naive way of each kind of model does it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Some texts of a file are audited: those of the whole file, with its labels and digest."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

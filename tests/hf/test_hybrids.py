@@ -1,7 +1,5 @@
 """Models that mix tokens by attention in some layers alone: those are audited exactly, and the others are counted."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

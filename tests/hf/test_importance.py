@@ -1,7 +1,5 @@
 """Importance as the naive way computes it: one text at a time, in loops, with the parts of each class by their names."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """All heads of all layers at once, as passes of the whole model give them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Models are read from disk as they were saved, and checked."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

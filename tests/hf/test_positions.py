@@ -1,7 +1,5 @@
 """Positions whose next token is audited: drawn by seed and instance alone, each a prefix that the model reads as it does the whole."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path

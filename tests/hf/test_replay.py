@@ -3,8 +3,6 @@
 Exactness is tested with the gate of every class.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """``attnaudit audit MODEL_DIR CORPUS``: from a folder and a table of texts to a report."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Texts for a transformer are read as they are: without labels, splits or rows that nothing needs, from files and from a program."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

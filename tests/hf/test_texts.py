@@ -1,7 +1,5 @@
 """Texts in the pieces of a model's own tokenizer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

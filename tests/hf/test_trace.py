@@ -1,7 +1,5 @@
 """Traces of transformers: what they hold is the model's own, and their tails are the model."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from collections.abc import Iterator, Sequence

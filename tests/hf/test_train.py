@@ -1,7 +1,5 @@
 """A transformer trained here: the same bytes for the same seed, resumed as if never stopped, saved as any program reads it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

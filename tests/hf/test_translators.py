@@ -1,7 +1,5 @@
 """Pairs in the pieces of translators' own tokenizers, each side in its own vocabulary."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Small fast tokenizers of three kinds, trained here, whose special tokens have the ids that the tiny models know."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Folders of tiny translators with tokenizers of their own kinds, whose pieces are learned here."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The collector: a trace is the same whatever the batches, the padding, the order and the shards."""
 
-from __future__ import annotations
-
 import math
 from functools import reduce
 from itertools import product

@@ -1,7 +1,5 @@
 """The copying model and its training against torch's modules, and seeds against one another."""
 
-from __future__ import annotations
-
 import statistics
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The copying model of the preset ``snell2021`` against the released one, written with torch's modules (`tests.oracles.snell2021`)."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

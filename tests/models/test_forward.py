@@ -1,7 +1,5 @@
 """The forward pass of every encoder, attention and head equals the numpy oracle, which calls no layer of torch."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 

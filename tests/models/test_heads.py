@@ -1,7 +1,5 @@
 """Several heads, and a transformer: a row of the trace for each head, each exact by itself."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

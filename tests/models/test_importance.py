@@ -1,7 +1,5 @@
 """Gradient and leave-one-out against Algorithm 1 written out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Attention fixed to the log-odds of words: against the numpy oracle, under deletion, and in a run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

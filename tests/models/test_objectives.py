@@ -1,7 +1,5 @@
 """What a training minimises, against the formulas written out row by row; and models whose attention is even or given."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A translator's passes and traces against the naive way, a pair, a token and a position at a time."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Products of rows in whole blocks, whichever library multiplies."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

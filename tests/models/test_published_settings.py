@@ -1,7 +1,5 @@
 """Presets against a table of what the papers and their released code say, down to the shapes of the weights."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The training loop: deterministic, resumable at every epoch, selected on dev, and never looking at test."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Watching a training: the traces of its probe, and that the training does not notice."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Small untrained models whose attention and output are strong enough that every term of a formula shows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Agreement of Snell et al. 2020, and of Krishna et al. 2024, by every way to break its ties."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise, permutations, product

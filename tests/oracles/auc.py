@@ -1,7 +1,5 @@
 """The area under the ROC curve, pair by pair."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 

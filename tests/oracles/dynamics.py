@@ -1,7 +1,5 @@
 """The study of Snell et al. 2020, seed by seed, step by step and row by row."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from tests.oracles.agreement import naive_agreement

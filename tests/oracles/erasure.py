@@ -1,7 +1,5 @@
 """Removals of Serrano & Smith 2019 as the paper describes them: weights set to 0, the rest renormalised, the output read out again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 

@@ -3,8 +3,6 @@
 No layer of torch is called and no padding occurs, so that a wrong formula of the model cannot appear here too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Attentions with the same attended sum: every vertex of their polytope by enumeration, and each range by a linear program of its own."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import numpy as np

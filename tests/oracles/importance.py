@@ -1,7 +1,5 @@
 """Algorithm 1 of Jain & Wallace 2019 as the paper writes it: one text, one token, one forward pass at a time."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -3,8 +3,6 @@
 The attended sums of one query are put before the output matrix of each attention. They are of the values that this pass computes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any

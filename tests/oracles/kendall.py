@@ -1,7 +1,5 @@
 """Kendall's tau-b by comparing every pair, and its p-value by the textbook variance under ties."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from itertools import combinations

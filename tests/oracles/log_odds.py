@@ -1,7 +1,5 @@
 """Log-odds of words by definition: proximal gradient steps on the L1-penalised logistic loss over dense bags of words."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -1,7 +1,5 @@
 """The interval of a mean, with every resample written out (Gaffke 2005)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """What a translator's trace holds, worked out for one gold token of one pair as the definitions say it."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from jaxtyping import Float

@@ -1,7 +1,5 @@
 """Jain & Wallace 2019, Algorithm 2, as it reads; and the whole distribution that it samples from."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Keyed random numbers in Python's integers: splitmix64 (Steele, Lea & Flood 2014) at a position, and the shuffle of Fisher & Yates."""
 
-from __future__ import annotations
-
 WORD = 2**64
 
 

@@ -1,7 +1,5 @@
 """What the model would predict, one position at a time."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Textbook statistics by loops."""
 
-from __future__ import annotations
-
 from itertools import pairwise, permutations
 
 import numpy as np

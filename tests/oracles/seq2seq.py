@@ -1,7 +1,5 @@
 """The sequence-to-sequence model as its equations read: torch's own LSTM, autograd, one seed at a time, one position at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch

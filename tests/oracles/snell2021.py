@@ -4,8 +4,6 @@ Source: Sea-Snell/AttentionDynamics, SequenceCopying/seq2seq_model.py. Both side
 the scores are those of a tanh layer that reads the decoder's state and the projected context.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch

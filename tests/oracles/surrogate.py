@@ -1,7 +1,5 @@
 """The square-root LASSO by a general optimiser, and what a surrogate's table says, by loops."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.optimize import minimize
 

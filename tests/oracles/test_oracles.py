@@ -1,7 +1,5 @@
 """The oracles themselves catch a planted bug: each comparison fails for a variant that is wrong on purpose."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Published numbers beside ours: the right cell, the right class, and an honest judgement."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Papers as declarations, and the engine on the smallest one: a run, a study and the copying task."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Iterator

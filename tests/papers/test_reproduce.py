@@ -1,7 +1,5 @@
 """The sweep behind a paper's tables: what it plans, how it goes on, and what it says of what cannot be run."""
 
-from __future__ import annotations
-
 import html
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Runs compared with each other: on which instances, with which numbers, and what is said of them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace

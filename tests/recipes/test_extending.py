@@ -1,7 +1,5 @@
 """Entries defined outside the package, registered in one call, from the command line to the page: the code of docs/extending.md."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

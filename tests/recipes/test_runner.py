@@ -1,7 +1,5 @@
 """Runs: whole, killed and resumed, refused; settings by dotted name."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Translation runs: what they leave, that they go on where they were, and what they refuse."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Tables of many texts: groups of texts are drawn, in pieces of any size, with the same answers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Intervals of means and scores, as a summary gets them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from attnaudit.stats.bootstrap import RESAMPLES, Units, ratio_intervals

@@ -1,7 +1,5 @@
 """BLEU of a corpus, its interval, and that of translations against references of other pairs."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sacrebleu.metrics.bleu import BLEU

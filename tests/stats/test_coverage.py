@@ -1,7 +1,5 @@
 """95 % intervals hold the truth in 93 to 97 % of 1,000 simulated samples, those of means in 93 to 99 %; each column is a sample."""
 
-from __future__ import annotations
-
 import numpy as np
 import polars as pl
 import pytest

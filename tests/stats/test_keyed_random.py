@@ -1,7 +1,5 @@
 """Draws of keyed streams: independent of order, distributed as named, equal to splitmix64."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import chisquare, kstest

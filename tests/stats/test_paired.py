@@ -1,7 +1,5 @@
 """Paired differences: the plain way gives the same, exchanging the sides negates, and clusters count once."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Classification scores and the false discovery rate against scikit-learn and loops."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

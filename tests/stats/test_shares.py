@@ -1,7 +1,5 @@
 """The Wilson interval: its ends are the shares that the score test just does not refuse; and that of a median, by published tables."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Random draws whose distribution is known exactly: resamples of two rows or seeds, orders of three tokens, streams of gold tokens."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

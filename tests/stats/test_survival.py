@@ -1,7 +1,5 @@
 """Curves of events that some rows never reach, against scipy's Kaplan–Meier and against weights changed one at a time."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import CensoredData, ecdf

@@ -1,7 +1,5 @@
 """Calls for tests of pools, as functions of a module, which workers need; and what a call must bear."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

@@ -1,7 +1,5 @@
 """One process at a time in a folder, whatever the clocks of machines say."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """Steps are done once, resume after a kill, and leave what was there if they fail."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Work in a pool has the bytes of work in one process, in whatever order calls end."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from functools import partial

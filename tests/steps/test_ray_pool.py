@@ -1,7 +1,5 @@
 """A Ray cluster of three nodes on loopback: what is killed, what is refused, and the same bytes."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal

@@ -1,7 +1,5 @@
 """Studies whose pages are not what a test is about."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

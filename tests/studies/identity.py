@@ -1,7 +1,5 @@
 """Identities of trainings by the names of their folders."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 from pathlib import Path

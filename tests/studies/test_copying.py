@@ -1,7 +1,5 @@
 """The copying study: what is told of curves, and the study done, stopped, resumed and refused."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

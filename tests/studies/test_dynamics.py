@@ -1,7 +1,5 @@
 """What the study of dynamics says, against definitions worked out instance by instance; and what must not change it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

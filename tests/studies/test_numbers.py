@@ -1,7 +1,5 @@
 """What studies say, against the formulas worked out instance by instance; and what must not change it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

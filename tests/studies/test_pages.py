@@ -1,7 +1,5 @@
 """What the pages of studies say of the numbers that there are."""
 
-from __future__ import annotations
-
 import html
 import json
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Studies of translators: dynamics and deception on pairs whose alignments are known."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Studies done: trainings shared and never done twice, killed and resumed, refused where a folder holds another."""
 
-from __future__ import annotations
-
 import html
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The trainings of the studies against a table of what the papers say of them."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 

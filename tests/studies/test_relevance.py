@@ -1,7 +1,5 @@
 """Output relevance: what is read off a trace, and what is refused."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

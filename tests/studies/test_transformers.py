@@ -1,7 +1,5 @@
 """Studies of small transformers: the trainings of `hf train`, uniform layers, and what an audit uncovers against a naive count."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

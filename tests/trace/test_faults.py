@@ -1,7 +1,5 @@
 """Hostile traces: whatever a file holds is read right or refused in one line."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The trace format: what is written comes back, what other programs write is read, what breaks the schema is refused by row."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

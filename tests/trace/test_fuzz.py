@@ -1,7 +1,5 @@
 """Mutated traces, drawn by Hypothesis: types, nulls, nesting, shards, metadata. Each is read right or refused in one line."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from pathlib import Path
