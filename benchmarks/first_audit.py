@@ -2,8 +2,9 @@
 
     python -m benchmarks.first_audit [--rows N]
 
-Run `attnaudit demo`, and audit generated traces of each kind, first with an empty folder of
-compiled code, then again. Print a Markdown table.
+Run `attnaudit demo`, train and audit on a csv file of 3,000 texts with column names of its own, and
+audit generated traces of each kind, first with an empty folder of compiled code, then again. Print
+a Markdown table.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+
+import numpy as np
 
 from attnaudit.trace import Trace, write_shards
 from benchmarks.cost import cost_of_attnaudit
@@ -40,6 +43,19 @@ def print_first_and_second(name: str, command: Sequence[str], folder: Path) -> N
     print_row([name, *(f"{seconds:.1f}" for seconds in figures)])
 
 
+def write_reviews(path: Path, texts: int = 3000) -> None:
+    """Write texts of 5 to 40 words, one of which decides the label, and labels."""
+    rng = np.random.default_rng(0)
+    fillers = [f"word{k}" for k in range(2000)]
+    lines = ["body,stars"]
+    for _ in range(texts):
+        label = int(rng.integers(2))
+        words = rng.choice(fillers, rng.integers(5, 40)).tolist()
+        words[int(rng.integers(len(words)))] = ("dull", "superb")[label]
+        lines.append(f"{' '.join(words)},{label}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 def main() -> None:
     """Measure all commands."""
     parser = argparse.ArgumentParser(
@@ -51,6 +67,11 @@ def main() -> None:
     print_header(columns)
     with tempfile.TemporaryDirectory() as folder:
         print_first_and_second("demo", ["demo"], Path(folder))
+    with tempfile.TemporaryDirectory() as folder:
+        reviews = Path(folder, "reviews.csv")
+        write_reviews(reviews)
+        command = ["run", str(reviews), "--column", "text=body", "--column", "label=stars"]
+        print_first_and_second("run, a csv of 3,000 texts", command, Path(folder))
     for name, trace in kinds(rows).items():
         with tempfile.TemporaryDirectory() as folder:
             write_shards(Path(folder, "trace"), [trace])
