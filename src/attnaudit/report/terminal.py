@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.text import Text
 
 from attnaudit.core.printable import printable
-from attnaudit.report.answer import Answer, ClassAnswer, Evidence, Example, outstanding
+from attnaudit.report.answer import Answer, Evidence, Example, outstanding
 from attnaudit.report.sections.heatmaps import visible
-from attnaudit.report.words import figure, listed
+from attnaudit.report.words import figure
 
 MOST_CLASSES = 4  # with a column, or a line, of their own
 NAME, CLAIM = 14, 48  # cells of a class's name, and of a claim
@@ -53,25 +53,28 @@ def _headed(head: str, sign: str, said: str) -> Text:
 
 
 def _by_class(answer: Answer) -> list[Text]:
-    """Return a line for each class, or for each answer that classes have; none if all agree."""
+    """Return a line for each class, or of many for each answer; none if all agree."""
     if all(one.code == answer.code for one in answer.classes):
         return []
-    groups: dict[tuple[str, str], list[ClassAnswer]] = {}
-    for one in answer.classes:
-        apart = one.name if len(answer.classes) <= MOST_CLASSES else ""
-        groups.setdefault((apart, one.advice), []).append(one)
+    if len(answer.classes) <= MOST_CLASSES:
+        rows = [(_fit(one.name, NAME), one.sign, one.advice) for one in answer.classes]
+    else:
+        by_label: dict[tuple[str, str], list[str]] = {}
+        for one in answer.classes:
+            by_label.setdefault((one.sign, one.label), []).append(one.name)
+        rows = [
+            (
+                _fit(f"{len(names)} of them", NAME),
+                sign,
+                f"{label}: {_fit(', '.join(names), CLAIM)}",
+            )
+            for (sign, label), names in by_label.items()
+        ]
     lines = []
-    for (_, advice), members in list(groups.items())[:MOST_CLASSES]:
-        line = Text(f"   {_fit(_names(members), NAME)} ")
-        line.append(members[0].sign, _STYLES.get(members[0].sign, ""))
-        lines.append(line.append(f" {printable(advice)}"))
+    for head, sign, said in rows:
+        line = Text(f"   {head} ").append(sign, _STYLES.get(sign, ""))
+        lines.append(line.append(f" {printable(said).rstrip()}"))
     return lines
-
-
-def _names(members: Sequence[ClassAnswer]) -> str:
-    if len(members) <= 2:
-        return listed([one.name for one in members])
-    return f"{len(members)} classes"
 
 
 def _why(answer: Answer) -> list[Text]:
