@@ -11,7 +11,7 @@ import torch
 
 from attnaudit.corpora.corpus import keyed
 from attnaudit.hf.encode import encode
-from attnaudit.hf.encoded import Encoded
+from attnaudit.hf.encoded import Encoded, at_positions
 from attnaudit.hf.gate import check_model
 from attnaudit.hf.replacement import WordDonors
 from attnaudit.hf.texts import read_texts
@@ -87,11 +87,47 @@ def test_nothing_but_the_texts_matters(tmp_path: Path) -> None:
         np.testing.assert_allclose(runs[0].to_numpy(), runs[1].to_numpy(), atol=1e-6)
 
 
-def test_rows_of_a_part_of_a_text_and_of_next_tokens_have_no_copies(tmp_path: Path) -> None:
+def test_rows_of_a_part_of_a_text_have_no_copies(tmp_path: Path) -> None:
     model = tiny("MistralForSequenceClassification", sliding_window=8)
     given = random_texts(model, 4, lengths=(6, 12))
     is_null = traced(model, given, tmp_path).table["replaced"].is_null().to_list()
     assert is_null == np.repeat(given.ids.lengths > 8, 4).tolist()
     assert {*is_null} == {True, False}
-    writer = tiny("GPT2LMHeadModel")
-    assert not traced(writer, random_texts(writer, 2), tmp_path / "lm").has("replaced")
+
+
+@pytest.mark.parametrize(("name", "cross"), [("GPT2LMHeadModel", False), ("MarianMTModel", True)])
+def test_next_tokens_are_predicted_after_copies_of_the_text(
+    name: str, cross: bool, tmp_path: Path
+) -> None:
+    """Of some positions of every text: what a decoder has written stays."""
+    model: Any = tiny(name)
+    given = at_positions(random_texts(model, 5), "all")
+    options = {"cross": cross, "replacement": ReplacementSettings(texts=10, copies=20)}
+    trace, donors = traced(model, given, tmp_path, **options), WordDonors(given)
+    sizes, copied = given.read.ids.lengths.tolist(), 0
+    for row, (instance, size) in enumerate(zip(given.instance.tolist(), sizes, strict=True)):
+        rows = trace.table.filter(instance=instance, query=size - 1)
+        if rows["replaced"].null_count():
+            continue
+        copied += 1
+        lost, ids = donors.copies(row, 240, keyed(0, "replacement", str(instance), str(size)))
+        assert rows["replaced"].to_list() == [[np.flatnonzero(one).tolist() for one in lost]] * 4
+        assert (ids == given.ids[row])[~lost].all()
+        others = given.take(np.flatnonzero(given.instance != instance)).ids.values
+        assert {*ids[lost].tolist()} <= {*others.tolist()}
+        with torch.no_grad():
+            inputs = given.take(np.full(240, row)).batch(range(240))
+            logits = model(**inputs | {"input_ids": torch.from_numpy(ids)}).logits[:, -1]
+        expected = logits.double().softmax(dim=-1).numpy()
+        for found in rows["replaced_prediction"]:
+            np.testing.assert_allclose(found.to_numpy(), expected, atol=1e-6)
+    assert copied == 10
+    order = np.random.default_rng(0).permutation(len(given))
+    other = traced(model, given.take(order), tmp_path, budget=1, **options)
+    same = other.take(np.lexsort((other.array("head"), other.array("query"), other.instance)))
+    assert same.table["replaced"].equals(trace.table["replaced"])
+
+
+def test_words_of_a_target_are_not_replaced(tmp_path: Path) -> None:
+    model = tiny("MarianMTModel")
+    assert not traced(model, random_texts(model, 3), tmp_path).has("replaced")

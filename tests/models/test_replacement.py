@@ -52,7 +52,7 @@ def test_replaced_words_come_from_the_same_position_of_other_texts() -> None:
     for row in range(4):  # no other text is as long as the last
         replacement = Replacement(
             model=Places(row), inputs=Inputs(ids), donors=Donors(ids, np.arange(5)), budget=4096,
-            instance=np.arange(5), lengths=ids.lengths, outputs=1, settings=ReplacementSettings(texts=5, copies=200),
+            keys=(np.arange(5),), lengths=ids.lengths, outputs=1, settings=ReplacementSettings(texts=5, copies=200),
         )  # fmt: skip
         columns = replacement.columns(np.array([row]))
         lost, runs = columns["replaced"][0].to_list(), columns["replaced_prediction"][0].to_list()
@@ -124,11 +124,11 @@ def test_a_copy_that_loses_all_words_is_another_text_to_the_model() -> None:
 def test_texts_are_drawn_by_their_numbers() -> None:
     settings = ReplacementSettings(texts=30)
     instance = np.arange(100)
-    chosen = chosen_texts(instance, settings)
+    chosen = chosen_texts([instance], settings)
     assert chosen.sum() == 30
     order = np.random.default_rng(0).permutation(100)
-    assert (chosen_texts(instance[order], settings) == chosen[order]).all()
-    assert not chosen_texts(np.array([7]), settings).any()
+    assert (chosen_texts([instance[order]], settings) == chosen[order]).all()
+    assert not chosen_texts([np.array([7])], settings).any()
     assert [copies_of(n, settings) for n in (20, 50, 100, 200, 500)] == [240, 240, 120, 60, 60]
 
 

@@ -177,7 +177,10 @@ def copies_of(trace: Trace, rows: Bool[np.ndarray, " n"]) -> Iterator[tuple[int,
         runs = trace.table["replaced_prediction"][row].to_numpy()
         lost = np.zeros((len(lists), trace.alpha.lengths[row]), bool)
         lost[np.repeat(np.arange(len(lists)), lengths_of(lists)), flat(lists).to_numpy()] = True
-        lead, leads = (log_odds(one, int(predicted[row])) for one in (own[row : row + 1], runs))
+        output, few = int(predicted[row]), runs.shape[1] < own.shape[1]
+        lead = log_odds(own[row : row + 1], output)
+        # Few of many outputs are the predicted one, the most probable other one, and the rest.
+        leads = log_odds(runs[:, :2], 0) if few else log_odds(runs, output)
         # On the decision boundary no scale gives the text this confidence, and nothing is known.
         scale = np.log(CONFIDENCE / (1.0 - CONFIDENCE)) / lead if lead > 0.0 else 0.0
         change = np.abs(expit(leads * scale) - CONFIDENCE)

@@ -1,4 +1,4 @@
-"""Run a classifier on copies of its texts in which words are replaced by words of other texts.
+"""Run a transformer on copies of its texts in which words are replaced by words of other texts.
 
 The new word has as many pieces, so that length, positions and special tokens stay.
 """
@@ -17,6 +17,7 @@ from jaxtyping import Bool, Int64
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import Gate
+from attnaudit.hf.importance.case import Case, read_logits
 from attnaudit.hf.model import positions_per_pass, without_padding
 from attnaudit.trace.words import SPECIAL, to_words
 from attnaudit.tracing.replacement import (
@@ -37,7 +38,7 @@ class WordDonors:
     """
 
     def __init__(self, texts: Encoded) -> None:
-        pieces, self._ids = texts.word_id, texts.ids
+        pieces, self.words = texts.word_id, texts.ids
         numbers = np.arange(len(pieces.values))
         first = to_words(pieces.with_values(numbers), pieces, np.minimum)
         size = to_words(pieces.with_values(np.ones_like(numbers)), pieces).values
@@ -47,7 +48,7 @@ class WordDonors:
         for number in np.unique(size[is_word]).tolist():
             words = first.where(is_word & (size == number))
             texts_of = np.flatnonzero(words.lengths)
-            if len(texts_of) > 1:
+            if len(np.unique(texts.instance[texts_of])) > 1:
                 donors = Donors(words.take(texts_of), texts.instance[texts_of])
                 self._by_size[number] = texts_of, donors
                 self.texts[texts_of] = True
@@ -62,20 +63,20 @@ class WordDonors:
                 donors.words[own], donors.draw(own, copies, random).T, strict=True
             )
         ]
-        ids = np.tile(self._ids[row], (copies, 1))
+        ids = np.tile(self.words[row], (copies, 1))
         lost = np.zeros(ids.shape, bool)
         masks = draw_subsets(len(words), copies, random).T
         for mask, (size, start, drawn) in zip(masks, words, strict=True):
             for k in range(size):
-                place = start + k - self._ids.offsets[row]
+                place = start + k - self.words.offsets[row]
                 lost[:, place] = mask
-                ids[mask, place] = self._ids.values[drawn[mask] + k]
+                ids[mask, place] = self.words.values[drawn[mask] + k]
         return lost, ids
 
 
 @dataclass(frozen=True, kw_only=True)
 class PieceReplacement(TextReplacement):
-    """Replacement of words in the texts of a transformer that classifies.
+    """Replacement of words in the texts of a transformer; a decoder's target stays.
 
     Attributes:
         model: The model, with frozen weights.
@@ -92,7 +93,7 @@ class PieceReplacement(TextReplacement):
     def chosen(self) -> Bool[np.ndarray, " n"]:
         """Mark the texts whose words are replaced, among those with replaceable words."""
         chosen = self.donors.texts.copy()
-        chosen[chosen] = chosen_texts(self.instance[chosen], self.settings)
+        chosen[chosen] = chosen_texts([key[chosen] for key in self.keys], self.settings)
         return chosen
 
     def run(self, rows: Int64[np.ndarray, " b"], copies: int) -> Iterator[Predicted]:
@@ -106,8 +107,7 @@ class PieceReplacement(TextReplacement):
                 lost, ids = self.copies(row, copies)
                 texts = self.texts.take(np.full(copies, row))
                 texts = replace(texts, ids=Ragged.from_rows(ids))
-                logits = [
-                    self.model(**texts.batch(batch, self.model.device)).logits.double()
-                    for batch in texts.batches(size, self.gate.batching)
-                ]
+                batches = texts.batches(size, self.gate.batching)
+                cases = (Case(self.model, self.gate, texts.take(batch)) for batch in batches)
+                logits = [read_logits(self.model, one.inputs, one.ends).double() for one in cases]
                 yield [lost], torch.cat(logits).softmax(dim=-1).cpu().numpy()

@@ -107,10 +107,12 @@ def collect_shards(
         collector = _Collector(model, gate, chosen, folder or Path(temporary), given)
         texts = np.arange(len(encoded)) if given.part is None else given.part
         replaced, settings = None, given.replacement
-        # In next-token prediction, each copy has as many outputs as the vocabulary.
-        if settings is not None and settings.texts and gate.task == "classification":
+        # Words of the text are replaced, and a decoder's own attention is over its target.
+        of_text = encoded.keys_of(chosen[0].layer.stack) is encoded
+        if settings is not None and settings.texts and of_text:
+            ends = () if gate.task == "classification" else (encoded.read.ids.lengths,)
             replaced = PieceReplacement(
-                instance=encoded.instance,
+                keys=(encoded.instance, *ends),
                 lengths=encoded.ids.lengths,
                 donors=WordDonors(encoded),
                 outputs=len(given.class_names),

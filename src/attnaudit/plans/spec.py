@@ -176,6 +176,7 @@ class TranslationSpec(Spec):
         collect: Settings of the trace.
         decode: Settings of the search for translations.
         experiments: Settings of every experiment by name.
+        replacement: Settings of the copies of sources with words replaced.
         preset: Set of sizes.
         seed: Seed of the split, the model and the training.
         device: ``auto``, ``cpu`` or ``cuda``.
@@ -190,6 +191,7 @@ class TranslationSpec(Spec):
     collect: PairCollectSettings
     decode: Decoding
     experiments: Mapping[str, Mapping[str, Any]]
+    replacement: ReplacementSettings = field(default_factory=ReplacementSettings)
     preset: PairPreset = "small"
     seed: int = 0
     device: str = "auto"
@@ -234,6 +236,7 @@ class TranslationSpec(Spec):
             "model": model,
             "training": training,
             "collect": PairCollectSettings(),
+            "replacement": ReplacementSettings(),
             "decode": Decoding(),
         }
         resolved = resolve(sections, task_settings(None) | dict(settings or {}))

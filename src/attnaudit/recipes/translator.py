@@ -103,9 +103,9 @@ class Translation(Trained):
         part: np.ndarray | None = None,
     ) -> Iterator[Trace]:
         """Trace the gold tokens of pairs."""
-        rows = rows if part is None else rows.take(part)
-        collect, progress = self.spec.collect, self.progress
-        return collect_pairs(model, rows, "test", collect, metadata=origin, progress=progress)
+        spec = self.spec
+        options = {"replacement": spec.replacement, "part": part, "progress": self.progress}
+        return collect_pairs(model, rows, "test", spec.collect, metadata=origin, **options)
 
     def translate(self, translator: Translator, folder: Folder, made: Path) -> Notes:
         """Translate the test split; the notes say how well gold tokens are predicted."""

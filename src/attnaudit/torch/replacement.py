@@ -59,7 +59,7 @@ class TokenReplacement(TextReplacement):
         instance = np.arange(len(texts))
         donors = Donors(Ragged.from_lengths(number, map(len, texts)), instance)
         made = cls(
-            instance=instance,
+            keys=(instance,),
             lengths=donors.words.lengths,
             donors=donors,
             outputs=outputs,

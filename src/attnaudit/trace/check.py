@@ -15,7 +15,15 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.stats.measures import tvd
 from attnaudit.trace.readout import readout_of, rescaled_alpha
-from attnaudit.trace.schema import array_column, column_of, flat, lengths_of, width_of
+from attnaudit.trace.schema import (
+    FEW_OUTPUTS,
+    MOST_OUTPUTS,
+    array_column,
+    column_of,
+    flat,
+    lengths_of,
+    width_of,
+)
 from attnaudit.trace.tails import Network, Tail
 
 
@@ -113,8 +121,10 @@ class _Check:
         self.refuse(bad, names[0], places[wrong][:1], "positions from 0, below the length of alpha")
         vector = flat(self.table[names[1]]).dtype
         assert isinstance(vector, pl.Array)
-        if (found := vector.size) != self.prediction.shape[1]:
-            expected = f"{self.prediction.shape[1]}, as prediction has"
+        outputs, found = self.prediction.shape[1], vector.size
+        if found != outputs and (found != FEW_OUTPUTS or outputs <= MOST_OUTPUTS):
+            many = f", or {FEW_OUTPUTS}" if outputs > MOST_OUTPUTS else ""
+            expected = f"{outputs}, as prediction has{many}"
             raise self.error(f"column {names[1]}", f"{found} numbers a copy", expected)
 
     def entries(self, values: pl.Series) -> None:

@@ -21,6 +21,8 @@ _FLOATS, _BOOLEANS, _IDS = pl.List(pl.Float32), pl.List(pl.Boolean), pl.List(pl.
 _TEXTS = pl.List(pl.String)
 # Changes of log-odds need more digits of probabilities near 1 than float32 has.
 _RUNS = pl.List(pl.Array(pl.Float64, 1))
+# With more outputs, copies keep only three: predicted, the most probable other one, and the rest.
+MOST_OUTPUTS, FEW_OUTPUTS = 1000, 3
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,11 @@ COLUMNS = {
         nullable=True,
     ),
     "replaced_prediction": Column(
-        _RUNS, "what the model predicted for each of these copies", nullable=True
+        _RUNS,
+        "what the model predicted for each of these copies; with more than 1,000 outputs three "
+        "numbers will do: the probability of the output that `prediction` favours, that of the "
+        "copy's most probable other output, and the sum of the rest",
+        nullable=True,
     ),
     "layer": Column(
         pl.Int32(), "layer of the attention, in a model that has several", nullable=True

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import polars as pl
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Int64
 from torch import Tensor
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.progress import Progress
+from attnaudit.core.progress import Progress, silent
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import Pairs
 from attnaudit.corpora.prepare.vocabulary import EOS
@@ -26,7 +27,8 @@ from attnaudit.models.seq2seq import EncoderDecoder, PairForward
 from attnaudit.models.translator import Translator
 from attnaudit.trace import Trace, concatenate
 from attnaudit.trace.tails import LinearTail
-from attnaudit.tracing.settings import PairCollectSettings
+from attnaudit.tracing.replacement import Donors, Predicted, TextReplacement
+from attnaudit.tracing.settings import PairCollectSettings, ReplacementSettings
 from attnaudit.tracing.texts import frozen
 
 # Padded target tokens of a batch.
@@ -48,6 +50,8 @@ def collect_pairs(
     name: str,
     settings: PairCollectSettings | None = None,
     *,
+    replacement: ReplacementSettings | None = None,
+    part: np.ndarray | None = None,
     metadata: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Trace]:
@@ -58,6 +62,8 @@ def collect_pairs(
         pairs: The pairs.
         name: Name of their split.
         settings: Settings of the trace.
+        replacement: Settings of the copies of sources with words replaced; None for no copies.
+        part: Pairs to trace, ascending; by default all. Replacement words come from all pairs.
         metadata: Entries to add to the trace's metadata.
         progress: Receives the number of pairs done.
 
@@ -73,12 +79,18 @@ def collect_pairs(
     if translator.model.settings.attention == "none":
         expected, advice = "a model with attention", "bilinear, additive or uniform"
         raise InputError("collect", "model.attention", "none", expected, advice)
+    progress, replaced = progress or silent, None
+    every = np.arange(len(pairs)) if part is None else part
     with frozen(translator.model):
-        for start in range(0, len(pairs), SHARD_PAIRS):
-            if progress is not None:
-                progress("collect", start, len(pairs))
-            part = pairs.take(np.arange(start, min(start + SHARD_PAIRS, len(pairs))))
-            yield _Collector(translator, part, name, settings, dict(metadata or {})).shard()
+        if replacement is not None and replacement.texts:
+            options = {"settings": replacement, "progress": progress}
+            replaced = PairReplacement.of(translator, pairs, name, **options)
+        for start in range(0, len(every), SHARD_PAIRS):
+            progress("collect", start, len(every))
+            own = every[start : start + SHARD_PAIRS]
+            columns = replaced.of_pairs(own) if replaced else {}
+            shared = name, settings, metadata or {}, columns
+            yield _Collector(translator, pairs.take(own), *shared).shard()
 
 
 def _by_place(trace: Trace) -> np.ndarray:
@@ -95,6 +107,54 @@ def _tvd(
     return 0.5 * (p - q).abs().sum(dim=-1)
 
 
+@dataclass(frozen=True, kw_only=True)
+class PairReplacement(TextReplacement):
+    """Replacement of source words; a text is a source and the target before a gold token.
+
+    Attributes:
+        model: The model, with frozen weights.
+        inputs: The pairs.
+        pair: Number of each text's pair.
+    """
+
+    model: EncoderDecoder
+    inputs: PairInputs
+    pair: Int64[np.ndarray, " n"]
+
+    @classmethod
+    def of(cls, translator: Translator, pairs: Pairs, name: str, **options: Any) -> PairReplacement:
+        """Prepare the gold tokens of pairs; ``options`` are settings and progress."""
+        inputs = translator.inputs(pairs, f"{name} split")
+        pair = np.repeat(np.arange(len(pairs)), inputs.tokens)
+        words, instance = inputs.source.take(pair), pairs.instance[pair]
+        return cls(
+            model=translator.model,
+            inputs=inputs,
+            pair=pair,
+            keys=(instance, Ragged.from_lengths(pair, inputs.tokens).places),
+            lengths=words.lengths,
+            donors=Donors(words, instance),
+            outputs=len(translator.model.target),
+            **options,
+        )
+
+    def of_pairs(self, pairs: Int64[np.ndarray, " b"]) -> dict[str, pl.Series]:
+        """Return the columns of all gold tokens of pairs, which are in ascending order."""
+        return self.columns(np.flatnonzero(np.isin(self.pair, pairs)))
+
+    def run(self, rows: Int64[np.ndarray, " b"], copies: int) -> Iterator[Predicted]:
+        """Run the copies of one text at a time."""
+        model, device = self.model, next(self.model.parameters()).device
+        with torch.no_grad():
+            for row in rows.tolist():
+                lost, ids = self.copies(row, copies)
+                written = self.inputs.batch(self.pair[[row]], device).before
+                before = written[:, : self.keys[1][row] + 1].expand(copies, -1)
+                combined = model.write(torch.from_numpy(ids).to(device), before)
+                logits = model.logits(combined[:, -1]).double()
+                yield [lost], logits.softmax(dim=-1).cpu().numpy()
+
+
 @dataclass(frozen=True)
 class _Collector:
     """State shared by the batches of a shard."""
@@ -103,7 +163,8 @@ class _Collector:
     pairs: Pairs
     name: str
     settings: PairCollectSettings
-    metadata: dict[str, Any]
+    metadata: Mapping[str, Any]
+    replaced: Mapping[str, pl.Series]
 
     def shard(self) -> Trace:
         inputs = self.translator.inputs(self.pairs, f"{self.name} split")
@@ -125,11 +186,12 @@ class _Collector:
         written = batch.written
         gold = batch.gold[written].cpu().numpy()
         row, query = (part.cpu().numpy() for part in written.nonzero(as_tuple=True))
+        token = (np.cumsum(inputs.tokens) - inputs.tokens)[rows[row]] + query
         shared = {
             "activation": "softmax",
             "class_names": model.target.words,
             "tail": _tail(model),
-            "metadata": self.metadata,
+            "metadata": dict(self.metadata),
             "origin": f"{self.name} split",
             "instance": self.pairs.instance[rows[row]],
             "split": [self.name] * len(row),
@@ -138,6 +200,7 @@ class _Collector:
             "query": query.astype(np.int32),
             "gold": [model.target.words[number] for number in gold.tolist()],
             "rationale": _aligned(batch, gold),
+            **{name: one.gather(token) for name, one in self.replaced.items()},
         }
 
         def of_head(head: int) -> Trace:

@@ -25,7 +25,7 @@ from attnaudit.core.random import stream_keys
 from attnaudit.core.threads import cores
 from attnaudit.corpora.corpus import Split, keyed
 from attnaudit.models.batch import Inputs
-from attnaudit.trace.schema import list_column, nested_column
+from attnaudit.trace.schema import FEW_OUTPUTS, MOST_OUTPUTS, list_column, nested_column
 from attnaudit.tracing.settings import ReplacementSettings
 from attnaudit.training.loop import torch_threads
 
@@ -38,14 +38,14 @@ LONG = 30.0  # seconds from which the cost is reported
 
 
 def chosen_texts(
-    instance: Int64[np.ndarray, " n"], settings: ReplacementSettings
+    keys: Sequence[Int64[np.ndarray, " n"]], settings: ReplacementSettings
 ) -> Bool[np.ndarray, " n"]:
-    """Mark the texts whose words are replaced, drawn by number regardless of order."""
-    chosen = np.zeros(len(instance), bool)
-    draw = stream_keys(settings.seed, "replacement", instance)
-    chosen[np.lexsort((instance, draw))[: settings.texts]] = True
+    """Mark the texts whose words are replaced, drawn by their keys regardless of order."""
+    chosen = np.zeros(len(keys[0]), bool)
+    draw = stream_keys(settings.seed, "replacement", *keys)
+    chosen[np.lexsort((*keys, draw))[: settings.texts]] = True
     # A new word must come from another text.
-    return chosen & (len(instance) > 1)
+    return chosen & (len(np.unique(keys[0])) > 1)
 
 
 def copies_of(texts: int, settings: ReplacementSettings) -> int:
@@ -78,6 +78,8 @@ Predicted = tuple[Sequence[np.ndarray], Float[np.ndarray, "n C"]]
 class Donors:
     """Words of all texts, drawn by position.
 
+    Rows of one number are one text, cut at several positions. Its longest row has its words.
+
     Args:
         words: Ids of the words of each text.
         instance: Numbers of the texts.
@@ -88,9 +90,12 @@ class Donors:
         self, words: Ragged, instance: Int64[np.ndarray, " n"], sentences: Ragged | None = None
     ) -> None:
         self.words, self.sentences = words, sentences
-        self._order = np.lexsort((instance, words.lengths))
+        order = np.lexsort((instance, words.lengths))
+        _, last = np.unique(instance[order[::-1]], return_index=True)
+        self._order = order[np.sort(len(order) - 1 - last)]
         self._lengths = words.lengths[self._order]
-        self._rank = np.argsort(self._order)
+        texts, rank = np.unique(instance[self._order], return_index=True)
+        self._rank = rank[np.searchsorted(texts, instance)]
 
     def copies(self, row: int, copies: int, random: np.random.Generator) -> Drawn:
         """Draw copies of a text."""
@@ -118,17 +123,19 @@ class Donors:
 class TextReplacement(ABC):
     """Replacement of words in texts, for any model.
 
+    A model that predicts tokens has a text for each of its predictions.
+
     Attributes:
-        instance: Numbers of the texts.
+        keys: Numbers that identify the texts: of the instance, perhaps of the position predicted.
         lengths: Their lengths, in words or tokens.
-        donors: Their words; its ``copies`` draws copies of a text.
+        donors: Their ``words``; its ``copies`` draws copies of a text.
         outputs: Length of a prediction.
         settings: Numbers of texts and of copies.
         progress: Receives the number of texts done. If the work takes long, the stage gives the
             number of model runs and the seconds, estimated from the first texts.
     """
 
-    instance: Int64[np.ndarray, " n"]
+    keys: tuple[Int64[np.ndarray, " n"], ...]
     lengths: Int64[np.ndarray, " n"]
     donors: Any
     outputs: int
@@ -137,12 +144,16 @@ class TextReplacement(ABC):
 
     def chosen(self) -> Bool[np.ndarray, " n"]:
         """Mark the texts whose words are replaced."""
-        return chosen_texts(self.instance, self.settings)
+        return chosen_texts(self.keys, self.settings)
 
     def copies(self, row: int, copies: int) -> Drawn:
         """Draw copies of a text, regardless of the order of texts."""
-        random = keyed(self.settings.seed, "replacement", str(self.instance[row]))
-        return self.donors.copies(row, copies, random)
+        key = (str(numbers[row]) for numbers in self.keys)
+        random = keyed(self.settings.seed, "replacement", *key)
+        lost, words = self.donors.copies(row, copies, random)
+        if self.outputs > MOST_OUTPUTS:  # `most_probable` needs the prediction of the text itself
+            lost[0], words[0] = False, self.donors.words[row]
+        return lost, words
 
     @property
     def threads(self) -> int:
@@ -161,12 +172,13 @@ class TextReplacement(ABC):
         """
         chosen = self.chosen()
         asked, done = rows[chosen[rows]], np.cumsum(chosen)
-        total = int(chosen.sum())
+        total, many = int(chosen.sum()), int(self.outputs > MOST_OUTPUTS)
         copies, began, stage = copies_of(total, self.settings), time.monotonic(), ""
-        lost, predictions = [], [np.zeros((0, self.outputs))]
-        for masks, prediction in self.run(asked, copies):
-            lost += masks
-            predictions.append(prediction)
+        lost, predictions = [], [np.zeros((0, FEW_OUTPUTS if many else self.outputs))]
+        for masks, prediction in self.run(asked, copies + many):
+            lost += [mask[many:] for mask in masks]
+            runs = prediction.reshape(len(masks), -1, self.outputs)
+            predictions.append(most_probable(runs) if many else prediction)
             if not stage:
                 work = self.lengths[chosen].sum() / self.lengths[asked[: len(lost)]].sum()
                 seconds = (time.monotonic() - began) * work / self.threads
@@ -197,7 +209,7 @@ class Replacement(TextReplacement):
         return cls(
             model=model,
             inputs=inputs,
-            instance=split.instance,
+            keys=(split.instance,),
             lengths=inputs.ids.lengths,
             donors=Donors(inputs.ids, split.instance, inputs.sentences),
             outputs=model.outputs,
@@ -245,6 +257,20 @@ class Replacement(TextReplacement):
                 logits = model(inputs.batch(rows, device)).logits.double()
                 found[rows] = model.probabilities(logits).cpu().numpy()
         return found
+
+
+def most_probable(runs: Float[np.ndarray, "k M1 C"]) -> Float[np.ndarray, "n 3"]:
+    """Return the predictions of copies as three outputs of many.
+
+    They are the output predicted for the text itself, which is the first run, the most probable
+    other output of the copy, and the sum of the rest. So log-odds are those of all outputs.
+    """
+    predicted, copies = runs[:, :1].argmax(axis=2, keepdims=True), runs[:, 1:].copy()
+    own = np.take_along_axis(copies, predicted, axis=2)
+    np.put_along_axis(copies, predicted, 0.0, axis=2)
+    other = copies.max(axis=2, keepdims=True)
+    rest = copies.sum(axis=2, keepdims=True) - other
+    return np.concatenate([own, other, rest], axis=2).reshape(-1, FEW_OUTPUTS)
 
 
 def replaced_columns(

@@ -256,6 +256,7 @@ class Dynamics(Study):
         plain: Any = spec
         training = replace(plain.training, steps=self.steps[-1])
         collect = replace(plain.collect, scores=("loo",))
+        plain = replace(plain, replacement=replace(plain.replacement, texts=0))
         return replace(plain, training=training, probe=self.watched, collect=collect)
 
     def __call__(self, traces: Traces) -> pl.DataFrame:
