@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,9 @@ def naive(translator: Translator, pairs: Pairs, row: int, number: int) -> tuple[
     pair, at = int(replacement.pair[row]), int(replacement.keys[1][row])
     own = translator.inputs(pairs)
     for place, words in enumerate(ids.T):
-        others = [text[place] for k, text in enumerate(own.source) if len(text) > place and k != pair]
+        others = [
+            text[place] for k, text in enumerate(own.source) if len(text) > place and k != pair
+        ]
         assert (words == own.source[pair][place])[~lost[:, place]].all()
         assert {*words[lost[:, place]].tolist()} <= {*(others or own.source.values.tolist())}
     before = own.batch(np.array([pair])).before
@@ -68,11 +71,12 @@ def test_nothing_but_the_pairs_matters(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = traced(translator, pairs)
     monkeypatch.setattr("attnaudit.tracing.pairs.SHARD_PAIRS", 2)
     monkeypatch.setattr("attnaudit.tracing.pairs.BUDGET", 3)
+    plain = replace(pairs, links=None)  # links are in the order of their pairs
     split = [traced(translator, pairs, part=part) for part in np.split(np.arange(7), [3])]
     others = [
         traced(translator, pairs),
         concatenate(split),
-        traced(translator, pairs.take(np.random.default_rng(0).permutation(7))),
+        traced(translator, plain.take(np.random.default_rng(0).permutation(7))),
     ]
     for other in others:
         same = other.take(np.lexsort((other.array("query"), other.instance)))
@@ -97,9 +101,8 @@ def test_three_of_many_outputs_have_the_log_odds_of_all(monkeypatch: pytest.Monk
         np.testing.assert_allclose(few.sum(axis=1), 1.0)
         falls = log_odds(full[:1], predicted) - log_odds(full[1:], predicted)
         np.testing.assert_allclose(copies.fall, falls, atol=2e-4)
-        coarse = np.stack([few[:, 0], 1.0 - few[:, 0]], axis=1)
-        before = np.array([[own[predicted], 1.0 - own[predicted]]])
-        assert (tvd(coarse, before) <= tvd(full[1:], own[None]) + 1e-6).all()
+        p, q = few[:, :1], np.full((240, 1), own[predicted])
+        assert (np.abs(p - q)[:, 0] <= tvd(full[1:], np.tile(own, (240, 1))) + 1e-6).all()
 
 
 def test_positions_of_a_text_are_no_other_text() -> None:
