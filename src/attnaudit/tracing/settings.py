@@ -34,8 +34,8 @@ class ReplacementSettings(Settings):
 
     name: ClassVar = "replacement"
     texts: int = setting(
-        "Number of texts, or of tokens that a model predicts, for which words are replaced by those "
-        "of other texts; drawn with the seed; 0: none.",
+        "Number of texts, or of tokens that a model predicts, for which words are replaced by "
+        "those of other texts; drawn with the seed; 0: none.",
         500,
         least=0,
     )
