@@ -128,7 +128,7 @@ def test_the_dictionary_is_named_and_has_the_columns_that_its_page_tells(
     run: Path, capsys: pytest.CaptureFixture[str]
 ):
     show_run(run, as_json=False)
-    assert f"dictionary: {run / 'dictionary.parquet'}" in capsys.readouterr().out
+    assert str(run / "dictionary.parquet") in capsys.readouterr().out
     page = (Path(__file__).parents[2] / "docs" / "translation.md").read_text(encoding="utf-8")
     (told,) = re.findall(r"Its columns: (.*?)\n\n", page, re.DOTALL)
     table = pl.read_parquet(run / "dictionary.parquet")
