@@ -32,10 +32,10 @@ def _axe() -> str:
     return files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
 
 
-def barriers(browser: Browser, address: str, ready: str = "main") -> list[str]:
+def barriers(browser: Browser, address: str, ready: str = "main", width: int = 1280) -> list[str]:
     """The serious and critical findings on the page at ``address``, once it has an element ``ready``."""
     context = browser.new_context(
-        viewport={"width": 1280, "height": 900}, offline=True, reduced_motion="reduce"
+        viewport={"width": width, "height": 900}, offline=True, reduced_motion="reduce"
     )
     page = context.new_page()
     page.goto(address)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -86,6 +85,7 @@ class Evidence:
         row: The card's row over all instances.
         classes: Figure and sign of each predicted class with a value.
         place: Place on a scale from -1, against heatmaps, to 1, for them; None without sides.
+        places: The place of each predicted class.
     """
 
     claim: str
@@ -93,6 +93,7 @@ class Evidence:
     row: CardRow
     classes: Mapping[str, tuple[str, str]]
     place: float | None
+    places: Mapping[str, float | None]
 
     @property
     def technical(self) -> str:
@@ -108,11 +109,26 @@ class Example:
         instance: The text; ``weights`` has ``alpha``, and ``adversary`` if there is one.
         other: What the other heatmap shows; empty if none is known.
         differs: Whether the other heatmap is quite different.
+        row: Its row among those that the record reads; None if unknown.
     """
 
     instance: Instance
     other: str
     differs: bool
+    row: int | None = None
+
+    @classmethod
+    def of(cls, instance: Instance) -> Example:
+        """Compare the heatmap of a text with the most different one."""
+        jsd, upper = (instance.figures[name] for name in ("emax_jsd", "emax_jsd_upper"))
+        if jsd is None or "adversary" not in instance.weights:
+            return cls(instance, "", differs=False)
+        if jsd >= POLICY.different:
+            said = f"another heatmap, same answer: it differs {difference(jsd)}"
+            return cls(instance, said, differs=True)
+        known = "exists" if upper is not None and upper < POLICY.different else "was found"
+        said = f"another heatmap, same answer: no very different one {known}"
+        return cls(instance, said, differs=False)
 
 
 @dataclass(frozen=True)
@@ -130,6 +146,7 @@ class Answer:
         example: A typical text; None without a trace that has attention.
         warnings: What a reader must know before using the result.
         next: A command for the next step, and what it answers.
+        again: The command that trains the model with other seeds; empty if it was not trained here.
     """
 
     title: str
@@ -142,6 +159,7 @@ class Answer:
     example: Example | None = None
     warnings: tuple[str, ...] = ()
     next: tuple[str, str] = ("", "")
+    again: str = ""
 
     @property
     def sign(self) -> str:
@@ -183,6 +201,7 @@ def answer(
         None if trace is None else _example(record, trace),
         (*_warnings(own, about), *_missing(left_out or {})),
         next_command(about),
+        study_command(about),
     )
 
 
@@ -207,21 +226,24 @@ def _evidence(
     own: VerdictCard, found: SummaryRows, about: About, summary: pl.DataFrame
 ) -> tuple[Evidence, ...]:
     by_class = class_rows(summary, about)
-    return tuple(
-        Evidence(
+
+    def evidence(row: CardRow) -> Evidence:
+        same = {
+            name: one
+            for name, rows in by_class.items()
+            for one in rows
+            if (one.experiment, one.question) == (row.experiment, row.question)
+        }
+        return Evidence(
             card(row.experiment).plain or row.question,
             _skill_sign(found) if row.of_model else row.sign,
             row,
-            {
-                name: (one.figure, one.sign)
-                for name, rows in by_class.items()
-                for one in rows
-                if (one.experiment, one.question) == (row.experiment, row.question)
-            },
+            {name: (one.figure, one.sign) for name, one in same.items()},
             _place(row),
+            {name: _place(one) for name, one in same.items()},
         )
-        for row in own.rows
-    )
+
+    return tuple(map(evidence, own.rows))
 
 
 def _skill_sign(found: SummaryRows) -> str:
@@ -258,19 +280,7 @@ def _example(record: RunRecord, trace: Trace | str | Path) -> Example | None:
     order = np.searchsorted(picks, nearest).tolist()
     fitting = (k for k in order if SHORT <= len(instances[k].tokens) <= LONG)
     chosen = next(fitting, order[0])
-    return _compared(instances[chosen], {**facts.row(chosen, named=True)} if facts.height else {})
-
-
-def _compared(instance: Instance, facts: Mapping[str, Any]) -> Example:
-    jsd, upper = facts.get("emax_jsd"), facts.get("emax_jsd_upper")
-    if jsd is None or "adversary" not in instance.weights:
-        return Example(instance, "", differs=False)
-    if jsd >= POLICY.different:
-        said = f"another heatmap, same answer: it differs {difference(jsd)}"
-        return Example(instance, said, differs=True)
-    known = "exists" if upper is not None and upper < POLICY.different else "was found"
-    said = f"another heatmap, same answer: no very different one {known}"
-    return Example(instance, said, differs=False)
+    return replace(Example.of(instances[chosen]), row=int(picks[chosen]))
 
 
 def _warnings(own: VerdictCard, about: About) -> tuple[str, ...]:
@@ -305,16 +315,22 @@ def _missing(left_out: Mapping[str, str]) -> list[str]:
 
 def next_command(about: About) -> tuple[str, str]:
     """Return the command of the next step, and the question that it answers."""
+    again = study_command(about)
+    if not again:
+        return "attnaudit compare THIS OTHER", "two models, text by text"
+    if str(about.spec["corpus"]["source"]).startswith("planted"):
+        return "attnaudit run yours.csv --column text=… --column label=…", "your own texts"
+    return again, "would another training agree?"
+
+
+def study_command(about: About) -> str:
+    """Return the command that trains the model of a run with other seeds; else nothing."""
     spec, corpus, model = about.spec, about.spec.get("corpus"), about.spec.get("model")
     if spec.get("kind") != "run" or not (
-        isinstance(corpus, Mapping) and isinstance(model, Mapping)
+        isinstance(corpus, Mapping) and isinstance(model, Mapping) and "source" in corpus
     ):
-        return "attnaudit compare THIS OTHER", "two models, text by text"
-    source = str(corpus["source"])
-    if source.startswith("planted"):
-        return "attnaudit run yours.csv --column text=… --column label=…", "your own texts"
+        return ""
     asked = {f"--column {role}=": corpus.get(role) for role in ROLES if corpus.get(role) != role}
     asked |= {"--model ": model.get("encoder"), "--data-dir ": corpus.get("data_dir")}
     options = [f"{option}{quote(str(value))}" for option, value in asked.items() if value]
-    command = " ".join(["attnaudit study seeds", quote(source), *options])
-    return command, "would another training agree?"
+    return " ".join(["attnaudit study seeds", quote(str(corpus["source"])), *options])

@@ -26,9 +26,10 @@ from attnaudit.report.meanings import Terms, explained, measure_meaning
 if TYPE_CHECKING:
     from attnaudit.report.card import VerdictCard
 
+MOST_FIGURES = 8  # that are shown at once
 SAVE = ("heatmap.js", "sections/save.js")  # the scripts that save figures and heatmaps
 _WRAPPED = re.compile(r"(?<=[\w,;:.)”])\n(?=[\w“(←→↑↓]|\{\{ )")  # prose, in templates only
-_MACROS = ("section", "scroll", "table", "choice", "numbered")
+_MACROS = ("section", "folded", "scroll", "table", "choice", "swatch", "shaded")
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ def page_text(
     subtitle: str = "",
     *,
     title: str = "",
+    kicker: str = "attnaudit · is attention a faithful explanation?",
     links: Sequence[tuple[str, str]] = (),
     bare: bool = False,
     allows: str = "",
@@ -81,6 +83,7 @@ def page_text(
         heading: Heading.
         subtitle: Line below the heading.
         title: Title of the browser's window; by default the heading.
+        kicker: Line above the heading.
         links: End of the navigation: (title, address).
         bare: Leaves out the masthead, for a page within another.
         allows: Ends the content policy: ``'strict-dynamic'`` lets the page's script run files of
@@ -104,6 +107,7 @@ def page_text(
     content = {
         "heading": heading,
         "subtitle": subtitle,
+        "kicker": kicker,
         "title": title or heading,
         "bare": bare,
         "policy": Markup(policy),
@@ -123,18 +127,26 @@ _POLICY = (
 )
 
 
-def card_section(card: VerdictCard, left_out: Sequence[tuple[str, str]] = ()) -> Section:
+def card_section(
+    card: VerdictCard, left_out: Sequence[tuple[str, str]] = (), is_folded: bool = False
+) -> Section:
     """Make the section of a card, and below it what has no answer: (name, reason)."""
     meaning_of = partial(measure_meaning, unit=card.unit)
-    content = {"card": card, "left_out": left_out, "meaning_of": meaning_of}
-    return Section("card", content, (("Verdict", "#verdict"),))
+    content = {"card": card, "left_out": left_out, "meaning_of": meaning_of, "is_folded": is_folded}
+    return Section("card", content, (("Measures" if is_folded else "Verdict", "#verdict"),))
 
 
 def figures_section(
-    figures: Sequence[Figure], legend: Sequence[LegendEntry] = ()
+    figures: Sequence[Figure], legend: Sequence[LegendEntry] = (), shown: int = MOST_FIGURES
 ) -> Section | None:
-    """Make the section of figures with the legend that they share; None without any."""
-    content = {"figures": figures, "legend": legend}
+    """Make the section of figures with the legend that they share; None without any.
+
+    Args:
+        figures: The figures.
+        legend: The legend.
+        shown: How many are shown at once; the others are folded.
+    """
+    content = {"figures": figures, "legend": legend, "shown": shown}
     return Section("figures", content, (("Figures", "#figures"),), SAVE) if figures else None
 
 

@@ -21,8 +21,11 @@ from attnaudit.stats.measures import two_classes
 from attnaudit.trace import ROW_KEYS, Trace
 from attnaudit.trace.words import join_tokens, to_words
 
-MEASURES = ("max_alpha", "tau_gradient", "tau_loo", "median_delta_y", "emax_jsd")
+MEASURES = ("max_alpha", "tau_gradient", "tau_loo", "median_delta_y", "emax_jsd", "emax_jsd_upper")
 UNIFORM_SHARES = 4
+LEAST = {"gradient": 0.01, "loo": 0.01}
+"""Scores that are all below this change of the output are pale. It is the usual ε: outputs that
+differ by less count as the same."""
 LONGEST, LONGEST_SENTENCE = 60, 300  # characters of a token that are shown
 WORD_BEGINS = "▁"  # as sentencepiece writes it
 _SYMBOLS = {code: chr(0x2400 + code) for code in range(32)} | {0x7F: "␡", ord("\n"): "⏎"}
@@ -134,7 +137,7 @@ def heatmap(instance: Instance, budget: int) -> Heatmap:
     length, alpha, strips = len(instance.tokens), instance.weights["alpha"], list[Strip]()
     part = densest(alpha, budget)
     for kind, weights in instance.weights.items():
-        full, note = full_colour(weights), instance.notes.get(kind, "")
+        full, note = full_colour(weights, LEAST.get(kind, 0.0)), instance.notes.get(kind, "")
         ends = _short(float(weights.max())), _short(full)
         strips.append(Strip(kind, _CAPTIONS[kind], note, *ends, _shades(weights[part], full)))
     if instance.ranges is not None:
@@ -168,14 +171,18 @@ def _shades(weights: Float[np.ndarray, " s"], full: float) -> list[int]:
     return np.rint(1000 * weights / (full or 1.0)).astype(int).tolist()
 
 
-def full_colour(weights: Float[np.ndarray, " T"]) -> float:
+def full_colour(weights: Float[np.ndarray, " T"], least: float = 0.0) -> float:
     """Return the deepest colour's weight.
 
     It is the largest weight, or `UNIFORM_SHARES` uniform shares if they are more, so that nearly
     uniform weights look pale.
+
+    Args:
+        weights: The weights.
+        least: The deepest colour's weight is never less.
     """
     total = float(weights.sum())
-    return max(float(weights.max()), min(UNIFORM_SHARES * total / len(weights), total))
+    return max(float(weights.max()), min(UNIFORM_SHARES * total / len(weights), total), least)
 
 
 def _short(value: float) -> float:

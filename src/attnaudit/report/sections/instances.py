@@ -16,7 +16,13 @@ from jaxtyping import Int64
 from attnaudit.core.errors import InputError
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import SAVE, Section
-from attnaudit.report.sections.heatmaps import Heatmap, Instance, heatmap, read_instances
+from attnaudit.report.sections.heatmaps import (
+    LEAST,
+    Heatmap,
+    Instance,
+    heatmap,
+    read_instances,
+)
 from attnaudit.report.words import of_unit
 from attnaudit.results.record import RunRecord
 from attnaudit.results.summary import INSTANCE, ROW, Heads
@@ -44,7 +50,7 @@ SHOWN = (
 
 def instance_sections(
     trace: Trace | str | Path, record: RunRecord, unit: str = INSTANCE
-) -> tuple[Section, Section, Int64[np.ndarray, " k"]]:
+) -> tuple[Section, Section, list[Instance], Int64[np.ndarray, " k"]]:
     """Make the heatmaps and the list, of rows drawn with the run's seed.
 
     Args:
@@ -53,7 +59,8 @@ def instance_sections(
         unit: What a row is called.
 
     Returns:
-        Both sections, and the numbers of the rows with a heatmap.
+        Both sections, the rows with a heatmap, random ones first, and the numbers of these rows in
+        ascending order.
 
     Raises:
         TraceError: If the trace cannot be read.
@@ -78,6 +85,7 @@ def instance_sections(
         "random": random,
         "rule": rule,
         "unit": unit,
+        "least": LEAST["loo"],
         "has_rationale": any(picture.known for picture in listed),
         "has_adversary": "adversary" in record.tables,
         "special": special,
@@ -107,6 +115,7 @@ def instance_sections(
     return (
         Section("heatmaps", heatmaps, links, SAVE, styles=styles),
         Section("instances", content, ((heading, "#instances"),), scripts, drawn),
+        [instances[k] for k in dict.fromkeys([*shown_next, *shown_first])],
         rows[np.union1d(shown_first, shown_next).astype(int)],
     )
 

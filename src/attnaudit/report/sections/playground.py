@@ -79,6 +79,12 @@ def playground_section(
     return Section("playground", content, links, SCRIPTS if data else (), data, STYLES)
 
 
+def playground_addresses(section: Section | None) -> dict[str, str]:
+    """Return the address within the page of each row that the playground has, by its name."""
+    data = {} if section is None else section.data.get("playground-data", {})
+    return {one["title"]: f"play-{one['id']}" for one in data.get("instances", ())}
+
+
 def playground_data(rows: Trace, facts: pl.DataFrame, epsilon: float) -> dict[str, Any]:
     """Return what the page's script computes with."""
     width = rows.readout.contribution.values.shape[1]

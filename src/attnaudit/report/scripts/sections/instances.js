@@ -1,6 +1,6 @@
 // The list of instances: filters, columns to sort by, pages, and a heatmap below each row that is opened.
 const table = byId("instance-table"), { unit } = table.dataset;
-const PAGE = 25, SLACK = 1e-6; // of weights that are float32
+const PAGE = 10, SLACK = 1e-6; // of weights that are float32
 const data = dataOf("instance-data"), form = byId("filters");
 const texts = data.map(({ tokens, question }) => [...tokens, question].join(" ").toLowerCase());
 const rows = () => Array.from(table.tBodies[0].rows).filter((row) => row.matches("[data-index]"));

@@ -15,7 +15,6 @@ function measured(weights) {
 }
 
 // Bars
-
 function build() {
   const { tokens: listed, rest, gaps } = state.entry;
   const words = [...listed, ...(rest ? [`${rest} other tokens`] : [])];
@@ -62,7 +61,6 @@ function drawSelected() {
 }
 
 // Readings
-
 // The classes with the most probability, now or under the model's own attention.
 function drawOutput({ p, tvd, jsd }) {
   const [shown, own] = [p, state.target].map(model.classes), { classes } = state.data;
@@ -127,7 +125,6 @@ function draw() {
 }
 
 // Moves
-
 function settle() {
   const { one: { own, listed }, steps } = state;
   const highest = Math.max(...now().slice(0, listed), ...own.slice(0, listed));
@@ -161,7 +158,6 @@ function removeLargest() {
 }
 
 // Instances
-
 function choose(index) {
   const entry = state.data.instances[index];
   if (typeof entry.adversary === "string") entry.adversary = model.numbers(entry.adversary);
@@ -196,7 +192,6 @@ function load(data) {
 }
 
 // Events
-
 const ACTIONS = {
   own: () => step(state.one.own),
   uniform: () => step(model.uniform(state.one)),
@@ -260,13 +255,6 @@ window.playground = { state, load, now, measured };
 const played = dataOf("playground-data");
 if (played) load(played);
 
-for (const title of document.querySelectorAll('#heatmaps h4 a[href^="#instance-"]')) {
-  const id = title.hash.replace("#instance-", "");
-  if (!state.data?.instances.some((entry) => entry.id === id)) continue;
-  const made = element("a", "play-link", "move its attention");
-  made.href = `#play-${id}`;
-  title.parentNode.append(" ", made);
-}
 on(document, "click", ({ target }) => {
   const pressed = target.closest('a[href^="#play-"]');
   if (pressed?.hash === location.hash) follow(); // no change of the address

@@ -6,6 +6,7 @@ const KEYS = ["layer", "head", "query"];
 const CAPTIONS = {
   alpha: "Attention", adversary: "Adversarial attention", gradient: "Gradient", loo: "Leave-one-out",
 };
+const LEAST = { gradient: 0.01, loo: 0.01 }; // scores that are all lower stay pale
 const UNIFORM = 4; // uniform shares that have the deepest colour, so nearly uniform weights are pale
 
 const state = {
@@ -146,7 +147,7 @@ function weightsOf({ columns, facts }) {
   const strip = (kind, row) => {
     const steps = columns[kind] instanceof Uint16Array ? 65535 : 255, top = columns[`${kind}.top`][row];
     const own = part(kind, row).map((step) => step / steps), all = sum(own);
-    const full = Math.max(1, Math.min((UNIFORM * all) / own.length, all));
+    const full = Math.max(1, Math.min((UNIFORM * all) / own.length, all), (LEAST[kind] ?? 0) / (top || 1));
     return [kind, CAPTIONS[kind], "", top, full * top, own.map((weight) => (1000 * weight) / full), []];
   };
   return {
