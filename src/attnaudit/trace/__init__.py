@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from attnaudit.trace.files import (
+    ASKING,
     TAIL_FILE,
     tail_file,
     trace_files,
@@ -10,7 +11,8 @@ from attnaudit.trace.files import (
     trace_rows,
     trace_task,
 )
-from attnaudit.trace.table import ASKING, ROW_KEYS, SEVERAL, Trace, concatenate, write_shards
+from attnaudit.trace.keys import ROW_KEYS, SEVERAL
+from attnaudit.trace.table import Trace, concatenate, write_shards
 
 __all__ = [
     "ASKING",

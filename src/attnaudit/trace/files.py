@@ -28,6 +28,8 @@ from attnaudit.trace.tails import (
 )
 
 METADATA_KEY = "attnaudit"
+# Tasks whose model reads a question or a hypothesis with the text.
+ASKING = ("question_answering", "inference")
 TAIL_FILE = "tail.safetensors"
 # Bytes of a compressed file to read at a time, so that memory does not grow with the file.
 PIECE = 1 << 23

@@ -30,6 +30,7 @@ from attnaudit.trace.files import (
     write_shard,
     write_tail,
 )
+from attnaudit.trace.keys import keys_of, repeated, repeated_in
 from attnaudit.trace.readout import Readout, candidates_of, readout_of, rescaled_alpha
 from attnaudit.trace.schema import (
     array_column,
@@ -40,12 +41,7 @@ from attnaudit.trace.schema import (
     series_of,
     width_of,
 )
-from attnaudit.trace.tails import GraphTail, IdentityTail, LinearTail, Network, Tail, TanhTail
-
-# Tasks whose model reads a question or a hypothesis with the text.
-ASKING = ("question_answering", "inference")
-SEVERAL = ("layer", "head", "query")  # with any of these columns an instance may have several rows
-ROW_KEYS = ("split", "instance", *SEVERAL)  # the columns that identify a row
+from attnaudit.trace.tails import GraphTail, IdentityTail, Network, Tail, tail_metadata
 
 
 @dataclass(frozen=True)
@@ -70,9 +66,8 @@ class Trace:
         positions = f", {len(self.ragged('alpha').values):,} positions" if self.has("alpha") else ""
         classes = f"; classes {', '.join(self.class_names)}" if self.has("prediction") else ""
         columns = ", ".join(self.table.columns)
-        return printable(
-            f"Trace{origin}: {len(self):,} rows{positions}{classes}; columns {columns}"
-        )
+        rows = f"{len(self):,} rows{positions}{classes}"
+        return printable(f"Trace{origin}: {rows}; columns {columns}")
 
     def _repr_html_(self) -> str:
         return render("trace_html", self)
@@ -167,7 +162,7 @@ class Trace:
                 where, got = f"{origin}: column {one.name}", f"{len(one)} rows"
                 expected = f"{len(series[0])}, as {series[0].name} has"
                 raise TraceError("make trace", where, got, expected)
-        of_tail = _metadata_of(tail)
+        of_tail = tail_metadata(tail)
         newer = [column for column in map(column_of, given) if column and column.since > 1]
         full = {
             # The first version that has all its columns and tails, as more programs can read it.
@@ -208,7 +203,7 @@ class Trace:
                 shards are of different models, or the model is missing.
         """
         files = trace_files(Path(path))
-        first, repeated = dict(fixed or {}), _repeated_in(files)
+        first, twice = dict(fixed or {}), repeated_in(files)
         tail: Tail | Network = IdentityTail()
         for file in files:
             expected = "as in the first file" if fixed else f"as in {files[0].name}"
@@ -220,20 +215,14 @@ class Trace:
                 first_row += table.height
                 for name, value in shard.fixed.items():
                     if first.setdefault(name, value) != value:
-                        raise TraceError(
-                            "read trace",
-                            str(file),
-                            f"{name} {value}",
-                            f"{name} {first[name]}, {expected}",
-                            "put the shards of each model into a folder of their own",
-                        )
-                # Shards of two models use the same numbers for texts. Different models are the
-                # better reason to give, so all files are compared before a repeated row is
-                # reported.
-                if repeated is None:
+                        do = "put the shards of each model into a folder of their own"
+                        got, expected = f"{name} {value}", f"{name} {first[name]}, {expected}"
+                        raise TraceError("read trace", str(file), got, expected, do)
+                # A file of another model is the better reason, so a repeated row is raised last.
+                if twice is None:
                     yield shard
-        if repeated is not None:
-            raise repeated
+        if twice is not None:
+            raise twice
 
     @classmethod
     def columns(cls, path: str | Path, names: Collection[str]) -> Iterator[Trace]:
@@ -276,8 +265,8 @@ class Trace:
         """
         table = conform(self.table, origin, first_row)
         residual = check_rows(table, self.metadata, self.tail, origin, first_row)
-        if repeated := _repeated(_names_of(table), [origin] * table.height):
-            raise repeated
+        if twice := repeated(keys_of(table), [origin] * table.height):
+            raise twice
         metadata = with_question(self.metadata, table.columns)
         metadata["residual"] = max(residual, float(self.metadata.get("residual") or 0.0))
         return Trace(table, metadata, self.tail)
@@ -376,9 +365,7 @@ def concatenate(shards: Sequence[Trace]) -> Trace:
         table = pl.concat([shard.table for shard in shards], how="diagonal_relaxed", rechunk=True)
     except pl.exceptions.PolarsError as error:
         schemas = [shard.table.schema for shard in shards]
-        names = [
-            name for name in first.table.columns if len({one.get(name) for one in schemas}) > 1
-        ]
+        names = [name for name in first.table.columns if len({s.get(name) for s in schemas}) > 1]
         reason = " ".join(str(error).split())
         expected = "one type of each column in all shards"
         raise TraceError("read trace", f"column {', '.join(names)}", reason, expected) from error
@@ -410,57 +397,3 @@ def write_shards(folder: str | Path, shards: Iterable[Trace]) -> list[Path]:
     if written:
         remove_other_shards(folder, written)
     return written
-
-
-def _metadata_of(tail: Tail | Network) -> dict[str, Any]:
-    if isinstance(tail, GraphTail):
-        return {"tail": "onnx", "tail_sha256": tail.sha256}
-    if isinstance(tail, LinearTail):
-        return {"tail": "tanh_mlp" if isinstance(tail, TanhTail) else "linear"}
-    return {"tail": "identity" if isinstance(tail, IdentityTail) else "replay"}
-
-
-def _repeated_in(files: Sequence[Path]) -> TraceError | None:
-    """Return an error if two rows of a trace have the same keys."""
-    # Hashes of the keys take 8 bytes per row, so the keys of a large trace need not be in memory.
-    codes = [names.hash_rows().to_numpy() for _, names in _names_in(files)]
-    if not codes or len(np.unique(np.concatenate(codes))) == sum(map(len, codes)):
-        return None
-    # Different keys may share a hash, so equal hashes are checked by their keys.
-    found = list(_names_in(files))
-    origins = [str(file) for file, names in found for _ in range(names.height)]
-    return _repeated(pl.concat([names for _, names in found], how="diagonal_relaxed"), origins)
-
-
-def _repeated(names: pl.DataFrame, origins: Sequence[str]) -> TraceError | None:
-    """Return an error for the first row with the keys of an earlier one.
-
-    Args:
-        names: Keys of every row.
-        origins: Name of each row's file in errors.
-    """
-    # A text that is counted twice would make every interval too narrow.
-    if names.width == 0 or names.n_unique() == names.height:
-        return None
-    row = int((~names.select(pl.struct(pl.all()).is_first_distinct()).to_series()).arg_max() or 0)
-    return TraceError(
-        "check trace",
-        f"{origins[row]}: column instance, instance {names['instance'][row]}",
-        f"several rows alike in {', '.join(names.columns)}",
-        "a row of its own for each",
-        "number the texts, or add a column split, layer, head or query",
-    )
-
-
-def _names_of(table: pl.DataFrame) -> pl.DataFrame:
-    """Return the columns that identify a row; none without a column ``instance``."""
-    names = [name for name in ROW_KEYS if name in table.columns]
-    return table.select(names if "instance" in names else [])
-
-
-def _names_in(files: Sequence[Path]) -> Iterator[tuple[Path, pl.DataFrame]]:
-    for file in files:
-        for table, _, _ in read_pieces(file, ROW_KEYS):
-            names = _names_of(conform(table, str(file), needed=()))
-            if names.width:
-                yield file, names

@@ -298,3 +298,12 @@ class SomeClasses:
         for start, end in pairwise([*np.flatnonzero(np.diff(same, prepend=-1)), len(rows)]):
             logits[start:end] += hidden[start:end] @ self._weights[same[start]]
         return logits
+
+
+def tail_metadata(tail: Tail | Network) -> dict[str, Any]:
+    """Return what the metadata of a trace say of its tail."""
+    if isinstance(tail, GraphTail):
+        return {"tail": "onnx", "tail_sha256": tail.sha256}
+    if isinstance(tail, LinearTail):
+        return {"tail": "tanh_mlp" if isinstance(tail, TanhTail) else "linear"}
+    return {"tail": "identity" if isinstance(tail, IdentityTail) else "replay"}
