@@ -15,6 +15,8 @@ from torch.nn import functional
 import attnaudit
 from attnaudit.core.errors import InputError
 from attnaudit.experiments.joint import groups_of
+from attnaudit.report.card import verdict
+from attnaudit.results.about import About
 from attnaudit.torch import Batch, collect
 from attnaudit.trace import Trace
 from attnaudit.trace.joint import JointReadout
@@ -56,7 +58,22 @@ class Pool(nn.Module):
             return torch.bmm(weights[:, None], value)[:, 0]
         if self.form == "einsum":
             return torch.einsum("bt,btd->bd", weights, value)
+        if self.form == "mean":
+            return (weights[..., None] * value).mean(dim=1)
         return ((weights**2 if self.form == "squares" else weights)[..., None] * value).sum(dim=1)
+
+
+class Inlined(nn.Module):
+    """A network that pools in its own forward, before a head."""
+
+    def __init__(self, pool: Pool, head: nn.Module) -> None:
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(30, 6), head
+        self.score, self.value = pool.score, pool.value
+        self.pooling = [pool]  # in a list, so that it is no submodule
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        return self.head(self.pooling[0].forward(self.embedding(ids), mask))
 
 
 class Applied(nn.Module):
@@ -109,7 +126,7 @@ def collected(net: nn.Module, batches: Any = BATCHES, **options: Any) -> Trace:
     return collect(net, batches, attention="pool", **options)
 
 
-def refuses(net: nn.Module, message: str, batches: Any = BATCHES[:1], path: str = "pool") -> None:
+def refuses(net: nn.Module, message: str, batches: Any = BATCHES[:1], path: Any = "pool") -> None:
     with pytest.raises(InputError, match=message):
         collect(net, batches, attention=path)
 
@@ -137,6 +154,89 @@ def test_the_trace_is_the_module_under_any_attention(form: str, deep: bool, outp
     for alpha in (trace.alpha, random_attention(trace.alpha)):
         assert np.abs(trace.readout(alpha) - naive(net, BATCHES, alpha)).max() <= 1e-6
     assert trace.table["label"].to_list() == [0, 1, 0, None, None, None]
+
+
+@pytest.mark.parametrize("form", ["sum", "bmm", "einsum", "column", "fused"])
+@pytest.mark.parametrize("deep", [False, True])
+def test_an_attention_inlined_in_forward_is_found(form: str, deep: bool):
+    pool, head = Pool(form), layers(4, deep)
+    net, known = Inlined(pool, head), Net(pool, head)
+    known.embedding = net.embedding
+    for attention in ("", net):
+        trace, expected = collect(net, BATCHES, attention=attention), collected(known)
+        for name in ("alpha", "readout"):
+            one, other = (each.ragged(name).values for each in (trace, expected))
+            np.testing.assert_allclose(one, other, atol=1e-6)
+        drawn = random_attention(trace.alpha)
+        assert np.abs(trace.readout(drawn) - expected.readout(drawn)).max() <= 1e-6
+
+
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        ("squares", "Inlined: an output that differs by"),
+        ("two", "2 softmaxes in Inlined"),
+        ("mean", "Inlined: no sum of what its weights multiply"),
+    ],
+)
+def test_an_inlined_attention_that_is_not_found_says_which_lines_to_move(form: str, message: str):
+    refuses(
+        Inlined(Pool(form), layers(4)), f"{message}.*class Pool.nn.Module.*def forward", path=""
+    )
+
+
+def test_the_attention_may_be_the_module_itself():
+    net = made(deep=True)
+    found, known = collect(net, BATCHES, attention=net.pool), collected(net)
+    assert found.table.equals(known.table)
+    refuses(net, "attention Linear: no such submodule; expected one of", path=nn.Linear(1, 1))
+
+
+class Answer(NamedTuple):
+    scores: Tensor
+    weights: Tensor
+
+
+@pytest.mark.parametrize(
+    ("give", "output"),
+    [
+        (lambda logits: (None, logits), 1),
+        (lambda logits: {"loss": None, "logits": logits}, "logits"),
+        (lambda logits: Answer(logits, logits), "scores"),
+    ],
+)
+def test_logits_are_picked_by_name_or_position(give: Callable[[Tensor], Any], output: Any):
+    last = Applied(lambda logits: logits)
+    net = Net(Pool("sum"), nn.Sequential(layers(4), last))
+    plain = collected(net)
+    drawn = random_attention(plain.alpha)
+    expected, last.function = plain.readout(drawn), give
+    trace = collected(net, output=output)
+    assert trace.table.equals(plain.table)
+    assert np.array_equal(trace.readout(drawn), expected)
+    with pytest.raises(InputError, match=r"without 'x'; expected the logits, which are one of"):
+        collected(net, output="x")
+    with pytest.raises(InputError, match=r"a Tensor; .*leave output= out"):
+        collected(made(), output=output)
+
+
+def test_the_card_has_the_name_of_the_model():
+    for options, name in (({}, "Net"), ({"name": "BiGRU"}, "BiGRU")):
+        results = attnaudit.audit(collected(made(), **options), "permutation")
+        assert (
+            verdict(results.summary, About.of(None, results.metadata)).title
+            == f"{name} on this trace"
+        )
+
+
+def test_outputs_may_be_independent_labels():
+    net = made()
+    trace = collected(net, activation="sigmoid")
+    expected = net(*BATCHES[0][0]).sigmoid().detach().numpy()
+    np.testing.assert_allclose(trace.prediction[:3], expected, atol=1e-6)
+    attnaudit.audit(trace, "permutation")
+    with pytest.raises(InputError, match="activation: softmax of one output; expected sigmoid"):
+        collected(made(outputs=1), activation="softmax")
 
 
 @pytest.mark.parametrize(
@@ -397,7 +497,9 @@ def test_a_batch_whose_parts_do_not_fit_is_refused(batch: Any, message: str):
 @pytest.mark.parametrize(
     ("give", "path", "message"),
     [
-        (lambda logits: {"logits": logits}, "pool", "batch 0: output: dict; expected logits"),
+        (lambda logits: "logits", "pool", "batch 0: output: str; expected logits"),
+        (lambda logits: {"x": 1, "y": logits}, "pool", r"a dict; .* one of 'x', 'y'; name .*='x'"),
+        (lambda logits: (logits, 1), "pool", "a tuple; expected the logits.* one of 0, 1; name"),
         (lambda logits: logits.half(), "pool", "torch.float16; expected float32 or float64"),
         (lambda logits: logits[:, 0], "pool", r"a tensor \(3,\) for 3 texts"),
         (lambda logits: logits / 0, "pool", "output: NaN or an infinite logit; expected numbers"),

@@ -116,6 +116,11 @@ class TanhHead(nn.Module):
         return functional.linear(torch.tanh(pooled), weight, bias)
 
 
+def probabilities(logits: Float[Tensor, "*n C"], activation: Activation) -> Float[Tensor, "*n C"]:
+    """Apply an activation to logits."""
+    return logits.sigmoid() if activation == "sigmoid" else logits.softmax(dim=-1)
+
+
 class AttentionModel(nn.Module):
     """``logits = tail(offset + Σ_t alpha_t · readout_t)``.
 
@@ -276,9 +281,7 @@ class AttentionModel(nn.Module):
 
     def probabilities(self, logits: Logits) -> Logits:
         """Apply the activation."""
-        if self.activation == "sigmoid":
-            return torch.sigmoid(logits)
-        return torch.softmax(logits, dim=-1)
+        return probabilities(logits, self.activation)
 
     def distance(self, p: Float[Tensor, "... K"], q: Float[Tensor, "... K"]) -> Tensor:
         """Return the TVD over the last axis; a single column is the probability of class 1."""

@@ -7,29 +7,43 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from attnaudit.core.errors import InputError
-from attnaudit.torch.pooling import OPERATION, PoolingNetwork, Ran
-from attnaudit.torch.replacement import TokenReplacement, probabilities
+from attnaudit.models.classifier import probabilities
+from attnaudit.stats.measures import Activation
+from attnaudit.torch.arguments import TokenArguments
+from attnaudit.torch.importance import measure_importance
+from attnaudit.torch.pooling import LINEAR, OPERATION, PoolingNetwork, Ran, inside
+from attnaudit.torch.replacement import TokenReplacement
 from attnaudit.trace import Trace, concatenate
 from attnaudit.tracing.settings import ReplacementSettings
 
 PRECISE = (torch.float32, torch.float64)
-# Difference from the weighted sum of what the tokens give, relative to the largest of these.
-LINEAR = 1e-5
 # Difference of logits, relative as well: rounding of what is above the pooling adds to it.
 READ_ELSEWHERE = 1e-4
 TRIALS = 3
 SUMS_TO_1 = 1e-4
-USUAL = ReplacementSettings()
+
+
+@dataclass(frozen=True)
+class CollectOptions:
+    """Further options of `collect`.
+
+    Attributes:
+        metadata: Entries to add to the trace's metadata.
+        replacement: Settings of the copies of texts with words replaced; None for no copies.
+    """
+
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    replacement: ReplacementSettings | None = field(default_factory=ReplacementSettings)
 
 
 @dataclass(frozen=True)
@@ -46,15 +60,22 @@ class Batch:
     tokens: Sequence[Sequence[str]]
     label: Sequence[int | None] | None = None
 
+    @property
+    def lengths(self) -> Int64[Tensor, " B"]:
+        """Number of tokens of each text."""
+        return torch.tensor([len(text) for text in self.tokens])
+
 
 def collect(
     net: nn.Module,
     batches: Batch | Iterable[Batch | tuple[Any, ...]],
     *,
-    attention: str,
+    attention: str | nn.Module,
+    output: str | int | None = None,
+    activation: Activation | None = None,
     class_names: Sequence[str] | None = None,
-    metadata: Mapping[str, Any] | None = None,
-    replacement: ReplacementSettings | None = USUAL,
+    name: str = "",
+    **options: Any,
 ) -> Trace:
     """Collect the trace of a classifier whose submodule pools the tokens of each text.
 
@@ -63,31 +84,32 @@ def collect(
     shows what each token contributes, and the weighted sum of these must be its output under the
     model's own and under random weights. A `torch.nn.MultiheadAttention` with one query for each
     text has a row for each of its heads, whose readout holds what the other heads give under their
-    own weights.
+    own weights. If ``forward`` of ``net`` pools by itself, the attention is ``net``.
 
     If the logits themselves are such a sum, the trace stores what each token contributes to them,
     and an audit needs nothing else. Otherwise the trace keeps ``net`` as its tail, in this process.
 
+    The columns ``gradient``, ``loo`` and ``replaced`` need arguments that say what the tokens are,
+    such as ids or word vectors. If one of them is left out, a note in the metadata says why.
+
     Args:
         net: The module. It returns logits (B, C); a single column is the logit of class 1.
         batches: A `Batch`, or several, or tuples of its fields.
-        attention: Path of the submodule.
+        attention: The submodule, or its path.
+        output: Name or position of the logits, if ``net`` returns a mapping or several things.
+        activation: ``sigmoid`` if each of C outputs is a label of its own. By default, one output
+            is a sigmoid and several are a softmax.
         class_names: Names of the classes.
-        metadata: Entries to add to the trace's metadata.
-        replacement: Settings of the copies of texts with words replaced; None for no copies.
+        name: Name of the model in reports; by default that of its class.
+        **options: Fields of `CollectOptions`.
 
     Raises:
-        InputError: The path is no module, the submodule has no softmax or several, its output is no
-            weighted sum, its weights may be those of queries as in a self-attention, or the module
-            returns probabilities.
+        InputError: The submodule is unknown, has no softmax or several, its output is no weighted
+            sum, its weights may be those of queries as in a self-attention, or the module returns
+            probabilities.
     """
-    try:
-        pool = net.get_submodule(attention)
-    except AttributeError as error:
-        known = ", ".join(name for name, _ in net.named_modules() if name)
-        where = f"attention {attention!r}"
-        raise _error(where, "no such submodule", f"one of {known}") from error
-    network = PoolingNetwork(net, pool)
+    chosen = CollectOptions(**options)
+    network = PoolingNetwork(net, _submodule(net, attention), output)
     parts: list[_Collected] = []
     for number, given in enumerate([batches] if isinstance(batches, Batch) else batches):
         where = f"batch {number}"
@@ -99,21 +121,51 @@ def collect(
     if not parts:
         raise _error("batches", "none", "one batch or more")
     _check_heads(parts)
+    if activation == "softmax" and outputs == 1:
+        raise _error("activation", "softmax of one output", "sigmoid, or a logit for each class")
+    activation = activation or ("sigmoid" if outputs == 1 else "softmax")
     tail = None if all(part.affine for part in parts) else network
-    known = (metadata or {}).get("model", {})
-    known = known if isinstance(known, Mapping) else {"name": str(known)}
-    model = {"name": type(net).__name__, **known, "fingerprint": network.fingerprint}
+    arguments = TokenArguments.of(net, [part.batch for part in parts])
+    columns, notes = measure_importance(network, parts, arguments, activation)
+    metadata = _metadata(network, name, chosen.metadata, notes)
+    copied, wanted = None, chosen.replacement
+    # Copies are judged by a single decision, which independent probabilities do not make.
+    if wanted and wanted.texts and arguments.tables and (activation == "softmax" or outputs == 1):
+        copied = TokenReplacement.of(network, arguments, wanted, outputs)
     traces, start = [], 0
-    every = [part.batch for part in parts]
-    copied = replacement and TokenReplacement.of(network, every, replacement, outputs)
-    for part in parts:
+    for part, scores in zip(parts, columns, strict=True):
         rows = range(len(part.batch.tokens))
         network.texts |= {start + row: (part, row) for row in rows}
-        own = {**(metadata or {}), "model": model}
         replaced = copied.columns(start + np.arange(len(rows))) if copied else {}
-        traces.append(part.trace(start, tail, class_names, own, replaced))
+        settings = {"activation": activation, "metadata": metadata, "tail": tail}
+        settings["class_names"] = list(class_names or map(str, range(max(outputs, 2))))
+        traces.append(part.trace(start, settings, scores, replaced))
         start += len(rows)
     return concatenate(traces)
+
+
+def _submodule(net: nn.Module, attention: str | nn.Module) -> nn.Module:
+    """Return the submodule that is, or has the path, ``attention``."""
+    modules = dict(net.named_modules())
+    for path, module in modules.items():
+        if attention is module or attention == path:
+            return module
+    known = ", ".join(filter(None, modules))
+    got = repr(attention) if isinstance(attention, str) else type(attention).__name__
+    do = "if the attention is inlined in forward, give the network itself"
+    raise _error(f"attention {got}", "no such submodule", f"one of {known}", do)
+
+
+def _metadata(
+    network: PoolingNetwork, name: str, given: Mapping[str, Any], notes: Sequence[str]
+) -> dict[str, Any]:
+    """Return the metadata of the trace, with the name of the model and its notes."""
+    model, known = given.get("model", {}), given.get("notes", [])
+    model = dict(model) if isinstance(model, Mapping) else {"name": str(model)}
+    model["name"] = name or model.get("name") or type(network.net).__name__
+    model["fingerprint"] = network.fingerprint
+    every = [*([known] if isinstance(known, str) else known), *notes]
+    return {**given, "model": model, **({"notes": every} if every else {})}
 
 
 def _error(where: str, got: str, expected: str, do: str = "") -> InputError:
@@ -155,7 +207,7 @@ def _check_logits(ran: Ran, texts: int, where: str) -> None:
     """Refuse an output that is no tensor (B, C), half precision, and probabilities."""
     logits, expected, do = ran.output, "logits (B, C), a row for each text", ""
     if not isinstance(logits, Tensor):
-        got, do = type(logits).__name__, "wrap the module in one that returns them"
+        got, do = type(logits).__name__, "name them by output="
     elif logits.dtype not in PRECISE:
         got, expected, do = str(logits.dtype), "float32 or float64", "net.float()"
     elif logits.dim() != 2 or len(logits) != texts:
@@ -221,12 +273,16 @@ class _Collected:
             gap = _gap(expected, ran.pooled.reshape(len(drawn), -1), scale)
             if gap > LINEAR:
                 got = f"an output that differs by {gap:.2g} from the weighted sum of its tokens"
-                do = "such a module, as one that squares its weights, cannot be audited"
+                do = network.advice(
+                    "such a module, as one that squares its weights, cannot be audited"
+                )
                 raise _error(name, got, f"at most {LINEAR:g}", do)
             gap = _gap(network.run(inputs, pooled=expected).output, ran.output, of_logits)
             if gap > READ_ELSEWHERE:
                 got = f"logits that differ by {gap:.2g} from those that follow from its output"
-                do = "a module whose weights are read elsewhere too cannot be audited"
+                do = network.advice(
+                    "a module whose weights are read elsewhere too cannot be audited"
+                )
                 raise _error(name, got, f"at most {READ_ELSEWHERE:g}", do)
             logits = self._sum(drawn, self.logits_of_token, self.ran.output)
             affine = affine and _gap(logits, ran.output, of_logits) <= LINEAR
@@ -250,42 +306,37 @@ class _Collected:
     def _drawn(self) -> Iterator[Float[Tensor, "B H T"]]:
         """Yield the model's own weights, and random ones over the tokens of every text."""
         yield self.alpha
-        random, inside = torch.Generator().manual_seed(0), _inside(self.batch, self.alpha.shape[2])
+        random, size = torch.Generator().manual_seed(0), self.alpha.shape[2]
         for _ in range(TRIALS):
             drawn = torch.rand(self.alpha.shape, generator=random).to(self.alpha)
-            drawn = drawn * inside[:, None]
+            drawn = drawn * inside(self.batch.lengths, size)[:, None]
             yield drawn / drawn.sum(dim=2, keepdim=True)
 
     def trace(
         self,
         start: int,
-        network: PoolingNetwork | None,
-        class_names: Sequence[str] | None,
-        metadata: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        scores: Mapping[str, Float[Tensor, "B T"]],
         replaced: Mapping[str, pl.Series],
     ) -> Trace:
         """Return the rows of the batch, its texts numbered from ``start``.
 
         Args:
             start: Number of the first text.
-            network: The tail; None if logits are a weighted sum.
-            class_names: Names of the classes.
-            metadata: Metadata of the trace.
+            settings: Activation, names of classes, metadata and tail of the trace.
+            scores: Importance of every token.
             replaced: Columns about replaced words, one value per text.
         """
-        logits, tokens, label = self.ran.output.double(), self.batch.tokens, self.batch.label
-        outputs, heads = logits.shape[1], self.alpha.shape[1]
-        given = self.pooled_of_token if network else self.logits_of_token
+        tokens, label, heads = self.batch.tokens, self.batch.label, self.alpha.shape[1]
+        given = self.pooled_of_token if settings["tail"] else self.logits_of_token
         rows = [(k, head, len(text)) for k, text in enumerate(tokens) for head in range(heads)]
         text, head, _ = (np.array(column, np.int32) for column in zip(*rows, strict=True))
-        prediction = probabilities(logits)
+        prediction = probabilities(self.ran.output.double(), settings["activation"])
         of_rows: dict[str, Any] = {name: one.gather(text) for name, one in replaced.items()}
-        names = map(str, range(max(outputs, 2))) if class_names is None else class_names
+        for name, values in scores.items():
+            of_rows[name] = [values[k, :size].numpy() for k, _, size in rows]
         return Trace.from_arrays(
-            activation="sigmoid" if outputs == 1 else "softmax",
-            class_names=list(names),
-            metadata=dict(metadata),
-            tail=network,
+            **settings,
             instance=start + text.astype(np.int64),
             label=None if label is None else [label[k] for k in text],
             tokens=[list(tokens[k]) for k in text],
@@ -299,16 +350,11 @@ class _Collected:
         )
 
 
-def _inside(batch: Batch, size: int) -> Bool[Tensor, "B T"]:
-    """Mark the tokens of each text among ``size`` positions."""
-    return torch.arange(size) < torch.tensor([len(text) for text in batch.tokens])[:, None]
-
-
 def _collected(network: PoolingNetwork, batch: Batch, where: str) -> _Collected:
     ran, texts = network.run(batch.inputs), len(batch.tokens)
     _check_logits(ran, texts, where)
     alpha = _weights_of(ran, network, batch, where)
-    inside = _inside(batch, alpha.shape[2]).T[..., None]
+    tokens = inside(batch.lengths, alpha.shape[2]).T[..., None]
     logits, pooled = list[Tensor](), list[Tensor]()
     for head in range(alpha.shape[1]):
         alone = []
@@ -321,7 +367,7 @@ def _collected(network: PoolingNetwork, batch: Batch, where: str) -> _Collected:
             (logits, [one.output for one in alone]),
             (pooled, [one.pooled.reshape(texts, -1) for one in alone]),
         ):
-            parts.append(torch.where(inside, torch.stack(given), 0.0))
+            parts.append(torch.where(tokens, torch.stack(given), 0.0))
     of_token = torch.stack(logits), torch.stack(pooled)
     return _Collected(batch, ran, alpha, ran.pooled.reshape(texts, -1), *of_token).checked(
         network, where
@@ -335,7 +381,7 @@ def _weights_of(
     if len(ran.weights) != 1:
         got = f"{len(ran.weights)} softmaxes in {type(network.pool).__name__}"
         do = "not one around it" if ran.weights else "and write its weights by softmax"
-        do = f"name the module that pools, {do}"
+        do = network.advice(f"name the module that pools, {do}")
         raise _error(where, got, "one, of the weights over the tokens", do)
     (own,), texts = ran.weights, len(batch.tokens)
     size = max(len(text) for text in batch.tokens)
@@ -346,7 +392,7 @@ def _weights_of(
         if given.dtype not in PRECISE:
             do = "net.float(), without autocast"
             raise _error(f"{where}: {name}", str(given.dtype), "float32 or float64", do)
-    behind = float((own * ~_inside(batch, own.shape[2])[:, None]).max())
+    behind = float((own * ~inside(batch.lengths, own.shape[2])[:, None]).max())
     if behind > LINEAR:
         raise _error(where, f"weight {behind:.2g} behind the tokens", "none on padding", "mask it")
     return own[:, :, :size]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from inspect import BoundArguments, signature
 from types import FunctionType
 from typing import Any
@@ -11,20 +11,30 @@ from typing import Any
 import numpy as np
 import polars as pl
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
+from torch.utils.weak import WeakIdKeyDictionary
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.models.weights import Fingerprinted, weights_fingerprint
-from attnaudit.torch.capture import FUSED, SOFTMAX, attend_in_two_steps
-from attnaudit.training.loop import evaluating
+from attnaudit.torch.capture import FUSED, SOFTMAX, attend_in_two_steps, flat, tag_of
+from attnaudit.training.loop import evaluating, without_gradients
 
 OPERATION = "collect"
+# Difference from the weighted sum of what the tokens give, relative to the largest of these.
+LINEAR = 1e-5
 MULTIHEAD = functional.multi_head_attention_forward
 OWN_KEYS = ("bias_k", "bias_v", "add_zero_attn", "static_k", "static_v")
+MULTIPLIED = ("__mul__", "__rmul__", "mul", "multiply")
+PRODUCTS = ("__matmul__", "__rmatmul__", "bmm", "einsum", "matmul")
+OWN_MODULE = (
+    "move the softmax and the weighted sum into a small nn.Module, as in docs/model.md: class "
+    "Pool(nn.Module): def forward(self, scores, values): return (scores.softmax(dim=1)[..., None] "
+    "* values).sum(dim=1)"
+)
 PROBABILITIES = ("hardsigmoid", "sigmoid", "softmax", "special_expit", "special_softmax")
 
 
@@ -33,7 +43,7 @@ class Ran:
     """A run of a module, on the CPU.
 
     Attributes:
-        output: Output of the module.
+        output: Logits of the module.
         result_of: Function that returned it, if that gives probabilities.
         pooled: Output of the submodule.
         weights: Weights (B, H, T) of every softmax in the submodule.
@@ -55,20 +65,35 @@ _MULTIHEAD_BODY = FunctionType(
 
 
 class _Watch(TorchFunctionMode):
-    """Replaces the softmax of a submodule, and knows which tensors are probabilities.
+    """Replaces the softmax of a submodule and its output.
+
+    In a whole network (``inlined``) the first product that the weights enter stands for the output.
+    Later checks find out whether the network reads them elsewhere.
 
     Attributes:
         inside: True while the submodule runs.
         seen: Own weights of every softmax in it.
-        of_heads: True if their rows are known to be heads.
+        sums: Its outputs.
+        of_heads: True if rows of weights are known to be heads.
         probabilities: Results of functions that give probabilities, their versions, and the
             functions' names.
+        ids: Ids of tokens by name; if given, weights are held fixed.
+        embedded: Their embeddings, made ready for gradients.
     """
 
-    def __init__(self, new: Float[Tensor, "B H T"] | None) -> None:
+    def __init__(
+        self,
+        new: Float[Tensor, "B H T"] | None = None,
+        pooled: Tensor | None = None,
+        inlined: bool = False,
+        ids: Mapping[str, Tensor] | None = None,
+    ) -> None:
         super().__init__()
-        self.new, self.inside, self.of_heads, self._heads = new, False, False, 0
+        self.new, self.pooled, self.inlined, self.ids = new, pooled, inlined, ids
+        self.inside, self.of_heads, self._heads = False, False, 0
         self.seen, self.probabilities = list[Tensor](), list[tuple[Tensor, int, str]]()
+        self.sums, self.embedded = list[Any](), dict[str, list[Tensor]]()
+        self._multiplied = WeakIdKeyDictionary()  # tensors made from weights
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
@@ -79,14 +104,53 @@ class _Watch(TorchFunctionMode):
         if self.inside and func is FUSED:
             weights, values, _ = attend_in_two_steps(*args, **kwargs)
             self.of_heads = weights.dim() == 4
-            return self._exchanged(weights, weights.dim() - 1) @ values
+            sums = self._exchanged(weights, weights.dim() - 1) @ values
+            return self.summed(sums) if self.inlined else sums
         result: Any = func(*args, **kwargs)
         name = func.__name__.removesuffix("_")
         if name in PROBABILITIES:
             self.probabilities.append((result, result._version, name))
-        if not self.inside or func not in SOFTMAX:
+        if self.ids is not None and func is functional.embedding:
+            result = self._embedded(args[0], result)
+        if not self.inside:
             return result
-        return self._exchanged(result, _axis(result, *args[1:2], **kwargs))
+        if func in SOFTMAX:
+            result = self._exchanged(result, _axis(result, *args[1:2], **kwargs))
+            self._multiplied[result] = False
+            return result
+        return self._followed(name, (*args, *kwargs.values()), result) if self.inlined else result
+
+    def summed(self, output: Any) -> Any:
+        """Keep the output of the submodule, and return the one that is to take effect."""
+        several = isinstance(output, tuple | list) and bool(output)
+        own = next(iter(output)) if several else output
+        self.sums.append(own)
+        if self.pooled is None or not isinstance(own, Tensor):
+            return output
+        new = self.pooled.reshape(own.shape).to(own)
+        if not several:
+            return new
+        rest = [new, *output[1:]]
+        return type(output)(*rest) if hasattr(output, "_fields") else type(output)(rest)
+
+    def _followed(self, name: str, operands: tuple[Any, ...], result: Any) -> Any:
+        """Follow weights to their first product or weighted sum."""
+        tags = [tag_of(self._multiplied, operand) for operand in flat(operands)]
+        known = [tag for tag in tags if tag is not None]
+        if not known or not isinstance(result, Tensor) or self.sums:
+            return result
+        if name in PRODUCTS or (name == "sum" and any(known)):
+            return self.summed(result)
+        self._multiplied[result] = any(known) or name in MULTIPLIED
+        return result
+
+    def _embedded(self, given: Tensor, vectors: Tensor) -> Tensor:
+        """Make the embeddings of the tokens' ids ready for gradients."""
+        names = [name for name, ids in (self.ids or {}).items() if torch.equal(ids, given)]
+        if names:
+            vectors = vectors.detach().requires_grad_()
+            self.embedded.setdefault(names[0], []).append(vectors)
+        return vectors
 
     def source_of(self, output: Any) -> str:
         """Return the function whose probabilities an output is, or is a view of; else nothing."""
@@ -113,7 +177,7 @@ class _Watch(TorchFunctionMode):
             by_head = weights.reshape(len(weights), 1, size)
         self.seen.append(by_head)
         if self.new is None:
-            return own
+            return own if self.ids is None else own.detach()
         padded = functional.pad(self.new, (0, size - self.new.shape[2])).to(own)
         return padded.reshape(weights.shape).movedim(-1, axis)
 
@@ -156,13 +220,24 @@ class PoolingNetwork(Fingerprinted):
 
     Attributes:
         net: The module.
-        pool: The submodule.
+        pool: The submodule, or the module itself.
+        output: Name or position of the logits in its output; None if it returns them.
         texts: Batch, and place in it, of every instance.
     """
 
     net: nn.Module
     pool: nn.Module
+    output: str | int | None = None
     texts: dict[int, tuple[Any, int]] = field(default_factory=dict)
+
+    @property
+    def inlined(self) -> bool:
+        """True if the module itself pools."""
+        return self.pool is self.net
+
+    def advice(self, otherwise: str) -> str:
+        """Return what to do if this is no pooling."""
+        return OWN_MODULE if self.inlined else otherwise
 
     @property
     def model(self) -> nn.Module:
@@ -195,39 +270,89 @@ class PoolingNetwork(Fingerprinted):
         Raises:
             InputError: The submodule is not called, or returns no tensor.
         """
-        watch, outputs = _Watch(weights), list[Any]()
+        watch = _Watch(weights, pooled, self.inlined)
+        with torch.no_grad():
+            logits = self._call(inputs, watch)
+        where = f"attention: {type(self.pool).__name__}"
+        if not watch.sums and watch.inlined:
+            got, expected = "no sum of what its weights multiply", "one sum, weighted by a softmax"
+            raise InputError(OPERATION, where, got, expected, OWN_MODULE)
+        if not watch.sums:
+            got = f"not called by {type(self.net).__name__}"
+            raise InputError(OPERATION, where, got, "a module that pools the tokens")
+        if not isinstance(watch.sums[0], Tensor):
+            got = f"an output of class {type(watch.sums[0]).__name__}"
+            expected = "the pooled vectors, a tensor, or a tuple that they come first in"
+            raise InputError(OPERATION, where, got, expected, "wrap it in one that returns this")
+        plain = [_plain(one) for one in (logits, watch.sums[0], *watch.seen)]
+        return Ran(plain[0], watch.source_of(logits), plain[1], tuple(plain[2:]), watch.of_heads)
+
+    def run_held(
+        self, inputs: Mapping[str, Any], ids: Mapping[str, Tensor]
+    ) -> tuple[Float[Tensor, "B C"], dict[str, list[Tensor]]]:
+        """Run the module for gradients, with its attention held fixed.
+
+        Args:
+            inputs: Its arguments by name.
+            ids: Those that are ids of tokens.
+
+        Returns:
+            The logits, and every embedding of these ids.
+        """
+        watch = _Watch(ids=ids)
+        # cuDNN has no gradients of recurrent layers outside training.
+        cudnn = torch.backends.cudnn.flags(enabled=False)
+        with torch.enable_grad(), without_gradients(self.net), cudnn:
+            return self._call(inputs, watch), watch.embedded
+
+    def _call(self, inputs: Any, watch: _Watch) -> Any:
+        """Run the module under a watch, and return its logits."""
 
         def enter(module: nn.Module, args: Any) -> None:
             watch.inside = True
 
         def leave(module: nn.Module, args: Any, output: Any) -> Any:
             watch.inside = False
-            several = isinstance(output, tuple | list) and bool(output)
-            outputs.append(next(iter(output)) if several else output)
-            if pooled is None or not isinstance(outputs[-1], Tensor):
-                return None
-            new = pooled.reshape(outputs[-1].shape).to(outputs[-1])
-            if not several:
-                return new
-            rest = [new, *output[1:]]
-            return type(output)(*rest) if hasattr(output, "_fields") else type(output)(rest)
+            return None if watch.inlined else watch.summed(output)
 
         hooks = self.pool.register_forward_pre_hook(enter), self.pool.register_forward_hook(leave)
-        with hooks[0], hooks[1], torch.no_grad(), evaluating(self.net), watch:
+        with hooks[0], hooks[1], evaluating(self.net), watch:
             output = self.net(**inputs) if isinstance(inputs, Mapping) else self.net(*inputs)
-        where, do = f"attention: {type(self.pool).__name__}", "wrap it in one that returns this"
-        if not outputs:
-            got, expected = (
-                f"not called by {type(self.net).__name__}",
-                "a module that pools the tokens",
+        return self._logits(output)
+
+    def _logits(self, output: Any) -> Any:
+        """Pick the logits from what the module returns.
+
+        Raises:
+            InputError: It returns several things, and no or an unknown one is named.
+        """
+        entries: dict[Any, Any] = {}
+        if isinstance(output, tuple | list):
+            entries = dict(enumerate(output))
+            entries |= dict(zip(getattr(output, "_fields", ()), output, strict=False))
+        elif isinstance(output, Mapping):
+            entries = dict(output)
+        elif is_dataclass(output):
+            entries = vars(output)
+        if self.output in entries:
+            return entries[self.output]
+        if self.output is None and not entries:
+            return output
+        where, got = f"output of {type(self.net).__name__}", f"a {type(output).__name__}"
+        if not entries:
+            raise InputError(
+                OPERATION, where, got, f"one with {self.output!r}", "leave output= out"
             )
-            raise InputError(OPERATION, where, got, expected)
-        if not isinstance(outputs[0], Tensor):
-            got = f"an output of class {type(outputs[0]).__name__}"
-            expected = "the pooled vectors, a tensor, or a tuple that they come first in"
-            raise InputError(OPERATION, where, got, expected, do)
-        plain = [_plain(one) for one in (output, outputs[0], *watch.seen)]
-        return Ran(plain[0], watch.source_of(output), plain[1], tuple(plain[2:]), watch.of_heads)
+        if self.output is not None:
+            got += f" without {self.output!r}"
+        known = ", ".join(map(repr, entries))
+        do = f"name the logits, as in output={next(iter(entries))!r}"
+        raise InputError(OPERATION, where, got, f"the logits, which are one of {known}", do)
+
+
+def inside(lengths: Int64[Tensor, " B"], size: int) -> Bool[Tensor, "B T"]:
+    """Mark the tokens of texts among ``size`` positions."""
+    return torch.arange(size) < lengths[:, None]
 
 
 def _plain(given: Any) -> Any:

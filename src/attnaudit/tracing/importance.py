@@ -17,9 +17,15 @@ from torch import Tensor
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.models.batch import Batch, Inputs
-from attnaudit.models.classifier import AttentionModel, Forward
+from attnaudit.models.classifier import AttentionModel, Forward, probabilities
 from attnaudit.models.encoders import Embedded
-from attnaudit.stats.measures import ERASED_SHARES, ERASURE_WAYS, predicted_class, two_classes
+from attnaudit.stats.measures import (
+    ERASED_SHARES,
+    ERASURE_WAYS,
+    Activation,
+    predicted_class,
+    two_classes,
+)
 from attnaudit.tracing.settings import Outputs
 from attnaudit.training.texts import predict
 
@@ -72,15 +78,27 @@ def gradient_importance(
 
 
 def _importance_of_all(model: AttentionModel, embedded: Embedded, logits: Logits) -> Scores:
-    """Take one backward pass per logit, then apply the chain rule through the activation.
+    """Take one backward pass per logit."""
+    slopes = [_times_input(embedded, logits[:, k]) for k in range(logits.shape[1])]
+    return sum_over_outputs(torch.stack(slopes, dim=-1), logits, model.activation)
+
+
+def sum_over_outputs(
+    per_logit: Float[Tensor, "B L K"], logits: Logits, activation: Activation
+) -> Scores:
+    """Apply the chain rule through the activation, and add the sizes of all outputs.
 
     The factor is ``p(1 − p)`` for a sigmoid and ``p_c (δ_cc' − p_c')`` for a softmax.
+
+    Args:
+        per_logit: Gradient times input of each logit.
+        logits: The logits.
+        activation: ``sigmoid`` or ``softmax``.
     """
-    slopes = [_times_input(embedded, logits[:, k]) for k in range(logits.shape[1])]
     # In float32 the derivative of a saturated activation would underflow to 0.
-    per_logit, logits = torch.stack(slopes, dim=-1).double(), logits.detach().double()
-    probability = model.probabilities(logits)[:, None, :]
-    if model.activation == "sigmoid":
+    per_logit, logits = per_logit.double(), logits.detach().double()
+    probability = probabilities(logits, activation)[:, None, :]
+    if activation == "sigmoid":
         # σ(−x) rather than 1 − σ(x), which cancels for large x.
         per_probability = probability * torch.sigmoid(-logits)[:, None, :] * per_logit
     else:

@@ -18,6 +18,7 @@ from attnaudit.models.attention import LogOdds
 from attnaudit.models.batch import Batch
 from attnaudit.models.classifier import AttentionModel, Forward
 from attnaudit.models.presets import ENCODERS, resolve
+from attnaudit.stats.measures import Activation
 from attnaudit.tracing.leave_one_out.pooling import convolution_without_each, pointwise_without_each
 from attnaudit.tracing.leave_one_out.recurrent import recurrent_without_each
 
@@ -39,13 +40,28 @@ def leave_one_out(model: AttentionModel, batch: Batch, done: Forward) -> Float[T
     # several heads nor scores of words.
     if done.alpha.ndim == 3 or isinstance(model.attention, LogOdds):
         algorithm = rerun
+    return change(algorithm(model, batch, done), done.logits, model.activation)
+
+
+def change(
+    without: Float[Tensor, "B L K"], own: Float[Tensor, "B K"], activation: Activation
+) -> Float[Tensor, "B L"]:
+    """Return the TVD between predictions with and without each token.
+
+    Args:
+        without: Logits without each token.
+        own: Logits of the whole text.
+        activation: ``sigmoid`` or ``softmax``.
+    """
     # In float64, because the change may be far below the rounding of float32 probabilities.
-    logits, own = algorithm(model, batch, done).double(), done.logits.double()[:, None]
-    if model.activation == "sigmoid":
+    logits, own = without.double(), own.double()[:, None]
+    if activation == "sigmoid":
         # σ(−x) rather than 1 − σ(x), which cancels for large x.
         side = torch.where(own > 0.0, -1.0, 1.0)
-        return model.distance(model.probabilities(side * logits), model.probabilities(side * own))
-    gap = model.probabilities(logits) - model.probabilities(own)
+        total = (torch.sigmoid(side * logits) - torch.sigmoid(side * own)).abs().sum(dim=-1)
+        # A single output counts in full, as class 0 changes as much as class 1.
+        return total if own.shape[-1] == 1 else 0.5 * total
+    gap = logits.softmax(dim=-1) - own.softmax(dim=-1)
     # Sum the changes of the other classes: near 1, the change of the predicted one is rounded away.
     others = gap.scatter(-1, own.argmax(dim=-1, keepdim=True).expand_as(gap[..., :1]), 0.0)
     return torch.maximum(others.clamp_min(0.0).sum(dim=-1), -others.clamp_max(0.0).sum(dim=-1))

@@ -1,0 +1,220 @@
+"""Gradient and leave-one-out of a torch module: those of our own classifier, or left out with a reason."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD
+from attnaudit.models.classifier import AttentionModel
+from attnaudit.torch import Batch, collect
+from attnaudit.trace import Trace
+from attnaudit.tracing.settings import ReplacementSettings
+from tests.models.tiny import tiny_model, tiny_split, trace_of
+
+LENGTHS = [5, 1, 7, 3, 7, 2]
+COLUMNS = ("alpha", "gradient", "loo")
+
+
+class Pool(nn.Module):
+    def __init__(self, attention: nn.Module) -> None:
+        super().__init__()
+        self.attention = attention
+
+    def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
+        scores = self.attention(hidden, None).masked_fill(~mask, -torch.inf)
+        return (scores.softmax(dim=1)[..., None] * hidden).sum(dim=1)
+
+
+class Wrapped(nn.Module):
+    """One of our classifiers in code of a user's own: words, lengths."""
+
+    def __init__(self, model: AttentionModel, vectors: bool = False) -> None:
+        super().__init__()
+        self.model, self.pool, self.vectors = model, Pool(model.attention), vectors
+
+    def forward(self, words: Tensor, lengths: Tensor, mask: Tensor) -> Tensor:
+        own = words if self.vectors else self.model.embedding(words)
+        begin, end, nothing = self.model.embedding(torch.tensor([BOS, EOS, PAD]))
+        rows, size = own.shape[:2]
+        place = torch.arange(size + 2)[None]
+        hidden = torch.where(mask[..., None], own, nothing)
+        hidden = torch.cat([begin.expand(rows, 1, -1), hidden, nothing.expand(rows, 1, -1)], dim=1)
+        hidden = torch.where((place == lengths[:, None] + 1)[..., None], end, hidden)
+        hidden = self.model.encoder(hidden, lengths + 2)[:, 1:-1]
+        return self.model.head.output(self.pool(hidden, mask))
+
+
+def batches(model: AttentionModel, texts: Any, parts: Any, vectors: bool = False, pad: int = 0):
+    """Batches of ids, lengths and masks; or of word vectors instead of ids."""
+    ids = model.vocabulary.ids(texts)
+    for part in parts:
+        lengths = torch.tensor([len(texts[k]) for k in part])
+        words = torch.full((len(part), int(lengths.max()) + pad), PAD)
+        for row, k in enumerate(part):
+            words[row, : len(texts[k])] = torch.from_numpy(ids[k])
+        given = model.embedding(words).detach() if vectors else words
+        yield (given, lengths, words != PAD), [texts[k] for k in part]
+
+
+def gaps(one: Trace, other: Trace, columns: tuple[str, ...] = COLUMNS) -> list[float]:
+    return [np.abs(one.ragged(c).values - other.ragged(c).values).max() for c in columns]
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("vectors", [False, True])
+@pytest.mark.parametrize("encoder", ["bilstm", "cnn"])
+def test_our_own_classifier_as_a_module_of_a_user_has_the_same_columns(
+    encoder: str, vectors: bool, classes: int
+):
+    model, split = tiny_model(encoder, "additive", classes), tiny_split(LENGTHS, classes)
+    replacement = ReplacementSettings(copies=10)
+    known = trace_of(model, split, replacement=replacement)
+    every = list(batches(model, split.tokens, [range(len(LENGTHS))], vectors))
+    trace = collect(Wrapped(model, vectors), every, attention="pool", replacement=replacement)
+    assert "notes" not in trace.metadata
+    assert max(gaps(trace, known)) <= 1e-5
+    assert max(known.ragged("loo").values) > 0.05
+    assert trace.table["replaced"].equals(known.table["replaced"])
+    runs = [one.table["replaced_prediction"].explode().to_numpy() for one in (trace, known)]
+    np.testing.assert_allclose(runs[0], runs[1], atol=1e-5)
+
+
+def test_batches_and_padding_do_not_matter():
+    model, split = tiny_model("bilstm", "additive"), tiny_split(LENGTHS)
+    traces = [
+        collect(
+            Wrapped(model),
+            batches(model, split.tokens, parts, pad=pad),
+            attention="pool",
+            replacement=None,
+        )
+        for parts, pad in (
+            ([range(6)], 0),
+            ([[k] for k in range(6)], 0),
+            ([[0, 1], [2, 3, 4, 5]], 3),
+        )
+    ]
+    for other in traces[1:]:
+        assert max(gaps(traces[0], other)) <= 1e-6
+
+
+class Positions(nn.Module):
+    """Words and positions with weights that depend on both; ``two`` embeddings of each word."""
+
+    def __init__(self, packed: bool = False) -> None:
+        super().__init__()
+        self.words, self.more, self.place = (nn.Embedding(50, 4) for _ in range(3))
+        self.rnn, self.packed = nn.GRU(8, 3, batch_first=True), packed
+        self.score, self.output = nn.Linear(3, 1), nn.Linear(3, 3)
+
+    def forward(self, ids: Tensor, mask: Tensor, place: Tensor) -> Any:
+        hidden = torch.cat([self.words(ids), self.more(ids) * self.place(place)], dim=2)
+        if self.packed:
+            lengths = mask.sum(dim=1).cpu()
+            packed = pack_padded_sequence(hidden, lengths, True, enforce_sorted=False)
+            hidden = pad_packed_sequence(self.rnn(packed)[0], True)[0]
+        else:
+            hidden = self.rnn(hidden)[0]
+        alpha = self.score(hidden)[..., 0].masked_fill(~mask, -torch.inf).softmax(dim=1)
+        return {"logits": self.output((alpha[..., None] * hidden).sum(dim=1)), "alpha": alpha}
+
+    def naive(self, ids: list[int]) -> np.ndarray:
+        text = torch.tensor([ids])
+        given = text, text >= 0, torch.arange(len(ids))[None]
+        return self(*given)["logits"].double().softmax(dim=1)[0].detach().numpy()
+
+
+def given(texts: list[list[int]], pad: int = 0) -> Batch:
+    size = max(map(len, texts)) + pad
+    ids = torch.tensor([[*text, *[0] * (size - len(text))] for text in texts])
+    mask = torch.arange(size) < torch.tensor([[len(text)] for text in texts])
+    place = torch.arange(size).expand(len(texts), -1)
+    return Batch((ids, mask, place), [[f"w{word}" for word in text] for text in texts])
+
+
+TEXTS = [[3, 5, 3, 9], [7, 2], [5, 9, 9, 1, 2], [4, 8, 6, 3, 5]]
+
+
+@pytest.mark.parametrize(
+    ("packed", "shape"),
+    [(True, "one batch"), (True, "unpadded"), (False, "one batch"), (False, "padded")],
+)
+def test_positions_stay_in_order_without_a_token(packed: bool, shape: str):
+    torch.manual_seed(0)
+    net = Positions(packed)
+    parts = [TEXTS] if shape == "one batch" else [TEXTS[2:], TEXTS[:1], TEXTS[1:2]]
+    trace = collect(
+        net,
+        [given(part, 2 if shape == "padded" else 0) for part in parts],
+        attention="",
+        output="logits",
+        replacement=None,
+    )
+    assert "notes" not in trace.metadata
+    texts = [text for part in parts for text in part]
+    for text, found in zip(texts, trace.ragged("loo"), strict=True):
+        own = net.naive(text)
+        for place, value in enumerate(found):
+            without = net.naive(text[:place] + text[place + 1 :])
+            assert value == pytest.approx(0.5 * np.abs(without - own).sum(), abs=1e-6)
+
+
+def test_the_gradient_has_attention_fixed_and_every_embedding_of_a_word():
+    torch.manual_seed(0)
+    net, text = Positions(), TEXTS[0]
+    trace = collect(net, given([text, *TEXTS[1:]]), attention="", output="logits", replacement=None)
+    ids, place = torch.tensor([text]), torch.arange(len(text))[None]
+    alpha = torch.from_numpy(trace.alpha[0].copy()).float()
+    first, second = (each(ids).detach().requires_grad_() for each in (net.words, net.more))
+    hidden = net.rnn(torch.cat([first, second * net.place(place)], dim=2))[0]
+    prediction = net.output(alpha @ hidden[0]).softmax(dim=0)
+    expected = torch.zeros(len(text))
+    for value in prediction:
+        slopes = torch.autograd.grad(value, (first, second), retain_graph=True)
+        expected += (slopes[0] * first + slopes[1] * second).sum(dim=2)[0].abs()
+    np.testing.assert_allclose(trace.ragged("gradient")[0], expected.detach().numpy(), atol=1e-6)
+
+
+class Stale(nn.Module):
+    """Reads what no deletion can change."""
+
+    def __init__(self, form: str) -> None:
+        super().__init__()
+        self.form, self.words, self.output = form, nn.Embedding(50, 4), nn.Linear(4, 2)
+
+    def forward(self, ids: Tensor, share: Tensor) -> Tensor:
+        if self.form == "one hot":
+            hidden = nn.functional.one_hot(ids, 50).float() @ self.words.weight
+        else:
+            hidden = self.words(ids)
+        mask = torch.arange(ids.shape[1]) < (share * 10).round()[:, None]
+        alpha = hidden.sum(dim=2).masked_fill(~mask, -torch.inf).softmax(dim=1)
+        return self.output(torch.bmm(alpha[:, None], hidden)[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("form", "missing", "note"),
+    [
+        ("share", ["loo"], "warning: without loo: .* gives padding weight"),
+        (
+            "one hot",
+            ["gradient", "loo"],
+            "warning: without gradient: .*no embedding has the argument ids",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_left_out_with_a_reason(form: str, missing: list[str], note: str):
+    batch = given(TEXTS)
+    share = torch.tensor([len(text) / 10 for text in TEXTS])
+    trace = collect(
+        Stale(form), Batch((batch.inputs[0], share), batch.tokens), attention="", replacement=None
+    )
+    assert [name for name in ("gradient", "loo") if not trace.has(name)] == missing
+    assert any(re.match(note, line) for line in trace.metadata["notes"])
