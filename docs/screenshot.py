@@ -16,7 +16,7 @@ IMAGES = Path(__file__).with_name("images")
 
 def shoot(browser: Any, page: Path, images: Path) -> None:
     """Write the top of a page, and its playground under the most different attention."""
-    view = browser.new_page(viewport={"width": 1280, "height": 1000}, color_scheme="light")
+    view = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="light")
     view.route("http*://**", lambda route: route.abort())
     view.goto(page.resolve().as_uri())
     images.mkdir(parents=True, exist_ok=True)
