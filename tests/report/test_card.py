@@ -74,6 +74,15 @@ def test_a_bound_above_what_was_found_is_the_mark_of_the_adversary(
     assert "ε = 0.05" in row.sentence
 
 
+def test_copies_of_some_rows_do_not_count_all_rows() -> None:
+    """As of a translator, whose 100 gold tokens are of fewer texts."""
+    copies = {"value": 0.3, "n": 30, "texts": 20}
+    figures = {"replacement__replacement_attention": copies, "correlation__tau_loo": 0.3}
+    found = verdict(summary_of(**figures), ABOUT)
+    assert found.counted.startswith("100 instances")
+    assert any("words of 20 texts are" in row.sentence for row in found.rows)
+
+
 GROUPS: tuple[str, ...] = ("all", "predicted:a", "predicted:b", "predicted:c")
 FEW = 19  # instances, one less than a conclusion needs
 

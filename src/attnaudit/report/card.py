@@ -220,8 +220,8 @@ def _title(about: About) -> str:
 def _counted(summary: pl.DataFrame, found: SummaryRows, about: About) -> str:
     ours = pl.col("experiment").is_in(list(EXPERIMENTS))
     audited = summary.filter(pl.col("group") == "all", ours)
-    # Every experiment has a row per trace row.
-    total = (audited["n"] + audited["undefined"]).first()
+    # Experiments have a row per trace row, but some measure only a part of them.
+    total = (audited["n"] + audited["undefined"]).max()
     rows = count(total, "instance") if isinstance(total, int) else ""
     if found.audited is not None:
         rows = describe_heads(found.audited)

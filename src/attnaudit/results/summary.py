@@ -149,7 +149,8 @@ class SummaryRows:
     @property
     def counted(self) -> str:
         """Noun for the unit of `instances`, which counts a text with several rows once."""
-        return INSTANCE if self.unit == INSTANCE else TEXT
+        several = any(row.get("texts") for row in self.rows.values())
+        return INSTANCE if self.unit == INSTANCE and not several else TEXT
 
     def get(self, experiment: str, measure: str) -> dict[str, Any] | None:
         """Return the row of a measure; None if it has no value."""
