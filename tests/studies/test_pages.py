@@ -166,4 +166,3 @@ def test_attention_hides_what_it_left_if_the_model_is_better_than_without(
     row = card_of(rows, About(corpus="sst", metadata=metadata))
     assert row.finding is not None
     assert (row.finding.side == AGAINST) == hides
-    assert row.mark == 0.6

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from attnaudit.experiments.findings import furthest
-from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
+from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale, Violins
 from attnaudit.report.words import difference, figure, with_interval
 from attnaudit.results.about import About
@@ -44,7 +44,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         f"On average, a search finds weights that differ {differs} from the model's own and keep "
         f"the output {within_epsilon(about, 'adversary')} of the original{at_confidence}. That "
         "they exist does not mean that training would find them (Wiegreffe & Pinter 2019).",
-        axis=Axis(mark=upper if loose else LN2, ends=(0.0, LN2), places=3),
+        places=3,
         claim=Claim(furthest(rows)),
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from attnaudit.experiments.agreement import AND
-from attnaudit.report.cards.card import Axis, Card, CardRow, card_row
+from attnaudit.report.cards.card import Card, CardRow, card_row
 from attnaudit.report.charts.marks import cell_chart
 from attnaudit.report.charts.svg import Figure, drawn
 from attnaudit.report.words import figure, with_interval
@@ -45,7 +45,6 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         best,
         f"least: {least}, τ {with_interval(worst)}",
         f"Of {len(pairs)} pairs of measures {said}",
-        axis=Axis(mark=float(worst["value"]), ends=(-1.0, 1.0)),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attnaudit.report.cards.card import Axis, Card, CardRow, card_row
+from attnaudit.report.cards.card import Card, CardRow, card_row
 from attnaudit.report.words import figure, percent, with_interval
 from attnaudit.results.about import About
 from attnaudit.results.summary import SummaryRows
@@ -31,7 +31,6 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         "The source unit with most attention is aligned with the gold token in "
         f"{percent(row['value'])} of rows with known alignments{output}; a random one would be in "
         f"{percent(chance['value'])}.",
-        axis=Axis(mark=None if relevance is None else float(relevance["value"])),
     )
 
 

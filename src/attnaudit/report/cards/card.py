@@ -34,8 +34,6 @@ class CardRow:
         value: The figure.
         low: Lower end of its interval.
         high: Upper end.
-        mark: A reference value on the scale, for drawing.
-        scale: Ends of the scale, for drawing.
         experiment: Experiment of the summary row.
         name: Measure of the summary row.
         finding: What the measure decides about heatmaps; None if it decides nothing.
@@ -52,8 +50,6 @@ class CardRow:
     value: float
     low: float | None
     high: float | None
-    mark: float | None
-    scale: tuple[float, float]
     experiment: str = ""
     name: str = ""
     finding: Finding | None = None
@@ -83,24 +79,6 @@ class Claim(NamedTuple):
     clause: str = ""
 
 
-class Axis(NamedTuple):
-    """The axis on which a row's figure is drawn.
-
-    Attributes:
-        mark: A reference value.
-        ends: Ends of the axis.
-        places: Decimal places of figure and interval.
-    """
-
-    mark: float | None = None
-    ends: tuple[float, float] = (0.0, 1.0)
-    places: int = 2
-
-
-SHARE = Axis()
-"""The axis of a share: 0 to 1, two places, nothing to compare with."""
-
-
 def card_row(
     question: str,
     measure: str,
@@ -108,7 +86,7 @@ def card_row(
     yardstick: str,
     sentence: str,
     *,
-    axis: Axis = SHARE,
+    places: int = 2,
     claim: Claim | None = None,
     of_model: bool = False,
 ) -> CardRow:
@@ -120,7 +98,7 @@ def card_row(
         row: The summary row with value and interval.
         yardstick: What to compare the figure with.
         sentence: What it says.
-        axis: How the figure is drawn and rounded.
+        places: Decimal places of the figure and its interval.
         claim: What it adds to the line on top.
         of_model: Whether it is about the quality of the model, not about its attention.
     """
@@ -129,15 +107,13 @@ def card_row(
         question,
         measure,
         # A number that is not 0 is not shown as 0, which may say the opposite.
-        amount(value, axis.places).replace("less than", "<"),
-        interval(row, axis.places),
+        amount(value, places).replace("less than", "<"),
+        interval(row, places),
         yardstick,
         sentence,
         value,
         row.get("low"),
         row.get("high"),
-        axis.mark,
-        axis.ends,
         row.get("experiment", ""),
         row.get("measure", ""),
         finding,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from attnaudit.experiments.findings import POLICY, comprehensiveness
-from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
+from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
 from attnaudit.report.cards.wording import of_head
 from attnaudit.report.words import amount, with_interval
 from attnaudit.results.about import About
@@ -40,11 +40,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         row,
         f"random tokens {with_interval(chance, 3)}",
         sentence,
-        axis=Axis(
-            mark=float(chance["value"]),
-            ends=(-1.0, 1.0) if round(row["value"], 3) < 0 else (0.0, 1.0),
-            places=3,
-        ),
+        places=3,
         claim=Claim(finding),
     )
 

@@ -21,7 +21,7 @@ from attnaudit.copying.study import (
 )
 from attnaudit.core.numbers import count
 from attnaudit.experiments.findings import AGAINST, FOR, decide
-from attnaudit.report.cards.card import Axis, CardRow, Claim, card_row
+from attnaudit.report.cards.card import CardRow, Claim, card_row
 from attnaudit.report.charts.marks import Scale, cell_chart, line_chart, point_chart
 from attnaudit.report.charts.palette import Palette
 from attnaudit.report.charts.svg import Figure, Panel, drawn
@@ -181,7 +181,6 @@ def _first(rows: SummaryRows, row: Row, other: Row, study: Copying) -> CardRow:
         row,
         "one half: neither goes first",
         sentence,
-        axis=Axis(mark=0.5),
     )
 
 
@@ -200,7 +199,6 @@ def _looks(row: Row, right: float, attended: float, study: Copying) -> CardRow:
         f"symbol comes from for {percent(right)} of those written, and for {percent(row['value'])} "
         f"where output relevance is in its top {TOP} %. Its median position {says}. The states "
         "that hold a symbol can be at other positions than the symbol.",
-        axis=Axis(mark=chance),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from attnaudit.core.numbers import count
 from attnaudit.experiments.findings import agreement
-from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
+from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
 from attnaudit.report.words import degree, figure, with_interval
 from attnaudit.results.about import About
@@ -39,16 +39,15 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         if row["undefined"]:
             excluded = count(row["undefined"], rows.unit)
             sentence += f" τ is undefined for {excluded}, excluded here."
-        known, mark = "no gradient–LOO τ is defined", None
+        known = "no gradient–LOO τ is defined"
         if reference is not None:
-            known, mark = f"gradient–LOO τ {with_interval(reference)}", float(reference["value"])
+            known = f"gradient–LOO τ {with_interval(reference)}"
         yield card_row(
             f"Does attention rank tokens as {words} {verb}?",
             f"mean Kendall τ, attention–{'LOO' if name == 'loo' else name}",
             row,
             known,
             sentence,
-            axis=Axis(mark=mark, ends=(-1.0, 1.0)),
             claim=Claim(finding),
         )
 

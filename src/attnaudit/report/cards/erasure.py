@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from attnaudit.experiments.erasure.curves import COLUMNS, MINIMUM, flip_curves
-from attnaudit.report.cards.card import Axis, Card, CardRow, card_row
+from attnaudit.report.cards.card import Card, CardRow, card_row
 from attnaudit.report.cards.wording import of_head
 from attnaudit.report.charts.marks import Scale, line_chart, point_chart
 from attnaudit.report.charts.palette import Palette
@@ -34,7 +34,6 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         return
     areas = {name: rows.get("erasure", f"area_{name}") for name in (MINIMUM, "random")}
     known = [f"{_NAMES[name]} {with_interval(area)}" for name, area in areas.items() if area]
-    least = areas[MINIMUM]
     possible = rows.value("erasure", f"never_{MINIMUM}")
     sentence = (
         f"Removing tokens{of_head(rows).replace(' of', ' from')} from the attention, the largest "
@@ -52,7 +51,6 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         row,
         ", ".join(known) or "–",
         sentence,
-        axis=Axis(mark=None if least is None else float(least["value"])),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attnaudit.report.cards.card import Axis, Card, CardRow, card_row
+from attnaudit.report.cards.card import Card, CardRow, card_row
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale, Violins
 from attnaudit.report.words import amount, figure, percent
 from attnaudit.results.about import About
@@ -37,7 +37,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         (f"at most {figure(upper)} (upper bound); " if loose else "")
         + "0: the attended sum determines the weights, 1: all weight on other tokens",
         sentence,
-        axis=Axis(mark=upper, places=3 if reach < _SHOWN else 2),
+        places=3 if reach < _SHOWN else 2,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from attnaudit.experiments.findings import largest_change
 from attnaudit.experiments.maximal_change.experiment import PROVEN_GAP
-from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
+from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
 from attnaudit.report.cards.wording import heads, of_head
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
 from attnaudit.report.words import figure, name_head, percent, with_interval
@@ -38,7 +38,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         f"{_by_head(rows)}A search found weights{of_head(rows)} that change the output by "
         f"{figure(row['value'], 3)} on average{bound}{flipped}. A large change does not show "
         "that the model's own weights are right.",
-        axis=Axis(mark=None if shuffled is None else float(shuffled["value"]), places=3),
+        places=3,
         claim=Claim(largest_change(rows)),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from attnaudit.experiments.findings import FOR, POLICY, shuffling
-from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
+from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
 from attnaudit.report.cards.wording import left_out, of_head
 from attnaudit.report.charts.specs import FigureSpec, Scale, Violins
 from attnaudit.report.words import degree, figure, with_interval
@@ -53,7 +53,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         row,
         f"{as_it_is}0: no change, 1: from one certain prediction to another",
         sentence,
-        axis=Axis(mark=POLICY.matters if matched else None, places=3),
+        places=3,
         claim=Claim(finding),
     )
 

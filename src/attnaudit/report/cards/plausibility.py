@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attnaudit.report.cards.card import Axis, Card, CardRow, card_row
+from attnaudit.report.cards.card import Card, CardRow, card_row
 from attnaudit.report.words import figure, percent
 from attnaudit.results.about import About
 from attnaudit.results.summary import SummaryRows
@@ -51,7 +51,6 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
             row,
             ", ".join(known) or "–",
             f"{sentence}.",
-            axis=Axis(mark=None if best is None else others[best]),
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from attnaudit.report.cards.adversary import within_epsilon
-from attnaudit.report.cards.card import Axis, Card, CardRow, card_row
+from attnaudit.report.cards.card import Card, CardRow, card_row
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale, Violins
 from attnaudit.report.words import figure, percent
 from attnaudit.results.about import About
@@ -38,7 +38,6 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         (f"at most {figure(upper)} (upper bound); " if loose else "")
         + "1: any token could have all attention",
         sentence,
-        axis=Axis(mark=upper if loose else None),
     )
 
 

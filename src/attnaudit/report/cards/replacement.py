@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from attnaudit.core.numbers import count
 from attnaudit.experiments.replacement import LIMIT, SHARE
 from attnaudit.experiments.verdict import follows, reference_of
-from attnaudit.report.cards.card import Axis, Card, CardRow, Claim, card_row
+from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
 from attnaudit.report.cards.wording import REFERENCES, of_head
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
 from attnaudit.report.words import figure, with_interval
@@ -50,10 +50,10 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         yardstick = f"{title} {with_interval(best)}"
         better = lead["high"] is not None and lead["high"] < 0
         sentence += f"; {title} is a better guide to the words that matter" if better else ""
-    found, mark = follows(rows), None
+    found = follows(rows)
     measure = "rank correlation of the replaced weights with the change of the output"
     if found is not None and found.measure == SHARE and rows.get(*found.figure):
-        row, mark = rows.rows[found.figure], LIMIT  # the figure that decides
+        row = rows.rows[found.figure]  # the figure that decides
         measure = (
             f"score: the correlation divided by that of {REFERENCES[reference_of(rows) or '']}"
         )
@@ -64,7 +64,6 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         row,
         yardstick,
         f"{sentence}.",
-        axis=Axis(mark, (-1.0, 1.0)),
         claim=Claim(found),
     )
 

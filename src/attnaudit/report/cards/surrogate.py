@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from attnaudit.report.cards.card import Axis, Card, CardRow, card_row
+from attnaudit.report.cards.card import Card, CardRow, card_row
 from attnaudit.report.cards.wording import of_head
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
 from attnaudit.report.words import figure, with_interval
@@ -35,7 +35,6 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         f"When words are replaced, a sum with weights for {figure(words, 1)} words of a text on "
         f"average correlates with the change of the output at {with_interval(own)}. Attention"
         f"{of_head(rows)} correlates {with_interval(share)} times as well.",
-        axis=Axis(ends=(-1.0, 1.0)),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from attnaudit.experiments.findings import AGAINST, HIGH, NEITHER, POLICY, UNCLEAR, Finding
-from attnaudit.report.cards.card import Axis, CardRow, Claim, StudyCard, card_row
+from attnaudit.report.cards.card import CardRow, Claim, StudyCard, card_row
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.models import score_panels, seeds_and_spread
 from attnaudit.report.words import percent
@@ -65,7 +65,6 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         f"(λ = {most}) puts {after} of its attention on them, {before} {how}. Its accuracy is "
         f"{accuracy}{' of the gold tokens' if about.translates else ''} ({honest} {how}{others})."
         f"{hides}",
-        axis=Axis(mark=masses[0]["value"]),
         claim=Claim(finding, "attention can be trained to hide what a model uses"),
     )
 

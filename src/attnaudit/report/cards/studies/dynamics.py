@@ -9,7 +9,7 @@ import polars as pl
 
 from attnaudit.core.numbers import count
 from attnaudit.experiments.findings import AGAINST, FOR, HIGH, LOW, NEITHER, UNCLEAR, Finding
-from attnaudit.report.cards.card import Axis, CardRow, Claim, StudyCard, card_row
+from attnaudit.report.cards.card import CardRow, Claim, StudyCard, card_row
 from attnaudit.report.charts.marks import Scale, line_chart
 from attnaudit.report.charts.svg import Figure, Panel, drawn
 from attnaudit.report.words import figure, percent, with_interval
@@ -38,8 +38,6 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
             reached = "That is above chance, but not above positional habit"
         said = f"{reached}: no evidence that attention follows relevance learned without it."
     side, code = (FOR, HIGH) if follows else (AGAINST, LOW) if below else (NEITHER, UNCLEAR)
-    # Habit is measured with another text of the same length, which some texts do not have.
-    alone = gap is not None and gap["undefined"] > 0
     texts = "gold tokens" if about.translates else "texts"
     by_habit = "" if habit is None else f", {figure(habit)} by another text (positional habit)"
     yield card_row(
@@ -49,7 +47,6 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         f"{figure(by_chance)} by chance{by_habit}",
         f"In {percent(row['value'])} of the {texts} the token with the most attention is among the "
         f"top 5 % by relevance in a model with uniform attention. {said} {_timing(rows, chance)}",
-        axis=Axis(mark=by_chance if alone else max(by_chance, habit or 0.0)),
         claim=Claim(Finding("dynamics", row["measure"], side, code, low, high), goes),
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from attnaudit.experiments.findings import AGAINST, FOR, decide
-from attnaudit.report.cards.card import Axis, CardRow, Claim, StudyCard, card_row
+from attnaudit.report.cards.card import CardRow, Claim, StudyCard, card_row
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.models import model_label, score_panels, seeds_and_spread
 from attnaudit.report.words import figure
@@ -51,7 +51,6 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         row,
         "; ".join(yardstick) or "–",
         said,
-        axis=Axis(ends=(-1.0, 1.0)),
         claim=Claim(found if name == "base" else None, clause),
     )
 

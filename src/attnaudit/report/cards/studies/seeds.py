@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from attnaudit.experiments.findings import AGAINST, POLICY, decide
-from attnaudit.report.cards.card import Axis, CardRow, Claim, StudyCard, card_row
+from attnaudit.report.cards.card import CardRow, Claim, StudyCard, card_row
 from attnaudit.report.charts.marks import Scale, box_chart
 from attnaudit.report.charts.svg import Figure, drawn
 from attnaudit.report.words import difference, figure
@@ -43,7 +43,6 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         f"τ with itself: {taus or 'undefined'}",
         f"W{differs} from that of the first seed. Only larger differences, of an adversary or any "
         f"other attention, are informative.{agreement if taus else ''}",
-        axis=Axis(ends=(0.0, LN2)),
         claim=Claim(decide(row, POLICY.close, AGAINST), f"w{differs}"),
     )
 

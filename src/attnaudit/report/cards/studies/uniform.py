@@ -8,7 +8,7 @@ from dataclasses import replace
 import polars as pl
 
 from attnaudit.experiments.findings import FOR, NEITHER, POLICY, decide
-from attnaudit.report.cards.card import Axis, CardRow, Claim, StudyCard, card_row
+from attnaudit.report.cards.card import CardRow, Claim, StudyCard, card_row
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.models import model_label, score_panels, seeds_and_spread
 from attnaudit.report.words import figure, with_interval
@@ -55,7 +55,6 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
             row,
             f"base model macro F1 {with_interval(base)}",
             sentence,
-            axis=Axis(ends=(-1.0, 1.0)),
             claim=Claim(finding, f"retrained with {how}, it predicts worse"),
         )
 
