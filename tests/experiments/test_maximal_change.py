@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from attnaudit.core.ragged import Ragged
+from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.maximal_change import search
 from attnaudit.experiments.maximal_change.bounds import (
     CLASSES,
@@ -192,6 +193,12 @@ def test_a_class_that_is_as_likely_is_no_other_decision(least: float):
     two = trace_of([[1.0, 0.0]], [[2.0, 0.0], [least, 0.0]])
     for trace in (one_logit, two, opaque(one_logit)):
         assert MaximalChange()(trace)["flips"].to_list() == [least < 0.0]
+
+
+def test_behind_a_network_a_class_leads_by_more_than_the_noise_of_two_probabilities():
+    for lead in (1.5, 2.5):
+        trace = trace_of([[1.0, 0.0]], [2.0, -2.0 * lead * TOLERANCE.network])
+        assert MaximalChange()(opaque(trace))["flips"].to_list() == [lead > 2.0]
 
 
 def test_more_special_tokens_than_are_mixed():
