@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from scipy.special import softmax
+from scipy.special import expit, softmax
 
 from attnaudit.core.errors import TraceError
 from attnaudit.core.ragged import Ragged
@@ -19,10 +19,10 @@ from attnaudit.trace.files import METADATA_KEY
 from attnaudit.trace.readout import readout_of
 from attnaudit.trace.schema import COLUMNS, column_of
 from attnaudit.trace.table import Trace, concatenate, write_shards
-from attnaudit.trace.tails import TanhTail
+from attnaudit.trace.tails import LinearTail, TanhTail
 from tests.oracles.readout import naive_prediction
 from tests.trace.test_faults import put, refused
-from tests.traces import make_trace, with_columns
+from tests.traces import make_trace, trace_of, with_columns
 
 DOCS = Path(__file__).parents[2] / "docs" / "trace.md"
 
@@ -293,3 +293,20 @@ def test_heads_of_one_query_stand_side_by_side_in_a_wide_offset():
     expected = softmax(tail.weight @ np.tanh(sums.ravel()) + tail.bias)
     found = readout(Ragged.from_rows([*alpha]))
     np.testing.assert_allclose(found, [expected] * 3, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 4)])
+@pytest.mark.parametrize(("tail", "inner"), [(LinearTail, np.asarray), (TanhTail, np.tanh)])
+def test_a_tail_that_is_read_again_is_its_formula(
+    tmp_path: Path, tail: type[LinearTail], inner: Any, shape: tuple[int, int]
+):
+    rng = np.random.default_rng(1)
+    weight, bias, parts = (
+        rng.normal(size=size).astype(np.float32) for size in (shape, shape[:1], (3, shape[1]))
+    )
+    alpha = np.array([0.5, 0.25, 0.25])
+    written = trace_of([alpha], parts, tail=tail(*(x.astype(float) for x in (weight, bias))))
+    again = Trace.read(written.write(tmp_path))
+    logits = weight @ inner(alpha @ parts) + bias
+    expected = expit(logits) if len(logits) == 1 else softmax(logits)
+    np.testing.assert_allclose(again.readout(again.alpha), [expected], atol=1e-6)
