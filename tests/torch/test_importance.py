@@ -17,6 +17,7 @@ from attnaudit.torch import Batch, collect
 from attnaudit.trace import Trace
 from attnaudit.tracing.settings import ReplacementSettings
 from tests.models.tiny import tiny_model, tiny_split, trace_of
+from tests.torch.test_pooling import Heads, of_heads
 
 LENGTHS = [5, 1, 7, 3, 7, 2]
 COLUMNS = ("alpha", "gradient", "loo")
@@ -125,10 +126,11 @@ class Positions(nn.Module):
         alpha = self.score(hidden)[..., 0].masked_fill(~mask, -torch.inf).softmax(dim=1)
         return {"logits": self.output((alpha[..., None] * hidden).sum(dim=1)), "alpha": alpha}
 
-    def naive(self, ids: list[int]) -> np.ndarray:
+    def naive(self, ids: list[int], activation: str = "softmax") -> np.ndarray:
         text = torch.tensor([ids])
-        given = text, text >= 0, torch.arange(len(ids))[None]
-        return self(*given)["logits"].double().softmax(dim=1)[0].detach().numpy()
+        logits = self(text, text >= 0, torch.arange(len(ids))[None])["logits"][0].double()
+        given = logits.sigmoid() if activation == "sigmoid" else logits.softmax(dim=0)
+        return given.detach().numpy()
 
 
 def given(texts: list[list[int]], pad: int = 0) -> Batch:
@@ -180,6 +182,41 @@ def test_the_gradient_has_attention_fixed_and_every_embedding_of_a_word():
         slopes = torch.autograd.grad(value, (first, second), retain_graph=True)
         expected += (slopes[0] * first + slopes[1] * second).sum(dim=2)[0].abs()
     np.testing.assert_allclose(trace.ragged("gradient")[0], expected.detach().numpy(), atol=1e-6)
+
+
+def test_independent_labels_have_both_scores_and_no_copies():
+    torch.manual_seed(0)
+    net = Positions()
+    trace = collect(net, given(TEXTS), attention="", output="logits", activation="sigmoid")
+    assert trace.has("gradient")
+    assert not trace.has("replaced")
+    for text, found in zip(TEXTS, trace.ragged("loo"), strict=True):
+        gap = net.naive(text[1:], "sigmoid") - net.naive(text, "sigmoid")
+        assert found[0] == pytest.approx(0.5 * np.abs(gap).sum(), abs=1e-6)
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_a_multihead_attention_has_both_scores(batch_first: bool):
+    torch.manual_seed(0)
+    net = Heads(batch_first=batch_first)
+    ids, mask, _ = given(TEXTS).inputs
+    batch = Batch((ids % 30, mask), given(TEXTS).tokens)
+    trace = collect(net, batch, attention="pool", replacement=None)
+    for row, text in enumerate(TEXTS):
+        alpha = {head: trace.alpha[2 * row + head] for head in (0, 1)}
+        hidden = net.embedding(torch.tensor(text)).detach().requires_grad_()
+        expected = torch.zeros(len(text))
+        for value in of_heads(net, hidden, alpha):
+            (slope,) = torch.autograd.grad(value, hidden, retain_graph=True)
+            expected += (slope * hidden).sum(dim=1).abs().detach()
+        own = of_heads(net, hidden, {})
+        for head in (0, 1):
+            gradient, loo = (trace.ragged(name)[2 * row + head] for name in ("gradient", "loo"))
+            np.testing.assert_allclose(gradient, expected.numpy(), atol=1e-6)
+            for place, found in enumerate(loo):
+                rest = [word for k, word in enumerate(text) if k != place]
+                gap = of_heads(net, net.embedding(torch.tensor(rest)), {}) - own
+                assert found == pytest.approx(0.5 * gap.abs().sum().item(), abs=1e-6)
 
 
 class Stale(nn.Module):

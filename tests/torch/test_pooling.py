@@ -214,9 +214,9 @@ def test_logits_are_picked_by_name_or_position(give: Callable[[Tensor], Any], ou
     trace = collected(net, output=output)
     assert trace.table.equals(plain.table)
     assert np.array_equal(trace.readout(drawn), expected)
-    with pytest.raises(InputError, match=r"without 'x'; expected the logits, which are one of"):
+    with pytest.raises(InputError, match=r"without 'x'; expected the logits, one of"):
         collected(net, output="x")
-    with pytest.raises(InputError, match=r"a Tensor; .*leave output= out"):
+    with pytest.raises(InputError, match=r"a Tensor without .*leave output= out"):
         collected(made(), output=output)
 
 
@@ -390,8 +390,13 @@ class Heads(nn.Module):
 
 
 def naive_heads(net: Heads, ids: Tensor, alpha: dict[int, Any]) -> np.ndarray:
-    """A text's output with the weights ``alpha`` of some of its heads, by a loop over heads."""
-    pool, hidden, pooled = net.pool, net.embedding(ids), []
+    """A text's output with the weights ``alpha`` of some of its heads."""
+    return of_heads(net, net.embedding(ids), alpha).detach().double().numpy()
+
+
+def of_heads(net: Heads, hidden: Tensor, alpha: dict[int, Any]) -> Tensor:
+    """The same from word vectors, by a loop over heads."""
+    pool, pooled = net.pool, list[Tensor]()
     query, key, value = (
         (x @ w.T + b).reshape(-1, 2, 3)
         for x, w, b in zip(
@@ -406,7 +411,7 @@ def naive_heads(net: Heads, ids: Tensor, alpha: dict[int, Any]) -> np.ndarray:
         if head in alpha:
             weights = torch.from_numpy(alpha[head]).float()
         pooled.append(weights @ value[:, head])
-    return net.head(pool.out_proj(torch.cat(pooled))).softmax(dim=-1).detach().double().numpy()
+    return net.head(pool.out_proj(torch.cat(pooled))).softmax(dim=-1)
 
 
 CALLS: list[dict[str, Any]] = [{}, {"average_attn_weights": False}, {"need_weights": False}]
@@ -498,8 +503,16 @@ def test_a_batch_whose_parts_do_not_fit_is_refused(batch: Any, message: str):
     ("give", "path", "message"),
     [
         (lambda logits: "logits", "pool", "batch 0: output: str; expected logits"),
-        (lambda logits: {"x": 1, "y": logits}, "pool", r"a dict; .* one of 'x', 'y'; name .*='x'"),
-        (lambda logits: (logits, 1), "pool", "a tuple; expected the logits.* one of 0, 1; name"),
+        (
+            lambda logits: {"x": 1, "y": logits},
+            "pool",
+            r"a dict; .* one of 'x', 'y'; .* as output=",
+        ),
+        (
+            lambda logits: (logits, 1),
+            "pool",
+            "a tuple; expected the logits, one of 0, 1; .* as output=",
+        ),
         (lambda logits: logits.half(), "pool", "torch.float16; expected float32 or float64"),
         (lambda logits: logits[:, 0], "pool", r"a tensor \(3,\) for 3 texts"),
         (lambda logits: logits / 0, "pool", "output: NaN or an infinite logit; expected numbers"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field
 from inspect import BoundArguments, signature
 from types import FunctionType
 from typing import Any
@@ -332,22 +332,18 @@ class PoolingNetwork(Fingerprinted):
             entries |= dict(zip(getattr(output, "_fields", ()), output, strict=False))
         elif isinstance(output, Mapping):
             entries = dict(output)
-        elif is_dataclass(output):
-            entries = vars(output)
         if self.output in entries:
             return entries[self.output]
         if self.output is None and not entries:
             return output
         where, got = f"output of {type(self.net).__name__}", f"a {type(output).__name__}"
-        if not entries:
-            raise InputError(
-                OPERATION, where, got, f"one with {self.output!r}", "leave output= out"
-            )
         if self.output is not None:
             got += f" without {self.output!r}"
-        known = ", ".join(map(repr, entries))
-        do = f"name the logits, as in output={next(iter(entries))!r}"
-        raise InputError(OPERATION, where, got, f"the logits, which are one of {known}", do)
+        expected, do = "a tensor of logits", "leave output= out"
+        if entries:
+            do = "give the name or position of the logits as output="
+            expected = f"the logits, one of {', '.join(map(repr, entries))}"
+        raise InputError(OPERATION, where, got, expected, do)
 
 
 def inside(lengths: Int64[Tensor, " B"], size: int) -> Bool[Tensor, "B T"]:
