@@ -160,6 +160,7 @@ def test_the_list_is_turned_page_by_page_by_keyboard(page: Page):
 
 @pytest.mark.slow
 def test_the_instance_that_the_address_names_is_shown(page: Page, report: Path):
+    page.evaluate(OPEN)
     page.locator("#filters").get_by_label("Text").fill("no such word")
     link = page.locator('.heatmap h4 a[href^="#instance-"]').last
     row = page.locator(f"#instances {link.get_attribute('href')}")
