@@ -204,7 +204,7 @@ def _commit() -> str:
 
 
 def page(records: list[Mutant]) -> str:
-    """Write the page: the share killed, by sample and folder, and the changes that survive."""
+    """Write the page: the share killed, by sample, and the changes that survive."""
     wilson_interval = importlib.import_module("attnaudit.stats.inference").wilson_interval
 
     def row(name: str, some: list[Mutant]) -> str:
@@ -218,11 +218,10 @@ def page(records: list[Mutant]) -> str:
             cells.append(f"{killed}, {share:.1%} [{low:.1%}, {high:.1%}]")
         return f"| {' | '.join(map(str, cells))} |"
 
-    samples, folders = dict[str, list[Mutant]](), dict[str, list[Mutant]]()
+    samples = dict[str, list[Mutant]]()
     for one in records:
         seed = f"seed {one['seed']}" if "seed" in one else "earlier"
         samples.setdefault(f"{seed}, {one['commit']}", []).append(one)
-        folders.setdefault(f"`{one['file'].split('/')[0]}`", []).append(one)
     lines = [
         "# Mutation tests\n\nMade by `make mutants N=NUMBER SEED=SEED ONLY=FILES` from "
         "[mutants.jsonl](mutants.jsonl); method: `benchmarks/mutants.py`.\n",
@@ -234,8 +233,6 @@ def page(records: list[Mutant]) -> str:
         "intervals.\n",
         "| sample | mutants | equivalent | killed at first | killed now |\n|---|---|---|---|---|",
         *(row(*sample) for sample in sorted(samples.items(), reverse=True)),
-        "\n| folder | mutants | equivalent | killed at first | killed now |\n|---|---|---|---|---|",
-        *(row(*folder) for folder in sorted(folders.items())),
         "\nMutants that survive:\n\n| place | changed line | reason |\n|---|---|---|",
     ]
     for one in records:

@@ -63,7 +63,8 @@ def tau(
     (with_gradient, tau(0.58, -0.04, 0.02, 0.08), FOR, ""),
     (with_gradient, tau(0.58, -0.04, 0.02, 0.1), NEITHER, ""),
     (with_gradient, tau(0.58, -0.04, 0.02, 0.08, reference=(0.4, 0.6, 0.8)), NEITHER, ""),
-    (with_gradient, tau(0.3, 0.2, 0.3, 0.4), AGAINST, ""),
+    (with_gradient, tau(0.3, 0.2, 0.3, 0.4), AGAINST, "high"),
+    (with_gradient, tau(0.0, 0.5, 0.6, 0.7), AGAINST, "none"),
     (with_gradient, tau(0.3, 0.05, 0.3, 0.55), NEITHER, ""),
     # A reference that is not shown to agree sets no standard.
     (with_gradient, tau(0.04, 0.0, 0.0, 0.0, reference=sure(0.04)), NEITHER, ""),
