@@ -160,6 +160,18 @@ def test_pruning_loses_nothing_at_length():
         assert found[row] == pytest.approx(expected, abs=1e-10)
 
 
+def test_pruning_loses_nothing_where_few_tokens_say_far_more_than_others():
+    rng = np.random.default_rng(2)
+    alpha = [rng.dirichlet(np.full(8, 0.3)) for _ in range(400)]
+    trace = trace_of(alpha, np.clip(rng.standard_cauchy(3200), -30.0, 30.0))
+    slab = slab_within(trace.readout, trace.alpha, 0.05)
+    found = divergence(furthest_attention(trace.alpha, slab), trace.alpha)
+    for row, weights in enumerate(trace.alpha):
+        relevance = trace.alpha.with_values(slab.relevance)[row]
+        best = _best_of_all_pairs(weights, relevance, slab.low[row], slab.high[row])
+        assert found[row] >= best - 1e-10
+
+
 def _best_of_all_pairs(alpha: np.ndarray, relevance: np.ndarray, low: float, high: float) -> float:
     f: Any = gains  # broadcasts
     single = f(np.ones_like(alpha), alpha)[(low <= relevance) & (relevance <= high)]
