@@ -46,7 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AttnauditError as error:
         return fail(str(error))
     except OSError as error:
-        return fail(_system(error))
+        place = f"{error.filename}: " if error.filename else ""
+        expected = "a place that can be read and written, with free space"
+        return fail(f"{place}{error.strerror or error}; expected {expected}")
     except MemoryError:
         return fail(f"out of memory; {ADVICE}")
     except RuntimeError as error:
@@ -77,21 +79,10 @@ def end(status: int) -> NoReturn:
 def _usage(error: typer.TyperException) -> str:
     context = getattr(error, "ctx", None)
     advice = f"see {context.command_path if context is not None else 'attnaudit'} --help"
-    return _number(error, advice) or f"{error.format_message().rstrip('.')}; {advice}"
-
-
-def _number(error: typer.TyperException, advice: str) -> str:
-    """Describe a refused number in our words; empty for other errors."""
-    # typer passes on the words of pydantic, which do not say what came.
+    # typer passes on the words of pydantic for a refused number, which do not say what came.
     refused, option = getattr(error.__cause__, "errors", None), getattr(error, "param", None)
     if refused is None or option is None:
-        return ""
+        return f"{error.format_message().rstrip('.')}; {advice}"
     found, name = refused()[0], max(option.opts, key=len)
     expected = found["msg"].removeprefix("Input should be ")
     return str(InputError("read options", name, repr(found["input"]), expected, advice))
-
-
-def _system(error: OSError) -> str:
-    place = f"{error.filename}: " if error.filename else ""
-    expected = "a place that can be read and written, with free space"
-    return f"{place}{error.strerror or error}; expected {expected}"

@@ -174,40 +174,38 @@ def audit(
     experiments: o.Experiments = None,
     layers: Annotated[
         str | None,
-        o.option("--layers", panel=o.MODEL, default="last", help="last, all, or numbers: 0,3."),
+        o.option("--layers", o.MODEL, "last, all, or numbers: 0,3.", show_default="last"),
     ] = None,
     heads: Annotated[
         str | None,
-        o.option("--heads", panel=o.MODEL, default="all", help="all, or numbers from 0: 0,3."),
+        o.option("--heads", o.MODEL, "all, or numbers from 0: 0,3.", show_default="all"),
     ] = None,
     sample: Annotated[
         int | None,
         o.option(
             "--sample",
-            panel=o.FILES,
-            default="500; 50 of several layers",
-            least=1,
-            help="Number of texts, drawn with the seed.",
+            o.FILES,
+            "Number of texts, drawn with the seed.",
+            show_default="500; 50 of several layers",
+            min=1,
         ),
     ] = None,
     split: Annotated[
         str | None,
-        o.option(
-            "--split", panel=o.FILES, metavar="all|train|dev|test", help="Split that is audited."
-        ),
+        o.option("--split", o.FILES, "Split that is audited.", metavar="all|train|dev|test"),
     ] = None,
     replay: Annotated[
         Path | None,
         o.option(
             "--replay",
+            o.MODEL,
+            "The transformer that a trace with tail replay was collected from.",
             metavar="MODEL_DIR",
-            panel=o.MODEL,
-            help="The transformer that a trace with tail replay was collected from.",
         ),
     ] = None,
     check: Annotated[
         bool,
-        o.option("--check", panel=o.MODEL, help="Only show whether a transformer can be audited."),
+        o.option("--check", o.MODEL, "Only show whether a transformer can be audited."),
     ] = False,
     seed: o.Seed = 0,
     settings: o.Settings = None,
@@ -296,7 +294,7 @@ def study(
     epochs: o.Epochs = None,
     device: o.Device = None,
     full: Annotated[
-        bool, o.option("--full", panel=o.TRAINING, help="The published scale; it may take hours.")
+        bool, o.option("--full", o.TRAINING, "The published scale; it may take hours.")
     ] = False,
     settings: o.Settings = None,
     column: o.Column = None,
@@ -362,11 +360,9 @@ def study(
 @app.command(cls=o.Grouped, short_help="Compare runs with each other, or with published numbers.")
 def compare(
     runs: o.Runs,
-    to: Annotated[
-        str | None, o.option("--to", panel=o.MODEL, help="Paper to compare with: jain2019.")
-    ] = None,
+    to: Annotated[str | None, o.option("--to", o.MODEL, "Paper to compare with: jain2019.")] = None,
     every: Annotated[
-        bool, o.option("--all", panel=o.OUTPUT, help="Print every measure, not only the card's.")
+        bool, o.option("--all", o.OUTPUT, "Print every measure, not only the card's.")
     ] = False,
     out: o.Out = None,
     as_json: o.Json = False,
@@ -405,17 +401,17 @@ def compare(
 def report(
     runs: o.Runs,
     serve: Annotated[
-        bool, o.option("--serve", panel=o.OUTPUT, help="Serve the pages on 127.0.0.1 till Ctrl-C.")
+        bool, o.option("--serve", o.OUTPUT, "Serve the pages on 127.0.0.1 till Ctrl-C.")
     ] = False,
     port: Annotated[
         int,
         o.option(
             "--port",
-            panel=o.OUTPUT,
-            default="8765",
-            least=0,
-            most=65535,
-            help="Port to listen on; 0: any that is free.",
+            o.OUTPUT,
+            "Port to listen on; 0: any that is free.",
+            show_default="8765",
+            min=0,
+            max=65535,
         ),
     ] = 8765,
     out: o.Out = None,
@@ -453,22 +449,20 @@ def reproduce(
     paper: Annotated[str | None, o.argument("[PAPER]", f"{PAPERS}; without it, the index.")] = None,
     quick: Annotated[
         bool,
-        o.option(
-            "--quick", panel=o.TRAINING, help="A representative subset; it says what it leaves out."
-        ),
+        o.option("--quick", o.TRAINING, "A representative subset; it says what it leaves out."),
     ] = False,
     only: Annotated[
         list[str] | None,
         o.option(
             "--only",
+            o.MODEL,
+            "Only cells of this name, such as 'sst-bilstm-*'; repeatable.",
             metavar="CELL",
-            panel=o.MODEL,
-            help="Only cells of this name, such as 'sst-bilstm-*'; repeatable.",
         ),
     ] = None,
     seeds: Annotated[
         int | None,
-        o.option("--seeds", panel=o.TRAINING, least=1, help="Seeds 0 to N − 1 for runs."),
+        o.option("--seeds", o.TRAINING, "Seeds 0 to N − 1 for runs.", min=1),
     ] = None,
     vectors: o.Vectors = None,
     settings: o.Settings = None,

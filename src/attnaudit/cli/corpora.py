@@ -77,12 +77,7 @@ def fetch(
     name: Name,
     address: Annotated[
         str | None,
-        o.option(
-            "--from",
-            metavar="URL",
-            panel=o.FILES,
-            help="URL of a mirror; the checksum must agree.",
-        ),
+        o.option("--from", o.FILES, "URL of a mirror; the checksum must agree.", metavar="URL"),
     ] = None,
     data_dir: o.DataDir = None,
     as_json: o.Json = False,

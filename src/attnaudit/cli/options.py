@@ -118,35 +118,17 @@ def require_files(
         raise InputError("read vectors", vectors, "no such file", expected, near_file(vectors))
 
 
-def option(
-    *names: str,
-    help: str,
-    panel: str,
-    metavar: str | None = None,
-    default: str | bool = False,
-    least: int | None = None,
-    most: int | None = None,
-) -> Any:
+def option(name: str, panel: str, help: str, **options: Any) -> Any:
     """Declare an option.
 
     Args:
-        *names: Its names.
-        help: What it does.
+        name: Its name.
         panel: Heading that it stands under.
-        metavar: Placeholder of its value.
-        default: Text shown as its default.
-        least: Smallest number.
-        most: Largest number.
+        help: What it does.
+        **options: More for typer; ``show_default`` is the text shown as its default.
     """
-    return typer.Option(
-        *names,
-        help=help,
-        rich_help_panel=panel,
-        metavar=metavar,
-        show_default=default,
-        min=least,
-        max=most,
-    )
+    options = {"show_default": False, **options}
+    return typer.Option(name, rich_help_panel=panel, help=help, **options)
 
 
 def argument(metavar: str, help: str, **options: Any) -> Any:
@@ -167,118 +149,118 @@ Column = Annotated[
     list[str] | None,
     option(
         "--column",
+        FILES,
+        "Column of a role: text, label, question or rationale; repeatable.",
         metavar="ROLE=NAME",
-        panel=FILES,
-        help="Column of a role: text, label, question or rationale; repeatable.",
     ),
 ]
 DataDir = Annotated[
     str | None,
     option(
         "--data-dir",
+        FILES,
+        "Folder of the registered corpora; default: $ATTNAUDIT_DATA, then the user's cache.",
         metavar="DIR",
-        panel=FILES,
-        help="Folder of the registered corpora; default: $ATTNAUDIT_DATA, then the user's cache.",
     ),
 ]
 Model = Annotated[
     str | None,
     option(
         "--model",
-        panel=MODEL,
-        default="bilstm, of pairs translator",
-        help=f"One of {', '.join((*ENCODERS, *ERASURE_PRESETS, *CONFIGS, 'translator'))}.",
+        MODEL,
+        f"One of {', '.join((*ENCODERS, *ERASURE_PRESETS, *CONFIGS, 'translator'))}.",
+        show_default="bilstm, of pairs translator",
     ),
 ]
 Attention = Annotated[
     str | None,
     option(
         "--attention",
-        panel=MODEL,
-        default="additive",
-        help=f"One of {', '.join(ATTENTIONS)}; uniform: 1/T; log_odds: fixed by the words.",
+        MODEL,
+        f"One of {', '.join(ATTENTIONS)}; uniform: 1/T; log_odds: fixed by the words.",
+        show_default="additive",
     ),
 ]
 Preset = Annotated[
     str | None,
     option(
         "--preset",
-        panel=MODEL,
-        default="paper",
-        help="Sizes and training: paper, or code2019 (the released code of Jain & Wallace 2019); "
+        MODEL,
+        "Sizes and training: paper, or code2019 (the released code of Jain & Wallace 2019); "
         "of translators small (default) or paper.",
+        show_default="paper",
     ),
 ]
 Vectors = Annotated[
     str | None,
     option(
         "--vectors",
+        MODEL,
+        "corpus (word2vec of the train split), random, or a GloVe or fastText text file.",
         metavar="SOURCE",
-        panel=MODEL,
-        default="corpus",
-        help="corpus (word2vec of the train split), random, or a GloVe or fastText text file.",
+        show_default="corpus",
     ),
 ]
 Seed = Annotated[
     int,
     option(
         "--seed",
-        panel=TRAINING,
-        default="0",
-        least=0,
-        most=2**32 - 1,
-        help="Seed of the split, the word vectors, the model, the training and samples.",
+        TRAINING,
+        "Seed of the split, the word vectors, the model, the training and samples.",
+        show_default="0",
+        min=0,
+        max=2**32 - 1,
     ),
 ]
 Epochs = Annotated[
     int | None,
-    option("--epochs", panel=TRAINING, least=1, help="Largest number of epochs."),
+    option("--epochs", TRAINING, "Largest number of epochs.", min=1),
 ]
 Device = Annotated[
-    str | None, option("--device", panel=TRAINING, default="auto", help="auto, cpu or cuda.")
+    str | None, option("--device", TRAINING, "auto, cpu or cuda.", show_default="auto")
 ]
 Settings = Annotated[
     list[str] | None,
     option(
         "--set",
+        TRAINING,
+        "Any setting of --help-settings, such as training.epochs=4; repeatable.",
         metavar="KEY=VALUE",
-        panel=TRAINING,
-        help="Any setting of --help-settings, such as training.epochs=4; repeatable.",
     ),
 ]
 Experiments = Annotated[
     list[str] | None,
     option(
         "--experiment",
+        MODEL,
+        "Only this experiment, and prediction where labels are known; repeatable.",
         metavar="NAME",
-        panel=MODEL,
-        help="Only this experiment, and prediction where labels are known; repeatable.",
     ),
 ]
-Out = Annotated[Path | None, option("--out", metavar="DIR", panel=OUTPUT, help="Where to write.")]
-Json = Annotated[bool, option("--json", panel=OUTPUT, help="Print only JSON on stdout.")]
-Details = Annotated[bool, option("--details", panel=OUTPUT, help="Print every measure.")]
+Out = Annotated[Path | None, option("--out", OUTPUT, "Where to write.", metavar="DIR")]
+Json = Annotated[bool, option("--json", OUTPUT, "Print only JSON on stdout.")]
+Details = Annotated[bool, option("--details", OUTPUT, "Print every measure.")]
 DryRun = Annotated[
     bool,
-    option("--dry-run", panel=OUTPUT, help="Write nothing: list what is done and what is not."),
+    option("--dry-run", OUTPUT, "Write nothing: list what is done and what is not."),
 ]
 Engine = Annotated[
     str | None,
     option(
         "--engine",
+        CLUSTER,
+        "ray: the work goes to a cluster whose nodes share the folder of --out.",
         metavar="local|ray",
-        panel=CLUSTER,
-        default="local",
-        help="ray: the work goes to a cluster whose nodes share the folder of --out.",
+        show_default="local",
     ),
 ]
 Address = Annotated[
     str | None,
     option(
         "--address",
+        CLUSTER,
+        "Head of the cluster of --engine ray; default: this machine.",
         metavar="HOST:PORT",
-        panel=CLUSTER,
-        help="Head of the cluster of --engine ray; default: this machine.",
     ),
 ]
 
@@ -302,11 +284,11 @@ _SECTIONS: dict[str, Callable[[str], bool]] = {
 }
 HelpSettings = Annotated[
     bool,
-    typer.Option(
+    option(
         "--help-settings",
+        TRAINING,
+        "List the settings of --set and exit.",
         callback=_show_settings,
         is_eager=True,
-        rich_help_panel=TRAINING,
-        help="List the settings of --set and exit.",
     ),
 ]

@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from attnaudit.calibration.verdicts import confusion
 from attnaudit.core.files import read_json, read_with_digest
 from attnaudit.core.numbers import count
-from attnaudit.core.printable import as_markup, printable
+from attnaudit.core.printable import printable
 from attnaudit.corpora.check import CorpusCheck
 from attnaudit.corpora.fetch import Fetched
 from attnaudit.recipes.audit import VERDICT
 from attnaudit.recipes.job import DICTIONARY
 from attnaudit.report.answer import answer
 from attnaudit.report.card import verdict
-from attnaudit.report.sections.comparison import print_comparison
+from attnaudit.report.sections.comparison import print_comparison, print_table
 from attnaudit.report.sections.differences import print_differences
 from attnaudit.report.study_page import copying_card, study_card
 from attnaudit.report.terminal import print_answer
@@ -42,11 +41,8 @@ if TYPE_CHECKING:
     from attnaudit.recipes.settings import Setting
     from attnaudit.report.paper_page import Line
 
-PAGES = {
-    "report.html": "report",
-    "translation.html": "texts",
-    DICTIONARY: "words",
-}
+REPORT = "report"
+PAGES = {"report.html": REPORT, "translation.html": "texts", DICTIONARY: "words"}
 SHOWN_CLASSES, SHOWN_MEASURES = 12, 8
 MEANING = "docs/verdict.md"
 WIDTH = 140  # columns where the output is no terminal
@@ -55,12 +51,14 @@ WIDTH = 140  # columns where the output is no terminal
 def show_run(folder: Path, as_json: bool, details: bool = False) -> None:
     """Print the answer of a run, and where its pages are."""
     record, manifest = read_record(folder), read_json(folder / "manifest.json")
-    card, left_out = verdict(record.summary, record.about), _left_out(manifest)
     pages = {name: folder / file for file, name in PAGES.items() if (folder / file).exists()}
-    rows = record.summary.to_dicts()
     if as_json:
-        said = {"card": card.to_json(), "left_out": left_out, "summary": rows}
         known = {name: manifest[name] for name in ("notes", "skipped")}
+        said = {
+            "card": verdict(record.summary, record.about).to_json(),
+            "left_out": _left_out(folder),
+            "summary": record.summary.to_dicts(),
+        }
         listed = [str(page) for page in pages.values()]
         show_json({"run": str(folder), "pages": listed, **known, **said})
         return
@@ -70,53 +68,45 @@ def show_run(folder: Path, as_json: bool, details: bool = False) -> None:
         pairs = count(bleu["n"], "test pair")
         ending = [("BLEU", f"{figure(bleu['value'], 1)} {interval(bleu, 1)} on {pairs}")]
     trace = folder / "trace" if (folder / "trace").exists() else None
-    _print_answer(record, trace, left_out, [*ending, *_listed(pages)])
+    _print_answer(folder, record, trace, details, [*ending, *_listed(pages)])
     if details:
-        card.print(_console())
-        _print_summary(rows, str(folder))
         show_lines("note", manifest["notes"])
-        for row in manifest["skipped"]:
-            say(f"skipped: {row['file']}: row {row['row']}: {row['reason']}")
-        _show_left_out(left_out)
+        skipped = ("{file}: row {row}: {reason}".format(**row) for row in manifest["skipped"])
+        show_lines("skipped", skipped)
 
 
 def show_audit(folder: Path, as_json: bool, details: bool = False) -> None:
     """Print the answer of an audit, and where its report is."""
-    rows = read_json(folder / "summary.json")
     if as_json:
+        rows = read_json(folder / "summary.json")
         show_json({"verdict": read_json(folder / VERDICT), "summary": rows})
         return
     trace = folder / read_with_digest(folder / "spec.json")["trace"]
-    record = read_record(folder, trace)
-    card, left_out = (
-        verdict(record.summary, record.about),
-        _left_out(read_json(folder / "manifest.json")),
-    )
-    _print_answer(record, trace, left_out, _listed({"report": folder / "report.html"}))
-    if details or not card.rows:  # no experiment of this audit has a card
-        card.print(_console())
-        _print_summary(rows, f"audit of {trace}")
-        _show_left_out(left_out)
-
-
-def _print_answer(
-    record: RunRecord,
-    trace: Path | None,
-    left_out: Mapping[str, str],
-    ending: Sequence[tuple[str, str]],
-) -> None:
-    found = answer(record, trace, left_out)
-    command, remark = found.next
-    print_answer(found, _console(), [*ending, ("NEXT", f"{command}    {remark}")])
+    pages = _listed({REPORT: folder / "report.html"})
+    _print_answer(folder, read_record(folder, trace), trace, details, pages)
 
 
 def _listed(pages: Mapping[str, Path]) -> list[tuple[str, str]]:
-    """Return a line for each page; the first says where the answer is explained."""
-    lines = [(name.upper()[:9], str(page)) for name, page in pages.items()]
-    return [
-        (name, f"{page}    what this means: {MEANING}" if name == "REPORT" else page)
-        for name, page in lines
-    ]
+    """Return a line for each page; that of the report says where the answer is explained."""
+    ends = {REPORT: f"    what this means: {MEANING}"}
+    return [(name.upper(), f"{page}{ends.get(name, '')}") for name, page in pages.items()]
+
+
+def _print_answer(
+    folder: Path,
+    record: RunRecord,
+    trace: Path | None,
+    details: bool,
+    ending: Sequence[tuple[str, str]],
+) -> None:
+    """Print the answer, then every measure if asked to or if the answer has no evidence."""
+    left_out = _left_out(folder)
+    found = answer(record, trace, left_out)
+    print_answer(found, _console(), [*ending, ("NEXT", "    ".join(found.next))])
+    if details or not found.evidence:
+        verdict(record.summary, record.about).print(_console())
+        _print_summary(record.summary.to_dicts(), str(folder))
+        show_lines("skipped", [f"{name}: {reason}" for name, reason in left_out.items()])
 
 
 def show_plan(planned: Sequence[Planned], as_json: bool) -> None:
@@ -176,13 +166,8 @@ def show_calibration(folder: Path, as_json: bool) -> None:
     say(f"page, with all measures: {folder / 'report.html'}")
 
 
-def _left_out(manifest: dict[str, Any]) -> dict[str, str]:
-    return manifest["steps"]["audit"]["notes"]["left_out"]
-
-
-def _show_left_out(left_out: Mapping[str, str]) -> None:
-    """Print the reason for each experiment that was left out."""
-    show_lines("skipped", [f"{name}: {reason}" for name, reason in left_out.items()])
+def _left_out(folder: Path) -> dict[str, str]:
+    return read_json(folder / "manifest.json")["steps"]["audit"]["notes"]["left_out"]
 
 
 def _end(pages: Mapping[str, Path]) -> None:
@@ -282,10 +267,11 @@ def show_listing(corpora: Sequence[dict[str, Any]], as_json: bool) -> None:
     rows = []
     for one in corpora:
         size = "" if one["bytes"] is None else f" ({one['bytes'] / 1e6:.1f} MB)"
-        found = one["folder"] or f"{one['get']}{size}"
-        rows.append(
-            (one["name"], one["task"], _classes(one), one["citation"], one["licence"], found)
-        )
+        found, names = one["folder"] or f"{one['get']}{size}", one["classes"]
+        classes = "–" if one["task"] == "translation" else "those of train"
+        if names:
+            classes = ", ".join(names) if len(names) <= 3 else f"{len(names)}"
+        rows.append((one["name"], one["task"], classes, one["citation"], one["licence"], found))
     print_rows("", columns, rows)
 
 
@@ -389,20 +375,13 @@ def _class_table(classes: pl.DataFrame) -> tuple[Sequence[str], list[tuple[Any, 
 
 def print_rows(title: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
     """Print a table, if it has rows; the first column is not wrapped."""
-    if not rows:
-        return
-    table = Table(title=title or None, title_justify="left")
-    for place, column in enumerate(columns):
-        numbers = all(row[place] is None or type(row[place]) in (int, float) for row in rows)
-        table.add_column(
-            as_markup(column),
-            justify="right" if numbers else "left",
-            overflow="fold",
-            no_wrap=place == 0,
-        )
-    for row in rows:
-        table.add_row(*(as_markup(_cell(value)) for value in row))
-    _console().print(table)
+    if rows:
+        kinds = ["name", *[""] * len(columns)]
+        for place, values in enumerate(zip(*rows, strict=True)):
+            if all(value is None or type(value) in (int, float) for value in values):
+                kinds[place] = "num"
+        texts = (map(_cell, row) for row in rows)
+        print_table(_console(), title, list(zip(columns, kinds, strict=False)), texts)
 
 
 def _cell(value: Any) -> str:
@@ -422,10 +401,3 @@ def show_lines(kind: str, lines: Iterable[str]) -> None:
 def say(line: str) -> None:
     """Print one line."""
     typer.echo(printable(line))
-
-
-def _classes(corpus: dict[str, Any]) -> str:
-    names = corpus["classes"]
-    if not names:
-        return "–" if corpus["task"] == "translation" else "those of train"
-    return ", ".join(names) if len(names) <= 3 else f"{len(names)}"

@@ -165,10 +165,6 @@ def _page(text: str) -> Response:
     return HTMLResponse(text, headers={"Content-Security-Policy": policy})
 
 
-def _as_raised(request: Request, error: Any) -> Response:
-    return problem(error.status_code, error.detail, error.headers)
-
-
 def _invalid(request: Request, error: Any) -> Response:
     first = error.errors()[0]
     place = ".".join(map(str, first["loc"][1:])) or "body"
@@ -176,18 +172,10 @@ def _invalid(request: Request, error: Any) -> Response:
     return problem(422, f"{place}: {first['msg']}; {expected}")
 
 
-def _refused(request: Request, error: Any) -> Response:
-    return problem(422, str(error))
-
-
-def _failed(request: Request, error: Any) -> Response:
-    reason = "this went wrong here; the terminal that runs attnaudit has the reason"
-    return problem(500, reason)
-
-
+_FAILED = "this went wrong here; the terminal that runs attnaudit has the reason"
 HANDLERS: dict[Any, Any] = {
-    RoutingError: _as_raised,
+    RoutingError: lambda _, error: problem(error.status_code, error.detail, error.headers),
     RequestValidationError: _invalid,
-    AttnauditError: _refused,
-    Exception: _failed,
+    AttnauditError: lambda _, error: problem(422, str(error)),
+    Exception: lambda *_: problem(500, _FAILED),
 }

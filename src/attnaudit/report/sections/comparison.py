@@ -83,7 +83,8 @@ def print_comparison(frame: pl.DataFrame, console: Console | None = None) -> Non
         model, corpus = part.select("model", "corpus").row(0)
         title = f"{run}: {model} on {corpus}, compared with Jain & Wallace 2019"
         rows = part.filter(pl.col("statistic") != "std").to_dicts()
-        print_table(console, title, _COLUMNS, map(_texts, rows))
+        columns = [(name.lower(), kind) for name, kind in _COLUMNS]
+        print_table(console, title, columns, map(_texts, rows))
         for line in (*(f"note: {note}" for note in _notes(part)), comparison_sentence(part)):
             console.print(printable(line), markup=False, highlight=False)
     for line in (legend_of(frame["agreement"]), VECTORS_DIFFER):
@@ -97,10 +98,10 @@ def print_table(
     rows: Iterable[Iterable[str]],
 ) -> None:
     """Print rows of texts below (title, class) of columns; numbers stand on the right."""
-    table = Table(title=as_markup(title), title_justify="left")
+    table = Table(title=as_markup(title) or None, title_justify="left")
     for name, kind in columns:
-        justify = "right" if kind else "left"
-        table.add_column(name.lower(), justify=justify, no_wrap=bool(kind))
+        justify = "right" if kind == "num" else "left"
+        table.add_column(as_markup(name), justify=justify, overflow="fold", no_wrap=bool(kind))
     for texts in rows:
         table.add_row(*map(as_markup, texts))
     console.print(table)
