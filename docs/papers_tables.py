@@ -29,8 +29,6 @@ from attnaudit.report.paper_page import (
     Reproduction,
     content_of,
     line_of,
-    markdown_table,
-    plain,
 )
 
 DOCS = Path(__file__).parent
@@ -97,6 +95,17 @@ def write_results(found: Reproduction, docs: Path) -> str:
         f"commit and the notes of every cell, in `docs/{RECORDS}/{found.paper.name}`."
     )
     return "\n\n".join(parts)
+
+
+def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Write a table of Markdown; nothing without rows."""
+    lines = [heads, ["---"] * len(heads), *rows] if rows else []
+    return "\n".join("| " + " | ".join(map(plain, line)) + " |" for line in lines)
+
+
+def plain(text: str) -> str:
+    """Write text on one line, with characters of Markdown and HTML escaped."""
+    return re.sub(r"([\\`*_<>\[\]|])", r"\\\1", " ".join(text.split()))
 
 
 def slug(table: Filled) -> str:

@@ -15,7 +15,8 @@ import pytest
 from attnaudit.papers import PAPERS
 from attnaudit.papers.published import published
 from attnaudit.recipes.reproduction.records import records_of
-from attnaudit.report.paper_page import Reproduction, markdown_of
+from attnaudit.report.paper_page import Reproduction
+from tests.papers.markdown import markdown_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -38,9 +38,10 @@ from attnaudit.recipes.reproduction.records import (
     save,
 )
 from attnaudit.recipes.reproduction.sweep import Sweep, plan_sweep, reproduce
-from attnaudit.report.paper_page import Reproduction, markdown_of
+from attnaudit.report.paper_page import Reproduction
 from attnaudit.results import summary_row
 from tests.pages import experiments, summaries_as_pages
+from tests.papers.markdown import markdown_of
 
 TINY = {
     "corpus.size": 60,

@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -151,8 +152,11 @@ def command_of(
     return ["reproduce", "jain2019", *small, *places, *settings]
 
 
-def markdown(outcome: Outcome) -> str:
-    return (outcome.page.parent / "reproduction.md").read_text(encoding="utf-8").replace("\\", "")
+def text_of(outcome: Outcome) -> str:
+    """Return the text of the page, each entry of a list on a line with a dash."""
+    page = outcome.page.read_text(encoding="utf-8")
+    page = page.replace("<li>", "\n- ").replace("</li>", "\n")
+    return html.unescape(re.sub(r"<[^>]*>", "", page))
 
 
 def test_nothing_that_was_asked_for_could_be_run(
@@ -164,7 +168,7 @@ def test_nothing_that_was_asked_for_could_be_run(
     assert "adr is skipped: read corpus adr" in shown.err
     assert "none of the 1 requested cells could be done" in shown.err
     names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert names == {"index.html", "reproduction.csv", "reproduction.md"}
+    assert names == {"index.html", "reproduction.csv"}
 
 
 def test_runs_of_other_settings_are_not_averaged_and_settings_are_told(
@@ -177,7 +181,7 @@ def test_runs_of_other_settings_are_not_averaged_and_settings_are_told(
     assert outcome.done == 1
     line = "sst-average-additive-s2 is kept apart from sst-average-additive-s0 and not averaged with it: training.epochs = 2, there 1"
     assert outcome.notes == (line,)
-    told = markdown(outcome)
+    told = text_of(outcome)
     assert f"- {line}\n" in told
     assert load(out / FOLDER / "sst-average-additive.json")["seeds"] == [0, 1]
     usual = told.partition("sst-average-additive has other settings than those of the paper")[2]
@@ -224,7 +228,7 @@ def test_a_run_of_ones_own_among_the_runs_is_ignored_with_a_note(
     outcome = reproduce(small_sweep(out, data), say=lines.append)
     assert outcome.notes == ("runs/mine is no run of this sweep and is not counted",)
     assert lines == [f"note: {outcome.notes[0]}"]
-    assert f"- {outcome.notes[0]}\n" in markdown(outcome)
+    assert f"- {outcome.notes[0]}\n" in text_of(outcome)
 
 
 def test_a_folder_of_something_else_is_refused_and_left_as_it_is(data: Path, tmp_path: Path):
@@ -241,14 +245,14 @@ def test_a_folder_of_something_else_is_refused_and_left_as_it_is(data: Path, tmp
 def test_every_corpus_without_a_run_is_listed_with_what_is_known(
     finished: Path, data: Path, tmp_path: Path
 ):
-    told = markdown(reproduce(small_sweep(tmp_path / "out", data, ("adr",))))
+    told = text_of(reproduce(small_sweep(tmp_path / "out", data, ("adr",))))
     assert f"- cnn: {JAIN.missing['cnn']}" in told
     assert "- adr-average-additive: read corpus adr: " in told
     (line,) = (line for line in told.splitlines() if "not run yet: " in line)
     assert "sst-bilstm-additive, " in line
     out = shutil.copytree(finished, tmp_path / "other")
-    again = markdown(reproduce(small_sweep(out, data)))
-    assert "sst-average-additive" not in again.partition("Without a record:")[2].partition(":")[0]
+    again = text_of(reproduce(small_sweep(out, data)))
+    assert "sst-average-additive" not in again.partition("Without a record")[2].partition(":")[0]
 
 
 @pytest.mark.slow

@@ -103,7 +103,13 @@ def plan_audit(
         name: make_experiment(name, {**usual.get(name, {}), **(settings or {}).get(name, {})})
         for name in (names or EXPERIMENTS)
     }
-    shards = _shards(trace, network_of(trace, replay))
+    network = network_of(trace, replay)
+    if not isinstance(trace, Trace):
+        shards = Trace.shards(trace, network)
+    elif network is not None and isinstance(trace.tail, Network):
+        shards = iter([Trace(trace.table, trace.metadata, network)])  # the checked model
+    else:
+        shards = iter([trace])
     # All shards have the same columns, so the first one decides which experiments apply.
     first = next(shards)
     if names:
@@ -156,12 +162,3 @@ def run_audit(
         results[name] = Result(name, table, experiments[name].summarise(table))
         progress("summarise", len(results), len(rows))
     return Results(results, plan.left_out, plan.metadata)
-
-
-def _shards(trace: Trace | str | Path, network: Network | None) -> Iterator[Trace]:
-    """Iterate over the pieces of a trace, with the checked model instead of its own."""
-    if not isinstance(trace, Trace):
-        return Trace.shards(trace, network)
-    if network is not None and isinstance(trace.tail, Network):
-        trace = Trace(trace.table, trace.metadata, network)
-    return iter([trace])

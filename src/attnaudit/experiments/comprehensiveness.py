@@ -142,10 +142,10 @@ class Comprehensiveness(Settings):
         if clashing:
             columns = ", ".join(f"importance_{name}" for name in clashing)
             return f"the name of column {columns} is taken by what is computed from another"
-        odd = next((name for name in _of_input(trace) if not _holds_numbers(trace, name)), None)
-        if odd is not None:
-            kind = trace.table.schema[odd]
-            return f"column {odd} holds {kind}; it needs a list of numbers for every row"
+        for name in _of_input(trace):
+            kind = trace.table.schema[name]
+            if not (isinstance(kind, pl.List | pl.Array) and kind.inner.is_numeric()):
+                return f"column {name} holds {kind}; it needs a list of numbers for every row"
         return no_single_decision(trace)
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
@@ -186,8 +186,3 @@ def _of_input(trace: Trace) -> list[str]:
         for name in trace.table.columns
         if name.startswith(tuple(f"input_{way}_" for way in WAYS))
     ]
-
-
-def _holds_numbers(trace: Trace, name: str) -> bool:
-    kind = trace.table.schema[name]
-    return isinstance(kind, pl.List | pl.Array) and kind.inner.is_numeric()

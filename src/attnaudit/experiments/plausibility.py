@@ -12,7 +12,6 @@ import polars as pl
 import polars.selectors as cs
 
 from attnaudit.core.papers import DEYOUNG2020
-from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.rows import (
     against_attention,
     differences,
@@ -112,7 +111,12 @@ class Plausibility:
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the table, one row per row of the trace."""
         scores = over_words(trace, {"attention": trace.alpha, **importance_scores(trace)})
-        marks = over_words(trace, {"rationale": _marks(trace)})["rationale"]
+        # 1 for the tokens of a rationale. A row without one has only zeros, which leave every
+        # measure undefined.
+        rationale, known = trace.ragged("rationale"), np.zeros(len(trace.alpha.values))
+        rows = np.flatnonzero(rationale.lengths == trace.alpha.lengths)
+        known[trace.alpha.positions(rows)] = rationale.take(rows).values
+        marks = over_words(trace, {"rationale": trace.alpha.with_values(known)})["rationale"]
         columns = dict[str, np.ndarray]()
         for name, score in scores.items():
             found = rationale_agreement(score, marks)
@@ -128,12 +132,3 @@ class Plausibility:
         measures = table.select(cs.starts_with(*(f"{family}_" for family in families)))
         pairs = against_attention(measures.collect_schema().names(), families)
         return measures.with_columns(differences(*pairs))
-
-
-def _marks(trace: Trace) -> Ragged:
-    """Mark the tokens of each rationale with 1 and all others with 0."""
-    # A row without a rationale has only zeros, which leave every measure undefined.
-    rationale, marks = trace.ragged("rationale"), np.zeros(len(trace.alpha.values))
-    known = np.flatnonzero(rationale.lengths == trace.alpha.lengths)
-    marks[trace.alpha.positions(known)] = rationale.take(known).values
-    return trace.alpha.with_values(marks)

@@ -32,8 +32,14 @@ def network_of(trace: Trace | str | Path, replay: Any = None) -> Network | None:
     held = trace.tail if isinstance(trace, Trace) and isinstance(trace.tail, Network) else None
     if replay is None or (held is not None and replay is held.model):
         network = held
+    elif isinstance(replay, Network):
+        network = replay
     else:
-        network = _network(replay)
+        # transformers is an optional dependency, needed only when a model is given.
+        require("hf", "audit with replay")
+        from attnaudit.hf.network import replay_of
+
+        network = replay_of(replay)
     if network is None:
         return None
     model = (trace.metadata if isinstance(trace, Trace) else trace_metadata(trace)).get("model")
@@ -79,13 +85,3 @@ def _check_prediction(row: Trace, network: Network) -> None:
             "the model has computed otherwise since, as with a hook: collect a trace of it as it "
             "is",
         )
-
-
-def _network(replay: Any) -> Network:
-    if isinstance(replay, Network):
-        return replay
-    # transformers is an optional dependency, needed only when a model is given.
-    require("hf", "audit with replay")
-    from attnaudit.hf.network import replay_of
-
-    return replay_of(replay)

@@ -37,23 +37,21 @@ def make_table(trace: Trace, columns: Mapping[str, Any]) -> pl.DataFrame:
         trace: The rows.
         columns: One value, one vector, or one list (a `Ragged`) per row; NaN becomes null.
     """
-    marked = keys(trace).with_columns(one_word=pl.Series(has_one_word(trace)))
-    return marked.with_columns(
-        list_column(name, values)
-        if isinstance(values, Ragged)
-        else vector_column(name, values)
-        if isinstance(values, np.ndarray) and values.ndim == 2
-        else pl.Series(name, values, nan_to_null=True)
-        for name, values in columns.items()
+    one_word = trace.alpha.lengths <= 1
+    if trace.has("special"):
+        words = words_of(trace)[0]
+        one_word = words.with_values(words.values.astype(np.int64)).sum() <= 1
+    return keys(trace).with_columns(
+        pl.Series("one_word", one_word),
+        *(
+            list_column(name, values)
+            if isinstance(values, Ragged)
+            else vector_column(name, values)
+            if isinstance(values, np.ndarray) and values.ndim == 2
+            else pl.Series(name, values, nan_to_null=True)
+            for name, values in columns.items()
+        ),
     )
-
-
-def has_one_word(trace: Trace) -> Bool[np.ndarray, " n"]:
-    """Mark the rows with at most one token that is not ``special``."""
-    if not trace.has("special"):
-        return trace.alpha.lengths <= 1
-    words = words_of(trace)[0]
-    return words.with_values(words.values.astype(np.int64)).sum() <= 1
 
 
 def is_correct(trace: Trace) -> Bool[np.ndarray, " n"]:

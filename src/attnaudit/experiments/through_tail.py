@@ -21,6 +21,10 @@ from attnaudit.trace import Trace
 from attnaudit.trace.readout import Readout
 from attnaudit.trace.tails import IdentityTail, TanhTail
 
+Predictions = Float[np.ndarray, "b C"]
+Indices = Int64[np.ndarray, " b"]
+PerRow = Float[np.ndarray, " b"]
+
 # Contributions and outputs of one call: 32 MiB.
 NUMBERS = 1 << 22
 # The same of a formula: they stay in the cache, and no memory is mapped anew.
@@ -29,7 +33,7 @@ OF_FORMULA = 1 << 16
 BLOCK = 1 << 14
 NOISE = TOLERANCE.network
 
-Measure = Callable[[Float[np.ndarray, "b C"], Int64[np.ndarray, " b"]], np.ndarray]
+Measure = Callable[[Predictions, Indices], np.ndarray]
 
 
 def has_compiled_tail(readout: Readout) -> bool:
@@ -133,15 +137,11 @@ class Outputs:
             parts.append(measure(predictions, rows[chosen]))
         return np.concatenate(parts)
 
-    def distance(
-        self, prediction: Float[np.ndarray, "b C"], rows: Int64[np.ndarray, " b"]
-    ) -> Float[np.ndarray, " b"]:
+    def distance(self, prediction: Predictions, rows: Indices) -> PerRow:
         """Return the TVD from the output under the model's own attention."""
         return tvd(prediction, self.own.T.take(rows, axis=1).T)
 
-    def lead(
-        self, prediction: Float[np.ndarray, "b C"], rows: Int64[np.ndarray, " b"]
-    ) -> Float[np.ndarray, " b"]:
+    def lead(self, prediction: Predictions, rows: Indices) -> PerRow:
         """Return the probability of the predicted class minus that of its likeliest rival."""
         both = two_classes(prediction)
         at = np.arange(len(rows)), self.decided[rows]
@@ -149,16 +149,12 @@ class Outputs:
         rivals[at] = -np.inf
         return both[at] - rivals.max(axis=1, initial=-1.0)
 
-    def flips(
-        self, prediction: Float[np.ndarray, "b C"], rows: Int64[np.ndarray, " b"]
-    ) -> Bool[np.ndarray, " b"]:
+    def flips(self, prediction: Predictions, rows: Indices) -> Bool[np.ndarray, " b"]:
         """Return whether the prediction is another class than under the model's own attention."""
         # The lead is a difference of two probabilities, each with its noise.
         return self.lead(prediction, rows) < -2 * NOISE
 
-    def probability(
-        self, prediction: Float[np.ndarray, "b C"], rows: Int64[np.ndarray, " b"]
-    ) -> Float[np.ndarray, " b"]:
+    def probability(self, prediction: Predictions, rows: Indices) -> PerRow:
         """Return the probability of the class predicted under the model's own attention."""
         return two_classes(prediction)[np.arange(len(rows)), self.decided[rows]]
 
@@ -171,7 +167,7 @@ def predict_several(
     return readout.of_sums(sums.reshape(-1, width), np.repeat(rows, k)).reshape(n, k, -1)
 
 
-def row_blocks(alpha: Ragged) -> Iterator[Int64[np.ndarray, " b"]]:
+def row_blocks(alpha: Ragged) -> Iterator[Indices]:
     """Yield blocks of rows whose alternatives are collected together."""
     return alpha.blocks(BLOCK)
 
@@ -194,9 +190,7 @@ def few_tokens(
     return made
 
 
-def attended_sums(
-    readout: Readout, rows: Int64[np.ndarray, " b"], attention: Ragged
-) -> Float[np.ndarray, "b P"]:
+def attended_sums(readout: Readout, rows: Indices, attention: Ragged) -> Float[np.ndarray, "b P"]:
     """Compute ``Σ_t attention_t · contribution_t``.
 
     Args:

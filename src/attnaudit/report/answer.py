@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
@@ -187,6 +187,12 @@ def answer(
     found, own = SummaryRows.of(summary), verdict(summary, about)
     result = own.verdict or Verdict("none", "no_replacement")
     unit = INSTANCE if own.unit == INSTANCE else TEXT
+    notes = (note.removeprefix(WARNING) for note in about.notes if note.startswith(WARNING))
+    warnings = (*own.scope.split("\n"), about.assumed_classes, *notes, *_missing(left_out or {}))
+    places = {name: place for place, name in enumerate(about.class_names)}
+    classes = sorted(
+        result.classes.items(), key=lambda one: (places.get(one[0], len(places)), one[0])
+    )
     return Answer(
         own.title,
         own.counted,
@@ -195,11 +201,11 @@ def answer(
         _advice(result, unit),
         tuple(
             ClassAnswer(name, one.code, _number(found, name), _advice(one, unit))
-            for name, one in _in_order(result.classes, about.class_names)
+            for name, one in classes
         ),
         _evidence(own, found, about, summary),
         None if trace is None else _example(record, trace),
-        (*_warnings(own, about), *_missing(left_out or {})),
+        tuple(filter(None, warnings)),
         next_command(about),
         study_command(about),
     )
@@ -207,12 +213,6 @@ def answer(
 
 def _advice(result: Verdict, unit: str) -> str:
     return ADVICE.get(result.code) or f"no conclusion: {reason(result, unit)}"
-
-
-def _in_order(classes: Mapping[str, Verdict], names: Sequence[str]) -> list[tuple[str, Verdict]]:
-    """Return classes in the order of the model's outputs."""
-    places = {name: place for place, name in enumerate(names)}
-    return sorted(classes.items(), key=lambda one: (places.get(one[0], len(places)), one[0]))
 
 
 def _number(found: SummaryRows, name: str) -> int:
@@ -226,6 +226,8 @@ def _evidence(
     own: VerdictCard, found: SummaryRows, about: About, summary: pl.DataFrame
 ) -> tuple[Evidence, ...]:
     by_class = class_rows(summary, about)
+    judged = next(filter(None, (skill(found, name) for name in QUALITY)), None)
+    skilled = "–" if judged is None else "✔" if judged.shown else "✘"
 
     def evidence(row: CardRow) -> Evidence:
         same = {
@@ -236,7 +238,7 @@ def _evidence(
         }
         return Evidence(
             card(row.experiment).plain or row.question,
-            _skill_sign(found) if row.of_model else row.sign,
+            skilled if row.of_model else row.sign,
             row,
             {name: (one.figure, one.sign) for name, one in same.items()},
             _place(row),
@@ -244,11 +246,6 @@ def _evidence(
         )
 
     return tuple(map(evidence, own.rows))
-
-
-def _skill_sign(found: SummaryRows) -> str:
-    judged = next(filter(None, (skill(found, name) for name in QUALITY)), None)
-    return "–" if judged is None else "✔" if judged.shown else "✘"
 
 
 def _place(row: CardRow) -> float | None:
@@ -281,11 +278,6 @@ def _example(record: RunRecord, trace: Trace | str | Path) -> Example | None:
     fitting = (k for k in order if SHORT <= len(instances[k].tokens) <= LONG)
     chosen = next(fitting, order[0])
     return replace(Example.of(instances[chosen]), row=int(picks[chosen]))
-
-
-def _warnings(own: VerdictCard, about: About) -> tuple[str, ...]:
-    notes = (note.removeprefix(WARNING) for note in about.notes if note.startswith(WARNING))
-    return tuple(filter(None, (*own.scope.split("\n"), about.assumed_classes, *notes)))
 
 
 def outstanding(weights: Float[np.ndarray, " T"], most: int = 3) -> list[int]:

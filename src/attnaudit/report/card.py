@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -95,13 +94,9 @@ class VerdictCard:
             show_lines=True,
             expand=True,
         )
-        for column, ratio in (
-            ("question", 2),
-            ("this model", 2),
-            ("to compare with", 2),
-            ("what it says", 5),
-        ):
-            table.add_column(column, ratio=ratio)
+        for column in ("question", "this model", "to compare with"):
+            table.add_column(column, ratio=2)
+        table.add_column("what it says", ratio=5)
         for row in self.rows:
             measure = as_markup(row.measure)
             answer = (
@@ -131,11 +126,25 @@ def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) 
     found = SummaryRows.of(summary)
     notice = no_skill_of_run(found)
     rows, further = _rows(found, about, withheld=bool(notice))
-    drawn = about.drawn if found.audited is None else "texts"
-    one_layer = found.audited is not None and len(found.audited.layers) == 1
-    model, counted = VerdictCard.model, _counted(summary, found, about)
-    if found.audited is not None and one_layer:
-        model = f"layer {min(found.audited.layers)} of this model"
+    drawn, model, scope = about.drawn, VerdictCard.model, ""
+    ours = pl.col("experiment").is_in(list(EXPERIMENTS))
+    overall = summary.filter(pl.col("group") == "all", ours)
+    # Experiments have a row per trace row, but some measure only a part of them.
+    total = (overall["n"] + overall["undefined"]).max()
+    number = count(total, "instance") if isinstance(total, int) else ""
+    if number and about.translates:
+        number += f" ({about.tokens})"
+    if found.audited is not None:
+        drawn, number = "texts", describe_heads(found.audited)
+        if len(found.audited.layers) == 1:
+            model = f"layer {min(found.audited.layers)} of this model"
+        known, others = len(found.audited.names), "the others"
+        if about.heads is not None:
+            others = f"the other {count(about.heads - known, 'head')} of the model"
+        if about.heads != known:
+            scope = f"Audited: {heads(found)}. Nothing here is about {others}."
+    seed = f"seed {about.seed}" if about.seed is not None else ""
+    counted = ", ".join(filter(None, (number, seed, about.assumed_classes)))
     return VerdictCard(
         _title(about),
         f"{counted}, brackets: 95 % interval over {drawn}".removeprefix(", "),
@@ -143,7 +152,7 @@ def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) 
         decide_verdict(found),
         (notice,) if notice else (),
         model,
-        "\n".join(filter(None, (skill_unknown(found), _scope(found, about)))),
+        "\n".join(filter(None, (skill_unknown(found), scope))),
         found.unit,
         drawn,
         found.audited,
@@ -191,19 +200,6 @@ def _rows(found: SummaryRows, about: About, withheld: bool) -> tuple[Rows, Rows]
     return every[: len(LINES)], every[len(LINES) :]
 
 
-def _scope(found: SummaryRows, about: About) -> str:
-    """Say which heads the card is not about; nothing if all of the model's are audited."""
-    if found.audited is None:
-        return ""
-    total, known = about.heads, len(found.audited.names)
-    if total == known:
-        return ""
-    others = "the others"
-    if total is not None:
-        others = f"the other {count(total - known, 'head')} of the model"
-    return f"Audited: {heads(found)}. Nothing here is about {others}."
-
-
 def _title(about: About) -> str:
     """Name model and corpus, after the name that the trace gives itself."""
     names = (name for name in (about.encoder, about.attention) if name != UNKNOWN)
@@ -215,18 +211,3 @@ def _title(about: About) -> str:
     if about.name:
         return f"{about.name}: {known if corpus else model}"
     return known
-
-
-def _counted(summary: pl.DataFrame, found: SummaryRows, about: About) -> str:
-    ours = pl.col("experiment").is_in(list(EXPERIMENTS))
-    audited = summary.filter(pl.col("group") == "all", ours)
-    # Experiments have a row per trace row, but some measure only a part of them.
-    total = (audited["n"] + audited["undefined"]).max()
-    rows = count(total, "instance") if isinstance(total, int) else ""
-    if found.audited is not None:
-        rows = describe_heads(found.audited)
-    elif rows and about.translates:
-        rows += f" ({about.tokens})"
-    seed = f"seed {about.seed}" if about.seed is not None else ""
-    parts: Sequence[str] = [rows, seed, about.assumed_classes]
-    return ", ".join(filter(None, parts))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from attnaudit.core.files import atomic, write_text
+from attnaudit.core.files import atomic
 from attnaudit.core.numbers import count
 from attnaudit.papers import Cell, Declaration, Table
 from attnaudit.papers.comparison import (
@@ -102,10 +101,9 @@ class Filled(NamedTuple):
 
 
 def write_paper(found: Reproduction, folder: Path) -> Path:
-    """Write ``index.html``, ``reproduction.csv`` and ``reproduction.md``. Raises RunError."""
+    """Write ``index.html`` and ``reproduction.csv``. Raises RunError."""
     paper, content, numbers = found.paper, content_of(found), found.all_numbers()
     title = f"Reproduction of {paper.paper.citation}"
-    write_text(folder / "reproduction.md", f"# {title}\n\n{_markdown(found, content)}")
     with atomic(folder / "reproduction.csv") as temporary:
         numbers.write_csv(temporary)
     tables = enumerate(content["tables"], 1)
@@ -123,11 +121,6 @@ def write_paper(found: Reproduction, folder: Path) -> Path:
         paper.question,
         title=title,
     )
-
-
-def markdown_of(found: Reproduction) -> str:
-    """Return the page as Markdown, without its title and figure."""
-    return _markdown(found, content_of(found))
 
 
 def content_of(found: Reproduction) -> dict[str, Any]:
@@ -295,40 +288,6 @@ def _entry(
     if found is None or found["agreement"] == "unknown":
         return text, ""
     return f"{AGREEMENTS[found['agreement']][0]} {text}{shown}", found["agreement"]
-
-
-def _markdown(found: Reproduction, content: Mapping[str, Any]) -> str:
-    paper = found.paper
-    parts = [
-        f"{paper.paper.citation}, {paper.paper.title}: {paper.question}",
-        *content["verdict"],
-        content["rule"],
-        "\n".join(f"- {plain(note)}" for note in content["notes"]),
-    ]
-    for table in content["tables"]:
-        filled = markdown_table([head for head, _ in table.heads], table.rows)
-        parts += [f"### {table.title}", table.tally, filled, _listed(table.reasons)]
-    if content["missing"]:
-        parts += ["Without a record:", _listed(content["missing"])]
-    if content["commands"]:
-        commands = (f"- `{key}`: `{command}`" for key, command, _, _ in content["commands"])
-        parts += ["Commands:", "\n".join(commands)]
-    return "\n\n".join(filter(None, parts)) + "\n"
-
-
-def _listed(pairs: Sequence[tuple[str, str]]) -> str:
-    return "\n".join(f"- {plain(names)}: {plain(reason)}" for names, reason in pairs)
-
-
-def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Write a table of Markdown; nothing without rows."""
-    lines = [heads, ["---"] * len(heads), *rows] if rows else []
-    return "\n".join("| " + " | ".join(map(plain, line)) + " |" for line in lines)
-
-
-def plain(text: str) -> str:
-    """Write text on one line, with characters of Markdown and HTML escaped."""
-    return re.sub(r"([\\`*_<>\[\]|])", r"\\\1", " ".join(text.split()))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from attnaudit.core.printable import printable
-from attnaudit.report.answer import Answer, Evidence, Example, outstanding
+from attnaudit.report.answer import Answer, Example, outstanding
 from attnaudit.report.sections.heatmaps import visible
 from attnaudit.report.words import figure
 
@@ -85,17 +85,14 @@ def _why(answer: Answer) -> list[Text]:
         head.append(f" {_fit(f'{name:>{_FIGURE}}', _COLUMN)}", "dim")
     lines = [head]
     for row in answer.evidence:
-        line = Text(f"   {_fit(_claim(row), CLAIM - 1)}")
+        claim = f"{row.claim} ({row.row.measure})" if row.row.of_model else row.claim
+        line = Text(f"   {_fit(claim, CLAIM - 1)}")
         cells = [(row.row.figure, row.sign), *(row.classes.get(name, ("", "")) for name in names)]
         for shown, sign in cells:
             line.append(f" {shown:>{_FIGURE}} ").append(sign or " ", _STYLES.get(sign, ""))
             line.append(" " * (_COLUMN - _FIGURE - 2))
         lines.append(line)
     return [*lines, Text(f"   {_fit(_LEGEND, CLAIM - 1)} intervals: in the report", "dim")]
-
-
-def _claim(row: Evidence) -> str:
-    return f"{row.claim} ({row.row.measure})" if row.row.of_model else row.claim
 
 
 def _pictured(example: Example, width: int) -> list[Text]:

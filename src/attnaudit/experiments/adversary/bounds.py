@@ -26,6 +26,8 @@ from attnaudit.experiments.through_tail import attended_sums, two_classes
 from attnaudit.stats.measures import LN2, activate
 from attnaudit.trace.tails import TanhTail
 
+PerToken = Float[np.ndarray, " T"]
+
 BOXES = 14  # programs per row; more would certify few more rows
 OF_MANY = 4  # the same with more than `LIKELIEST` classes, where they cost most of an audit
 HALVINGS = 30  # of the interval that holds a limit
@@ -115,8 +117,22 @@ def task_of(state: State, row: int, target: float, box: Box | None = None) -> Ta
         logits = readout.tail(single, np.full(len(single), row))
         if readout.activation == "sigmoid":
             logits = np.hstack([np.zeros_like(logits), logits])
-        task = _of_likeliest(alpha, own[allowed], logits[:, allowed], state.epsilon)
-        return task._replace(most=most)
+        own, logits = own[allowed], logits[:, allowed]
+        task = Task.from_scores(alpha, own, logits, state.epsilon)
+        task = task._replace(scores=logits - np.log(task.own), most=most)
+        if len(own) <= LIKELIEST:
+            return task
+        # Those that are likeliest, under the model's own attention or under one token, and a rest
+        # that may change as it likes: so the bound holds for all classes.
+        likely = np.maximum(own, activate(logits, "softmax").max(axis=0))
+        chosen = np.argsort(-likely, kind="stable")[:LIKELIEST]
+        # More than the log-odds of any class may change.
+        free = 2.0 * np.abs(task.scores).max() + 100.0
+        return task._replace(
+            own=np.append(task.own[chosen], max(1.0 - own[chosen].sum(), LEAST)),
+            scores=np.pad(task.scores[:, chosen], ((0, 0), (0, 1))),
+            errors=np.append(np.zeros(LIKELIEST), free)[None],
+        )
     if allowed.sum() > CLASSES:
         return None
     weight, bias, _ = output_layer(readout)
@@ -139,34 +155,7 @@ def task_of(state: State, row: int, target: float, box: Box | None = None) -> Ta
     return task._replace(scores=task.scores - np.log(task.own), most=most, errors=errors)
 
 
-def _of_likeliest(
-    alpha: Float[np.ndarray, " T"],
-    own: Float[np.ndarray, " c"],
-    logits: Float[np.ndarray, "T c"],
-    epsilon: float,
-) -> Task:
-    """Return the task of a row whose logits are linear in the attention.
-
-    Of many classes it has those that are likeliest, under the model's own attention or under one
-    token, and a rest that may change as it likes. So its bound holds for all classes.
-    """
-    task = Task.from_scores(alpha, own, logits, epsilon)
-    task = task._replace(scores=logits - np.log(task.own))
-    if len(own) <= LIKELIEST:
-        return task
-    likely = np.maximum(own, activate(logits, "softmax").max(axis=0))
-    chosen = np.argsort(-likely, kind="stable")[:LIKELIEST]
-    rest = max(1.0 - own[chosen].sum(), LEAST)
-    # More than the log-odds of any class may change.
-    free = 2.0 * np.abs(task.scores).max() + 100.0
-    return task._replace(
-        own=np.append(task.own[chosen], rest),
-        scores=np.pad(task.scores[:, chosen], ((0, 0), (0, 1))),
-        errors=np.append(np.zeros(LIKELIEST), free)[None],
-    )
-
-
-def tail_limits(alpha: Float[np.ndarray, " T"], target: float) -> Float[np.ndarray, " T"]:
+def tail_limits(alpha: PerToken, target: float) -> PerToken:
     """Return how much weight each token and those of more attention can have together.
 
     A part of an attention is worth at most what its token of least attention is, since f is convex
@@ -179,7 +168,7 @@ def tail_limits(alpha: Float[np.ndarray, " T"], target: float) -> Float[np.ndarr
     order = np.argsort(alpha, kind="stable")
     old, first = alpha[order], np.full(len(alpha), alpha[order[0]])
 
-    def reaches(share: Float[np.ndarray, " T"]) -> np.ndarray:
+    def reaches(share: PerToken) -> np.ndarray:
         return 0.5 * LN2 + gains(1.0 - share, first) + gains(share, old) >= target
 
     low, high = np.zeros(len(old)), np.ones(len(old))

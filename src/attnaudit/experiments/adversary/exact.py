@@ -23,6 +23,8 @@ from attnaudit.stats.measures import LN2, jsd_terms
 from attnaudit.trace.readout import Readout
 from attnaudit.trace.tails import IdentityTail
 
+PerRow = Float[np.ndarray, " n"]
+
 
 @dataclass(frozen=True)
 class Slab:
@@ -35,8 +37,8 @@ class Slab:
     """
 
     relevance: Float[np.ndarray, " N"]
-    low: Float[np.ndarray, " n"]
-    high: Float[np.ndarray, " n"]
+    low: PerRow
+    high: PerRow
 
 
 def one_logit_decides(readout: Readout) -> bool:
@@ -91,7 +93,15 @@ def furthest_attention(alpha: Ragged, slab: Slab) -> Ragged:
     over_rows(_best_vertices, alpha.offsets, old, relevance, limits, tokens, weight)
     known = np.flatnonzero(tokens[:, 0] >= 0)
     one, other = tokens[known].T
-    weight = _moved_inside(weight[known], relevance[one], relevance[other], limits[known])
+    weight, r_i, r_j = weight[known], relevance[one], relevance[other]
+    low, high, _ = limits[known].T
+    pair = r_i != r_j  # one token alone stands where it is
+    # Rounding put weights outside the slab by a few units in the last place.
+    for step in 2.0 ** np.arange(-53, -45):
+        sums = weight * r_i + (1.0 - weight) * r_j
+        # The kernel puts the lower relevance first, so more weight means less relevance.
+        toward = np.where(sums < low, -step, np.where(sums > high, step, 0.0))
+        weight = np.where(pair, np.clip(weight + toward, 0.0, 1.0), weight)
     furthest = alpha.values.astype(np.float64)
     furthest[alpha.positions(known)] = 0.0
     furthest[order[one]] += weight
@@ -99,16 +109,15 @@ def furthest_attention(alpha: Ragged, slab: Slab) -> Ragged:
     return alpha.with_values(furthest)
 
 
-def unconstrained_bound(alpha: Ragged) -> Float[np.ndarray, " n"]:
+def unconstrained_bound(alpha: Ragged) -> PerRow:
     """Return the largest JSD to ``alpha`` of any attention, whatever the output is.
 
     It is reached by all attention on the token of least attention: ½ ln 2 + max_i f(1, â_i).
     """
-    lowest = -alpha.with_values(-alpha.values).max()
-    return _all_on_one(lowest)
+    return _all_on_one(alpha.reduce(np.minimum))
 
 
-def exchange_bound(alpha: Ragged) -> Float[np.ndarray, " n"]:
+def exchange_bound(alpha: Ragged) -> PerRow:
     """Return the largest JSD from ``alpha`` to one of its attended tokens, for every row.
 
     Words that are equally good reasons share the weight, and any of them could have it all. Under
@@ -118,16 +127,16 @@ def exchange_bound(alpha: Ragged) -> Float[np.ndarray, " n"]:
     average = 1.0 / alpha.spread(alpha.lengths)
     # Weights are float32, which puts some of equal weights below the average.
     attended = alpha.values >= (1.0 - TOLERANCE.network) * average
-    lowest = -alpha.with_values(np.where(attended, -alpha.values, -1.0)).max()
-    return _all_on_one(lowest)
+    attended = alpha.with_values(np.where(attended, alpha.values, 1.0))
+    return _all_on_one(attended.reduce(np.minimum))
 
 
-def _all_on_one(old: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+def _all_on_one(old: PerRow) -> PerRow:
     """Return the JSD to all weight on a token whose weight is ``old``."""
     return np.maximum(0.5 * LN2 + gains(np.ones(len(old)), old), 0.0)
 
 
-def divergence(one: Ragged, other: Ragged) -> Float[np.ndarray, " n"]:
+def divergence(one: Ragged, other: Ragged) -> PerRow:
     """Return the JSD of every row of ``one`` to the same row of ``other``, in nats."""
     return np.maximum(one.with_values(jsd_terms(one.values, other.values)).sum(), 0.0)
 
@@ -138,23 +147,6 @@ def gains(weight: np.ndarray, old: np.ndarray) -> np.ndarray:
     JSD is ½ ln 2 plus the gains of all non-zero weights; f is convex in a, with f(0, â) = 0.
     """
     return 0.5 * (rel_entr(weight, 0.5 * (weight + old)) + rel_entr(old, weight + old))
-
-
-def _moved_inside(
-    weight: Float[np.ndarray, " m"],
-    r_i: Float[np.ndarray, " m"],
-    r_j: Float[np.ndarray, " m"],
-    limits: Float[np.ndarray, "m 3"],
-) -> Float[np.ndarray, " m"]:
-    """Move weights by the few units in the last place that rounding put them outside the slab."""
-    low, high, _ = limits.T
-    pair = r_i != r_j  # one token alone stands where it is
-    for step in 2.0 ** np.arange(-53, -45):
-        relevance = weight * r_i + (1.0 - weight) * r_j
-        # The kernel puts the lower relevance first, so more weight means less relevance.
-        toward = np.where(relevance < low, -step, np.where(relevance > high, step, 0.0))
-        weight = np.where(pair, np.clip(weight + toward, 0.0, 1.0), weight)
-    return weight
 
 
 @njit(cache=True, nogil=True)

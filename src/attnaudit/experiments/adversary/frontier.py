@@ -23,7 +23,7 @@ def frontier_epsilons(trace: Trace, epsilon: float) -> tuple[float, ...]:
 
 
 def frontier(
-    trace: Trace, epsilons: Sequence[float], seed: int = 0
+    trace: Trace, epsilons: Sequence[float]
 ) -> tuple[Float[np.ndarray, "n k"], Float[np.ndarray, "n k"]]:
     """Return the largest JSD found within each ε, ascending, and a bound, for every row.
 
@@ -31,7 +31,7 @@ def frontier(
     """
     found, upper = np.empty((2, len(trace), len(epsilons)))
     for k, epsilon in enumerate(epsilons):
-        furthest = Adversary(seed=seed, epsilon=epsilon).bounded(trace, epsilon)
+        furthest = Adversary(epsilon=epsilon).bounded(trace, epsilon)
         found[:, k], upper[:, k] = divergence(furthest.attention, trace.alpha), furthest.upper
     found = np.maximum.accumulate(found, axis=1)
     return found, np.maximum(np.minimum.accumulate(upper[:, ::-1], axis=1)[:, ::-1], found)

@@ -22,6 +22,8 @@ from jaxtyping import Float
 from attnaudit.experiments.adversary.exact import gains
 from attnaudit.stats.measures import LN2
 
+Vector = Float[np.ndarray, " v"]
+
 TANGENTS, FEW, COARSE = 12, 24, 4  # per class; COARSE tangents with more than FEW classes
 LEAST = 1e-12  # stands for a probability of 0, which has no logarithm
 NEGLIGIBLE = 1e-6  # error of a chord, in JSD
@@ -36,8 +38,8 @@ OPTIONS = {
 class Box(NamedTuple):
     """Limits of the weights, then of the changes of all probabilities."""
 
-    low: Float[np.ndarray, " v"]
-    high: Float[np.ndarray, " v"]
+    low: Vector
+    high: Vector
 
 
 class Task(NamedTuple):
@@ -86,8 +88,8 @@ class Solution(NamedTuple):
 
     weights: Float[np.ndarray, " k"] | None
     bound: float
-    points: Float[np.ndarray, " v"]
-    errors: Float[np.ndarray, " v"]
+    points: Vector
+    errors: Vector
 
 
 def solve(task: Task, box: Box) -> Solution:

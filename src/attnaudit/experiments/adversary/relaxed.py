@@ -20,6 +20,8 @@ from attnaudit.stats.measures import tvd
 from attnaudit.trace.readout import Readout
 from attnaudit.trace.tails import TanhTail
 
+Scores = Float[np.ndarray, "n k T"]
+
 NUMBERS = 1 << 18  # weights and contributions searched together: more would leave the cache
 LEAST = 1e-300  # in place of a weight of 0, before its logarithm is taken
 RATE, PENALTY = 0.01, 500.0  # of Adam, and λ, in the paper
@@ -76,17 +78,13 @@ def search_attentions(
     return ends
 
 
-def starting_scores(
-    streams: UInt64[np.ndarray, " n"], k: int, length: int
-) -> Float[np.ndarray, "n k T"]:
+def starting_scores(streams: UInt64[np.ndarray, " n"], k: int, length: int) -> Scores:
     """Draw where the search starts: log-uniform attention, and 3 · N(0, 1) in every score."""
     counters = np.arange(k * length).reshape(k, length)
     return 3.0 * normal(streams[:, None, None], counters) - np.log(length)
 
 
-def loss_slope(
-    batch: Batch, scores: Float[np.ndarray, "n k T"], epsilon: float
-) -> Float[np.ndarray, "n k T"]:
+def loss_slope(batch: Batch, scores: Scores, epsilon: float) -> Scores:
     """Return ∂loss/∂scores.
 
     ∂JSD(p, q)/∂p = ½ ln(2p/(p+q)), and through a softmax g becomes p (g − Σ p g).
@@ -116,7 +114,7 @@ def loss_slope(
     return weights * (slope - (weights * slope).sum(axis=2, keepdims=True))
 
 
-def _descend(batch: Batch, scores: np.ndarray, search: Search) -> Float[np.ndarray, "n k T"]:
+def _descend(batch: Batch, scores: np.ndarray, search: Search) -> Scores:
     """Return the attentions that Adam with AMSGrad (Reddi et al. 2018) ends with."""
     mean, square, largest = (np.zeros_like(scores) for _ in range(3))
     for step in range(1, search.steps + 1):

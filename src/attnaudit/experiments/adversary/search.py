@@ -44,6 +44,8 @@ from attnaudit.stats.measures import jsd_terms
 from attnaudit.trace.readout import Readout
 from attnaudit.trace.tails import IdentityTail, LinearTail
 
+Indices = Int64[np.ndarray, " m"]
+
 TOKENS, SPREAD = 64, 16  # tokens read alone; of a longer row so many are not of least attention
 STARTS, FOLLOWED = 16, 24  # tokens of least attention that pairs begin with, and pairs read out
 AIMS = 2  # outputs read to find a point of a pair within ε
@@ -100,7 +102,7 @@ def search(outputs: Outputs, epsilon: float) -> Bounded:
     return Bounded(state.attention, np.maximum(state.upper, state.value))
 
 
-def _same_sum(state: State, rows: Int64[np.ndarray, " m"]) -> Segments:
+def _same_sum(state: State, rows: Indices) -> Segments:
     """Propose the furthest attention with the model's own attended sum, and so its output."""
     alpha, ends = state.alpha.take(rows), []
     found = movements(state.outputs.readout.contribution.take(rows), alpha, RANGES)
@@ -126,9 +128,7 @@ def _by_attention(alpha: Ragged) -> Ragged:
     return Ragged.from_rows(orders, np.int64)
 
 
-def _read_singles(
-    state: State, rows: Int64[np.ndarray, " m"], tokens: Ragged
-) -> Float[np.ndarray, "M classes"]:
+def _read_singles(state: State, rows: Indices, tokens: Ragged) -> Float[np.ndarray, "M classes"]:
     """Read single tokens of rows, keep the best, and return the log-probabilities modelled."""
     row, alone = rows[tokens.row_of_value], tokens.values[:, None]
     read = state.outputs.under_few(row, alone, np.ones(alone.shape), state.measure)
@@ -139,7 +139,7 @@ def _read_singles(
     return read[:, 1:]
 
 
-def _pairs(state: State, rows: Int64[np.ndarray, " m"], tokens: Ragged, log_p: Ragged) -> Segments:
+def _pairs(state: State, rows: Indices, tokens: Ragged, log_p: Ragged) -> Segments:
     """Propose segments from single tokens to the mixtures with another token nearest to the output.
 
     Log-odds against the model's own output are taken to mix like the weights, and each probability
@@ -188,9 +188,7 @@ def _nearest(start: np.ndarray, way: np.ndarray) -> np.ndarray:
     return np.take_along_axis(np.take_along_axis(zeros, order, axis=-1), middle, axis=-1)[..., 0]
 
 
-def _climb(
-    state: State, rows: Int64[np.ndarray, " m"], tokens: Ragged, log_p: Ragged, first: float
-) -> None:
+def _climb(state: State, rows: Indices, tokens: Ragged, log_p: Ragged, first: float) -> None:
     """Propose what solves programs on the slopes at the best attention, in boxes around it.
 
     A box is halved where it gains little. In the whole simplex, a box of size 1, the outputs of
@@ -205,12 +203,20 @@ def _climb(
     """
     log_p = tokens.with_values(log_p.values.copy())
     size, moved = np.full(len(rows), first), np.full(len(rows), first < 1.0)
+    readout = state.outputs.readout
     for _ in range(CLIMBS):
         left = np.flatnonzero((size >= SMALLEST_BOX) & np.isin(rows, state.open_rows()))
         if not len(left):
             break
         before, proposals = state.value[rows[left]], list[Proposal]()
-        _update_slopes(state, rows, tokens, log_p, left[moved[left]])
+        places = left[moved[left]]
+        row, part = rows[places], tokens.take(places)
+        of, sums = part.row_of_value, attended_sums(readout, row, state.attention.take(row))
+        best = state.outputs.under_sums(row, sums.__getitem__, state.measure)[:, 1:]
+        some = readout.contribution.values[state.alpha.offsets[row][of] + part.values]
+        some = (1.0 - STEP) * sums[of] + STEP * some
+        read = state.outputs.under_sums(row[of], some.__getitem__, state.measure)[:, 1:]
+        log_p.values[tokens.positions(places)] = best[of] + (read - best[of]) / STEP
         for place, row in zip(left.tolist(), rows[left].tolist(), strict=True):
             held, own = state.attention[row][tokens[place]], state.own[row]
             scores, alpha = log_p[place] - np.log(own), state.alpha[row][tokens[place]]
@@ -226,24 +232,6 @@ def _climb(
         whole = size[left] == 1.0
         size[left] = np.where((gained < PROGRESS) | whole, 0.5 * size[left], size[left])
         moved[left] = (gained > 0.0) | whole
-
-
-def _update_slopes(
-    state: State,
-    rows: Int64[np.ndarray, " m"],
-    tokens: Ragged,
-    log_p: Ragged,
-    places: Int64[np.ndarray, " k"],
-) -> None:
-    """Set log-probabilities of single tokens by the slopes at the best attention so far."""
-    readout, part, row = state.outputs.readout, tokens.take(places), rows[places]
-    sums = attended_sums(readout, row, state.attention.take(row))
-    best = state.outputs.under_sums(row, sums.__getitem__, state.measure)[:, 1:]
-    of = part.row_of_value
-    moved = readout.contribution.values[state.alpha.offsets[row][of] + part.values]
-    moved = (1.0 - STEP) * sums[of] + STEP * moved
-    read = state.outputs.under_sums(row[of], moved.__getitem__, state.measure)[:, 1:]
-    log_p.values[tokens.positions(places)] = best[of] + (read - best[of]) / STEP
 
 
 def _search_some(outputs: Outputs, epsilon: float) -> Bounded:

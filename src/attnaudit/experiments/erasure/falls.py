@@ -47,7 +47,9 @@ def falls(
 
 def _falls(rows: Rows, orders: Int64[np.ndarray, "k N"]) -> Float[np.ndarray, "k m 2 S"]:
     alpha, every = rows.alpha, np.arange(len(rows.alpha))
-    counts = np.stack([top_size(share, alpha.lengths) for share in ERASED_SHARES], axis=1)
+    # The tokens of each share of T, one at least.
+    sizes = np.multiply.outer(alpha.lengths, ERASED_SHARES)
+    counts = np.maximum(np.ceil(sizes - 1e-9), 1).astype(np.int64)
     before = rows.outputs.probability(rows.outputs.own, every)
     walk = np.repeat(np.arange(len(orders) * len(counts)), counts.shape[1])
     count = np.tile(counts.reshape(-1), len(orders))
@@ -57,8 +59,3 @@ def _falls(rows: Rows, orders: Int64[np.ndarray, "k N"]) -> Float[np.ndarray, "k
     ]
     shape = 2, len(orders), *counts.shape
     return before[:, None, None] - np.moveaxis(np.reshape(after, shape), 0, 2)
-
-
-def top_size(share: float, lengths: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, " n"]:
-    """Count the tokens of a share of T: one at least."""
-    return np.maximum(np.ceil(share * lengths - 1e-9), 1).astype(np.int64)

@@ -24,6 +24,9 @@ from attnaudit.stats.measures import predicted_class
 from attnaudit.trace.readout import Readout
 from attnaudit.trace.tails import IdentityTail, LinearTail, TanhTail
 
+Indices = Int64[np.ndarray, " m"]
+PerWalk = Int64[np.ndarray, " walks"]
+
 RANKINGS = ("random", "attention", "gradient", "gradient_attention")
 # Removals along an order that a network reads first. Then it reads those between two of them.
 STEPS = 128
@@ -66,7 +69,7 @@ class Rows:
         decided = self._decide(own, every) if self.exact else predicted_class(own)
         self.outputs = Outputs(readout, alpha, own, decided)
 
-    def _decide(self, prediction: np.ndarray, rows: np.ndarray) -> Int64[np.ndarray, " m"]:
+    def _decide(self, prediction: np.ndarray, rows: np.ndarray) -> Indices:
         """Predict the first of the likeliest classes, and class 1 if a sigmoid is at 0.5."""
         if self.readout.activation == "sigmoid":
             return (prediction[:, 0] >= 0.5 - self.slack[rows]).astype(np.int64)
@@ -74,7 +77,7 @@ class Rows:
         return (prediction >= highest[:, None]).argmax(axis=1)
 
     def measure(
-        self, left: Float[np.ndarray, "m P1"], rows: Int64[np.ndarray, " m"], measure: Measure
+        self, left: Float[np.ndarray, "m P1"], rows: Indices, measure: Measure
     ) -> Float[np.ndarray, "m ..."]:
         """Measure the outputs of m removals.
 
@@ -131,7 +134,7 @@ class Rows:
         return (self.readout.contribution.values * self.alpha.spread(slopes)).sum(axis=1)
 
     def slopes(
-        self, sums: Float[np.ndarray, "m P"], rows: Int64[np.ndarray, " m"], nearest: bool
+        self, sums: Float[np.ndarray, "m P"], rows: Indices, nearest: bool
     ) -> Float[np.ndarray, "m P"]:
         """Differentiate the lead of the predicted class, in logits, by the attended sum.
 
@@ -191,9 +194,7 @@ class Walks:
         # from the whole sum would cancel.
         self._left = added_up(rows.alpha, rows.terms, orders, backwards=not keep)
 
-    def measure(
-        self, walk: Int64[np.ndarray, " m"], count: Int64[np.ndarray, " m"], measure: Measure
-    ) -> Float[np.ndarray, " m"]:
+    def measure(self, walk: Indices, count: Indices, measure: Measure) -> Float[np.ndarray, " m"]:
         """Measure outputs without the first ``count`` positions of walks, or with only them.
 
         Args:
@@ -204,16 +205,16 @@ class Walks:
         left = self._left.T.take(self._start[walk] + count - self.keep, axis=1)
         return self.rows.measure(left.T, self.row[walk], measure)
 
-    def mass(self, count: Int64[np.ndarray, " walks"]) -> Float[np.ndarray, " walks"]:
+    def mass(self, count: PerWalk) -> Float[np.ndarray, " walks"]:
         """Return the weight that each walk has left after ``count`` positions."""
         return self._left[self._start + count, -1]
 
-    def last(self) -> Int64[np.ndarray, " walks"]:
+    def last(self) -> PerWalk:
         """Count the removals after which each walk has no weight left."""
         some = self._left[:, -1] > 0.0
         return np.add.reduceat(some, self._start, dtype=np.int64)
 
-    def first(self, happens: Measure) -> Int64[np.ndarray, " walks"]:
+    def first(self, happens: Measure) -> PerWalk:
         """Count the positions of each walk at which ``happens`` is first true; 0 if it never is.
 
         Behind a network, longer rows are read at `STEPS` evenly spaced counts. Then the counts
@@ -224,7 +225,7 @@ class Walks:
         steps = self.lengths - 1 if self.rows.exact else np.minimum(self.lengths - 1, STEPS)
         spacing = (self.lengths - 2) / np.maximum(steps - 1, 1)
 
-        def count(walk: np.ndarray, step: np.ndarray) -> Int64[np.ndarray, " m"]:
+        def count(walk: np.ndarray, step: np.ndarray) -> Indices:
             return 1 + np.round(step * spacing[walk]).astype(np.int64)
 
         step, every = self._search(happens, steps, count), np.arange(len(steps))
@@ -233,9 +234,7 @@ class Walks:
         between = self._search(happens, high - low - 1, lambda walk, step: low[walk] + 1 + step)
         return np.where(between > 0, low + between, high)
 
-    def _search(
-        self, happens: Measure, steps: Int64[np.ndarray, " walks"], count: Callable[..., Any]
-    ) -> Int64[np.ndarray, " walks"]:
+    def _search(self, happens: Measure, steps: PerWalk, count: Callable[..., Any]) -> PerWalk:
         """Find the first step at which ``happens`` is true; 0 for none."""
         # Few steps are read at first, because most walks that flip do so early.
         first = np.zeros(len(steps), np.int64)
@@ -297,7 +296,7 @@ def without_each(rows: Ragged, terms: Float[np.ndarray, "N D"]) -> Float[np.ndar
 
 
 def in_blocks(
-    compute: Callable[[Rows, Int64[np.ndarray, " m"]], Results], readout: Readout, alpha: Ragged
+    compute: Callable[[Rows, Indices], Results], readout: Readout, alpha: Ragged
 ) -> Results:
     """Compute results for all rows of at least two positions, in blocks of bounded memory.
 
@@ -319,7 +318,7 @@ def in_blocks(
     positions = max(min(held, max(each, LEAST)), 1)
     blocks = [longer[block] for block in alpha.take(longer).blocks(positions)] or [longer]
 
-    def of_block(numbers: Int64[np.ndarray, " m"]) -> Results:
+    def of_block(numbers: Indices) -> Results:
         return compute(Rows(readout.take(numbers), alpha.take(numbers)), numbers)
 
     results: Results = {}

@@ -62,8 +62,10 @@ def erase(
     proven, found = smallest.complete(), smallest.size < NONE
     weight = alpha.with_values(np.where(smallest.marked, alpha.values, 0.0)).sum()
     removed[-1], mass[-1] = np.where(found, [smallest.size, weight], np.nan)
+    means = (np.ma.masked_invalid(values[:orders]).mean(axis=0) for values in (removed, mass))
     sizes, weights = (
-        np.vstack([_mean_of_known(values[:orders]), values[orders:]]) for values in (removed, mass)
+        np.vstack([mean.filled(np.nan), values[orders:]])
+        for mean, values in zip(means, (removed, mass), strict=True)
     )
     families = (
         ("removed", ORDERS, sizes / alpha.lengths),
@@ -80,12 +82,6 @@ def erase(
         LISTS[0]: (observed[:orders] / alpha.lengths).T,
         LISTS[1]: ~np.isnan(removed[:orders].T),
     }
-
-
-def _mean_of_known(values: Float[np.ndarray, "k n"]) -> Float[np.ndarray, " n"]:
-    known = ~np.isnan(values)
-    total = np.where(known, values, 0.0).sum(axis=0)
-    return np.where(known.any(axis=0), total / np.maximum(known.sum(axis=0), 1), np.nan)
 
 
 def _remove_one(

@@ -26,6 +26,8 @@ from attnaudit.experiments.ranges.half_spaces import (
 )
 from attnaudit.stats.measures import tvd
 
+Attention = Float[np.ndarray, " T"]
+
 # Shares of the half-spaces' limits. Drawn in by 10 %, six classes had a mean weight of 0.366 in
 # place of 0.346. The second share is used if most proposals of the first miss ε.
 INNER = (0.9, 0.6)
@@ -51,13 +53,13 @@ Attentions = Float[np.ndarray, "_ T"]
 class Bounds(NamedTuple):
     """Extreme weights of each token among attentions found, and bounds on all within ε."""
 
-    possible: Float[np.ndarray, " T"]
-    necessary: Float[np.ndarray, " T"]
-    possible_upper: Float[np.ndarray, " T"]
-    necessary_lower: Float[np.ndarray, " T"]
+    possible: Attention
+    necessary: Attention
+    possible_upper: Attention
+    necessary_lower: Attention
 
 
-def weight_bounds(row: RowLogits, epsilon: float, other: Float[np.ndarray, " T"]) -> Bounds:
+def weight_bounds(row: RowLogits, epsilon: float, other: Attention) -> Bounds:
     """Search and bound the weights of one row.
 
     Args:
@@ -103,7 +105,7 @@ def conditions(row: RowLogits, epsilon: float) -> tuple[Constraints, Constraints
 
 
 def attentions_within(
-    row: RowLogits, inner: Constraints, epsilon: float, other: Float[np.ndarray, " T"]
+    row: RowLogits, inner: Constraints, epsilon: float, other: Attention
 ) -> Attentions:
     """Search for attentions within ε with extreme weights.
 

@@ -32,7 +32,7 @@ from attnaudit.steps.folder import MANIFEST
 from attnaudit.steps.pool import Pool
 from attnaudit.studies import EVERY_STUDY
 
-STUDIES, MARKDOWN = "studies", "reproduction.md"
+STUDIES, TABLE = "studies", "reproduction.csv"
 BANDS = ((0.0, 0.05), (0.05, 0.1), (0.1, 0.2), (0.2, 0.4), (0.4, 1.01))
 
 
@@ -78,7 +78,7 @@ class Sweep:
         found = self.out.iterdir() if self.out.is_dir() else ()
         names = {path.name for path in found if not path.name.startswith(".")}
         # One that was stopped has no page yet.
-        is_own = MARKDOWN in names or names <= {RUNS, STUDIES, FOLDER}
+        is_own = TABLE in names or names <= {RUNS, STUDIES, FOLDER}
         refuse_other("reproduce", self.out, is_own, "one of an earlier sweep")
         if self.data_dir is not None and not Path(self.data_dir).expanduser().is_dir():
             where, expected = f"--data-dir {self.data_dir}", "the folder of the corpora"

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
-import numpy as np
 import polars as pl
 
 from attnaudit.report.charts.palette import Palette
@@ -87,10 +86,22 @@ def histogram(rows: pl.DataFrame, scale: Scale, palette: Palette, bound: float |
         palette: The groups.
         bound: Mean upper bound of the values, which is marked.
     """
-    bins = histogram_table(rows, scale)
+    low, high = scale.low or 0.0, scale.high or 1.0
+    edges, frames = np.linspace(low, high, _BINS + 1), []
+    # The last row of a group ends its last bin, and has no number.
+    for (group,), part in rows.group_by("group", maintain_order=True):
+        counts, _ = np.histogram(np.clip(part["value"].to_numpy(), low, high), bins=edges)
+        share = counts / part.height
+        columns = {
+            "x": edges,
+            "right": [*edges[1:], None],
+            "share": [*share, share[-1]],
+            "number": [*counts.tolist(), None],
+        }
+        frames.append(pl.DataFrame({"group": [group] * len(edges), **columns}))
     means = rows.group_by("group", maintain_order=True).agg(pl.col("value").mean())
     shares = Scale("share of the class", None, format=".0%")
-    steps = alt.Chart(bins).encode(
+    steps = alt.Chart(pl.concat(frames)).encode(
         x=scale.x("x"), y=shares.y("share").stack(None), color=palette.colour()
     )
     ticks = alt.Chart(means).mark_tick(orient="vertical", thickness=3, height=13)
@@ -102,26 +113,6 @@ def histogram(rows: pl.DataFrame, scale: Scale, palette: Palette, bound: float |
         ticks.encode(x=scale.x("value"), y=alt.YValue(HEIGHT - 7), color=palette.colour()),
         *_bound_layers(bound),
     ).properties(width=WIDTH, height=HEIGHT)
-
-
-def histogram_table(rows: pl.DataFrame, scale: Scale) -> pl.DataFrame:
-    """Count the values of each group in each bin: {group, x, right, share, number}.
-
-    A last row ends the last bin, and has no number.
-    """
-    low, high = scale.low or 0.0, scale.high or 1.0
-    edges, frames = np.linspace(low, high, _BINS + 1), []
-    for (group,), part in rows.group_by("group", maintain_order=True):
-        counts, _ = np.histogram(np.clip(part["value"].to_numpy(), low, high), bins=edges)
-        share = counts / part.height
-        columns = {
-            "x": edges,
-            "right": [*edges[1:], None],
-            "share": [*share, share[-1]],
-            "number": [*counts.tolist(), None],
-        }
-        frames.append(pl.DataFrame({"group": [group] * len(edges), **columns}))
-    return pl.concat(frames)
 
 
 def _bound_layers(bound: float | None) -> list[alt.Chart]:

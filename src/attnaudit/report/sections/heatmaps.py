@@ -218,48 +218,46 @@ def read_instances(trace: Trace, rows: pl.DataFrame) -> list[Instance]:
     columns = {name: trace.ragged(name) for name in ("alpha", "gradient", "loo") if trace.has(name)}
     shown = (*MEASURES, "alpha", "prediction", "delta_y", "necessary", "possible")
     known = rows.select(name for name in shown if name in rows.columns).to_dicts()
-    return [
-        _instance(trace, k, {name: column[k] for name, column in columns.items()}, facts)
-        for k, facts in enumerate(known or [{}] * len(trace))
-    ]
-
-
-def _instance(
-    trace: Trace, k: int, weights: dict[str, np.ndarray], facts: Mapping[str, Any]
-) -> Instance:
-    label = int(trace.array("label")[k]) if trace.has("label") else -1
-    chosen, alpha = int(trace.predicted[k]), weights["alpha"]
-    predicted = trace.class_names[chosen]
-    probability = float(two_classes(trace.array("prediction")[k : k + 1])[0, chosen])
-    notes = {
-        kind: f"τ with attention {figure(facts[f'tau_{kind}'])}"
-        for kind in ("gradient", "loo")
-        if facts.get(f"tau_{kind}") is not None
-    }
-    notes["alpha"] = f"ŷ({predicted}) = {figure(probability, 3)}"
-    adversary = facts.get("alpha")
-    if adversary is not None:
-        weights = {"alpha": alpha, "adversary": np.asarray(adversary), **weights}
-        output = figure(two_classes(np.array([facts["prediction"]]))[0, chosen], 3)
-        change, jsd = figure(facts.get("delta_y"), 3), figure(facts.get("emax_jsd"), 3)
-        notes["adversary"] = f"ŷ({predicted}) = {output}, Δŷ {change}, JSD {jsd}"
-    tokens, weights, marks = _words(trace, k, weights)
-    ends = [facts.get("necessary"), facts.get("possible")]
-    question = trace.cell("question", k) if trace.has("question") else None
-    return Instance(
-        name=full_name(trace, k),
-        number=int(trace.instance[k]),
-        tokens=tokens,
-        weights=weights,
-        notes=notes,
-        ranges=None if None in ends or len(tokens) < len(alpha) else np.array(ends, float).T,
-        **marks,
-        question=" ".join(question or ()),
-        predicted=predicted,
-        probability=probability,
-        label=trace.class_names[label] if label >= 0 else None,
-        figures={name: facts.get(name) for name in MEASURES} | {"max_alpha": float(alpha.max())},
-    )
+    instances = []
+    for k, facts in enumerate(known or [{}] * len(trace)):
+        weights = {name: column[k] for name, column in columns.items()}
+        label = int(trace.array("label")[k]) if trace.has("label") else -1
+        chosen, alpha = int(trace.predicted[k]), weights["alpha"]
+        predicted = trace.class_names[chosen]
+        probability = float(two_classes(trace.array("prediction")[k : k + 1])[0, chosen])
+        notes = {
+            kind: f"τ with attention {figure(facts[f'tau_{kind}'])}"
+            for kind in ("gradient", "loo")
+            if facts.get(f"tau_{kind}") is not None
+        }
+        notes["alpha"] = f"ŷ({predicted}) = {figure(probability, 3)}"
+        adversary = facts.get("alpha")
+        if adversary is not None:
+            weights = {"alpha": alpha, "adversary": np.asarray(adversary), **weights}
+            output = figure(two_classes(np.array([facts["prediction"]]))[0, chosen], 3)
+            change, jsd = (figure(facts.get(name), 3) for name in ("delta_y", "emax_jsd"))
+            notes["adversary"] = f"ŷ({predicted}) = {output}, Δŷ {change}, JSD {jsd}"
+        tokens, weights, marks = _words(trace, k, weights)
+        ends = [facts.get("necessary"), facts.get("possible")]
+        question = trace.cell("question", k) if trace.has("question") else None
+        instances.append(
+            Instance(
+                full_name(trace, k),
+                int(trace.instance[k]),
+                tokens,
+                weights,
+                notes,
+                None if None in ends or len(tokens) < len(alpha) else np.array(ends, float).T,
+                **marks,
+                question=" ".join(question or ()),
+                predicted=predicted,
+                probability=probability,
+                label=trace.class_names[label] if label >= 0 else None,
+                figures={name: facts.get(name) for name in MEASURES}
+                | {"max_alpha": float(alpha.max())},
+            )
+        )
+    return instances
 
 
 def _words(

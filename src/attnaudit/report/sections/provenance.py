@@ -65,19 +65,20 @@ def left_out(record: RunRecord, first: Trace | None) -> list[tuple[str, str]]:
         record: The run.
         first: The first piece of its trace, if there is one.
     """
-    missing = [name for name in EXPERIMENTS if name not in record.tables]
-    return [(name, _reason(name, record.about, first)) for name in missing]
-
-
-def _reason(name: str, about: About, first: Trace | None) -> str:
-    if first is None:
-        return "no result in this folder"
-    given = about.spec.get("experiments")
-    try:
-        experiment = make_experiment(name, given.get(name) if isinstance(given, Mapping) else None)
-    except InputError as error:
-        return str(error)
-    return refusal(experiment, first) or "it was not asked for"
+    given, reasons = record.about.spec.get("experiments"), dict[str, str]()
+    settings = given if isinstance(given, Mapping) else {}
+    for name in EXPERIMENTS:
+        if name in record.tables:
+            continue
+        try:
+            experiment = make_experiment(name, settings.get(name))
+            unused = "no result in this folder"
+            if first is not None:
+                unused = refusal(experiment, first) or "it was not asked for"
+        except InputError as error:
+            unused = str(error)
+        reasons[name] = unused
+    return list(reasons.items())
 
 
 def corpus_title(about: About) -> str:

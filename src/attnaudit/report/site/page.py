@@ -144,10 +144,12 @@ def write_index(
         if known := [end for end in ends if end is not None]:
             axes[name] = (min(known), max(known))
     shown = {title: name for title, name in HEADLINES.items() if name in axes}
+    names = runs[0].settings if runs else ()
+    settings = [(name, sorted({run.settings[name] for run in runs})) for name in names]
     content = {
         "runs": [(run, [_cell(run.figures.get(n), axes[n]) for n in axes]) for run in runs],
         "columns": [(title, measure_facts(name)["meaning"]) for title, name in shown.items()],
-        "facets": facets(runs),
+        "facets": [(name, values) for name, values in settings if len(values) > 1],
         "further": further,
     }
     links = [(name, f"#view={name.lower()}") for name in ("Runs", "Instances", "Compare") if runs]
@@ -157,13 +159,6 @@ def write_index(
     subtitle = f"{count(len(runs), 'run')} on {on}" if runs else ""
     section = Section("site", content, tuple(links), SCRIPTS if runs else (), data, ("site.css",))
     return write_page(path, [section], "Attention audits", subtitle, allows="'strict-dynamic'")
-
-
-def facets(runs: Sequence[SiteRun]) -> list[tuple[str, list[str]]]:
-    """Return the settings in which runs differ: (name, values)."""
-    names = runs[0].settings if runs else ()
-    every = [(name, sorted({run.settings[name] for run in runs})) for name in names]
-    return [(name, values) for name, values in every if len(values) > 1]
 
 
 def _cell(row: Mapping[str, Any] | None, axis: tuple[float, float]) -> dict[str, Any] | None:
