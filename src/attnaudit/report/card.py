@@ -15,7 +15,7 @@ from attnaudit.experiments import EXPERIMENTS
 from attnaudit.experiments.verdict import QUALITY, Verdict, decide_verdict
 from attnaudit.report.cards import card
 from attnaudit.report.cards.card import CardRow, of_enough, without_conclusions
-from attnaudit.report.cards.lead import how_sure, of_studies, statement
+from attnaudit.report.cards.lead import headline, how_sure, of_studies
 from attnaudit.report.cards.skill import no_skill_of_run, skill_unknown
 from attnaudit.report.cards.wording import across, heads, undecided
 from attnaudit.report.sections.provenance import corpus_title
@@ -65,7 +65,7 @@ class VerdictCard:
         said = list(dict.fromkeys(self.notices))
         if self.verdict is not None and not self.notices:
             counted = INSTANCE if self.unit == INSTANCE else TEXT  # a text with several rows once
-            said.append(statement(self.verdict, self.model, counted))
+            said.append(headline(self.verdict, self.model, counted))
         studies = [row for row in self.rows if row.experiment not in EXPERIMENTS]
         if not self.notices or any(row.side for row in studies):
             said.append(of_studies(studies, self.model))
@@ -106,11 +106,6 @@ class VerdictCard:
             table.add_row(question, answer, as_markup(row.yardstick), as_markup(row.sentence))
         nothing = as_markup(f"{self.title}: no experiment gave a number")
         console.print(table if self.rows else nothing)
-        if self.further:
-            listed = "; ".join(
-                f"{row.measure} {row.figure} {row.interval}".rstrip() for row in self.further
-            )
-            console.print(as_markup(f"Further measures: {listed}."), highlight=False)
         if self.sure:
             console.print(as_markup(self.sure), style="dim", highlight=False)
 

@@ -54,24 +54,6 @@ class Sentence(BaseModel, extra="forbid"):
     question: Text | None = None
 
 
-class Queue:
-    """Run work in a thread, one at a time; few may wait."""
-
-    def __init__(self) -> None:
-        self.waiting, self.one = 0, anyio.Lock()
-
-    async def run(self, work: Callable[..., Any], *arguments: Any) -> Any:
-        """Wait for the work before, then do this. Raises HTTPException if too much waits."""
-        if self.waiting >= MOST_WAITING:
-            raise HTTPException(503, "busy with other sentences; try again", {"Retry-After": "1"})
-        self.waiting += 1
-        try:
-            async with self.one:
-                return await anyio.to_thread.run_sync(work, *arguments)
-        finally:
-            self.waiting -= 1
-
-
 def make_app(folders: Sequence[Path], token: str) -> Guard:
     """Make the application.
 
@@ -80,7 +62,13 @@ def make_app(folders: Sequence[Path], token: str) -> Guard:
         token: First part of every address.
     """
     known = {str(number): folder for number, folder in enumerate(folders)}
-    queue, reader_of = Queue(), lru_cache(MOST_MODELS)(Reader.of)
+    one, reader_of = anyio.CapacityLimiter(1), lru_cache(MOST_MODELS)(Reader.of)
+
+    async def in_turn(work: Callable[..., Any], *arguments: Any) -> Any:
+        """Run work in a thread after the work before it. Raises HTTPException if much waits."""
+        if one.borrowed_tokens + one.statistics().tasks_waiting >= MOST_WAITING:
+            raise HTTPException(503, "busy with other sentences; try again", {"Retry-After": "1"})
+        return await anyio.to_thread.run_sync(work, *arguments, limiter=one)
 
     def numbered(run: str) -> Path:
         if run not in known:
@@ -127,15 +115,15 @@ def make_app(folders: Sequence[Path], token: str) -> Guard:
     @app.get("/runs/{run}/type", response_class=HTMLResponse)
     async def typing(folder: Annotated[Path, Depends(typed)]) -> Response:
         """Show where a sentence is typed."""
-        reader = await queue.run(reader_of, folder)
+        reader = await in_turn(reader_of, folder)
         name = printable(folder.resolve().name)
         return _page(typing_page(name, reader.model.has_question, reader.epsilon))
 
     @app.post("/runs/{run}/read")
     async def read(folder: Annotated[Path, Depends(typed)], sentence: Sentence) -> JSONResponse:
         """Read a sentence: what the playground computes with."""
-        reader = await queue.run(reader_of, folder)
-        found = await queue.run(reader.read, sentence.text, sentence.question)
+        reader = await in_turn(reader_of, folder)
+        found = await in_turn(reader.read, sentence.text, sentence.question)
         return JSONResponse(data_without_controls(found))
 
     return Guard(app, token)

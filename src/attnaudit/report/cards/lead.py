@@ -1,4 +1,4 @@
-"""The line on top of a card: what may be claimed of heatmaps, for the model or by class."""
+"""The line on top of a card: what may be claimed of heatmaps."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ from collections.abc import Iterable, Sequence
 
 from attnaudit.core.numbers import count
 from attnaudit.experiments.findings import AGAINST, BOTH, FEW, FOR, UNCLEAR, side_of
-from attnaudit.experiments.replacement import LIMIT
 from attnaudit.experiments.verdict import Verdict, held_out
 from attnaudit.report.cards.card import CardRow
 from attnaudit.report.cards.wording import REFERENCES, enough
-from attnaudit.report.words import figure, listed, percent
+from attnaudit.report.words import percent
 from attnaudit.stats.inference import FEWEST
 
-LONGEST = 60  # characters of a class's name: the line must stay one that people read
 _CLAIMS = {
     "show": "heatmaps of {model} may be shown as an explanation of its predictions",
     "where": "heatmaps of {model} show where it puts weight, not why it predicts what it does",
@@ -28,38 +26,12 @@ _REASONS = {
 }
 
 
-def statement(verdict: Verdict, model: str, unit: str) -> str:
-    """Say what may be claimed of a model, and of each predicted class with another answer.
-
-    Args:
-        verdict: The answer.
-        model: Name of the model.
-        unit: Noun for what was counted.
-    """
-    lines = [_sentence(verdict, model, unit)]
-    others: dict[str, list[str]] = {}
-    for name, own in verdict.classes.items():
-        is_told = own.code != "none" or own.reason == "no_words" or verdict.code == "mixed"
-        if own.code != verdict.code and is_told:
-            others.setdefault(_sentence(own, model, unit), []).append(_quoted(name))
-    lines += [
-        f"For predictions of {listed(names)}: {said[0].lower()}{said[1:]}"
-        for said, names in others.items()
-    ]
-    return "\n".join(lines)
-
-
 def headline(verdict: Verdict, model: str, unit: str) -> str:
     """Say what may be claimed of a model, in one sentence without figures."""
     if verdict.code == "none":
         return f"No conclusion about heatmaps of {model}: {reason(verdict, unit)}."
     said = _CLAIMS[verdict.code].format(model=model)
     return f"{said[0].upper()}{said[1:]}."
-
-
-def _sentence(verdict: Verdict, model: str, unit: str) -> str:
-    said = headline(verdict, model, unit)
-    return said if verdict.code == "none" else f"{said[:-1]}{_because(verdict)}."
 
 
 def reason(verdict: Verdict, unit: str) -> str:
@@ -77,18 +49,6 @@ def reason(verdict: Verdict, unit: str) -> str:
     if verdict.reason == UNCLEAR:
         return f"there are not enough texts to tell{enough(verdict.needed)}"
     return _REASONS[verdict.reason].format(reference=REFERENCES.get(verdict.reference or "", ""))
-
-
-def _because(verdict: Verdict) -> str:
-    if verdict.code == "mixed" or verdict.score is None or verdict.reference is None:
-        return ""
-    score = f"{figure(verdict.score)} [{figure(verdict.low)}, {figure(verdict.high)}]"
-    guide, limit = ("good", "enough") if verdict.code == "show" else ("poor", "needed")
-    return (
-        f". Attention is a {guide} guide to the words whose replacement changes the output: it "
-        f"scores {score}, where 0 is chance, {LIMIT:g} is {limit} and 1 is as good as "
-        f"{REFERENCES[verdict.reference]}"
-    )
 
 
 def how_sure(verdict: Verdict | None) -> str:
@@ -132,9 +92,3 @@ def of_studies(rows: Sequence[CardRow], model: str) -> str:
 
 def _clauses(claims: Iterable[tuple[str, str]], side: str) -> str:
     return "; ".join(clause for own, clause in claims if own == side)
-
-
-def _quoted(name: str) -> str:
-    """Quote the name of a class on one line, cut if it is long."""
-    flat = " ".join(name.split())
-    return f"“{flat if len(flat) <= LONGEST else flat[: LONGEST - 1] + '…'}”"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
+import numpy as np
 import polars as pl
 
 from attnaudit.report.charts.palette import Palette
