@@ -5,6 +5,7 @@ They were committed before any of them was audited. Only `check` was used to mak
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from attnaudit.calibration.construction import CONSTRUCTIONS, Construction
@@ -79,7 +80,6 @@ for _construction in (
         "words get.",
         ("cnn", "average"),
         attention="log_odds",
-        half="held",
     ),
     Construction(
         "misses_neighbour",
@@ -90,7 +90,6 @@ for _construction in (
         ("bilstm", "cnn"),
         settings=_QUICK,
         objective=Guided(STRENGTH, "next"),
-        half="held",
     ),
     # New ways to change the weights shown without changing the output.
     Construction(
@@ -102,7 +101,6 @@ for _construction in (
         ("average",),
         base="misses_same",
         transform=contributed,
-        half="held",
     ),
     Construction(
         "misses_drawn",
@@ -113,7 +111,6 @@ for _construction in (
         ("cnn", "average"),
         base="marks_uneven",
         transform=drawn,
-        half="held",
     ),
     Construction(
         "marks_sharpened",
@@ -124,7 +121,6 @@ for _construction in (
         ("cnn", "average"),
         base="marks_unique",
         transform=sharpened,
-        half="held",
     ),
     Construction(
         "misses_shifted",
@@ -135,7 +131,6 @@ for _construction in (
         ("cnn", "none"),
         base="marks_same",
         transform=shifted,
-        half="held",
     ),
 ):
-    CONSTRUCTIONS.register(_construction)
+    CONSTRUCTIONS.register(replace(_construction, half="held"))

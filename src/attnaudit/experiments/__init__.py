@@ -34,7 +34,7 @@ from attnaudit.experiments.registry import (
     with_settings,
 )
 from attnaudit.experiments.replacement import Replacement
-from attnaudit.experiments.rows import keys, row_streams
+from attnaudit.experiments.rows import keys
 from attnaudit.experiments.shards import tables_of_shards
 from attnaudit.experiments.surrogate import Surrogate
 from attnaudit.results.groups import by_group
@@ -73,7 +73,6 @@ __all__ = [
     "refusal",
     "register_experiment",
     "require_usable",
-    "row_streams",
     "run_audit",
     "settings_for_task",
     "tables_of_shards",

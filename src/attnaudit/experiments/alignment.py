@@ -12,7 +12,6 @@ import numpy as np
 import polars as pl
 
 from attnaudit.core.papers import SNELL2020
-from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN
 from attnaudit.experiments.rows import (
     make_table,
@@ -178,6 +177,11 @@ def dictionary(trace: Trace, least: int = 5) -> pl.DataFrame:
     """
     relevance, alpha = trace.ragged("importance_relevance"), trace.ragged("alpha")
     above = relevance.values - relevance.spread(relevance.sum() / relevance.lengths)
+    aligned = np.full(len(relevance.values), np.nan)
+    if trace.has("rationale"):
+        marks = trace.ragged("rationale")
+        known = np.flatnonzero(marks.lengths)
+        aligned[relevance.positions(known)] = marks.take(known).values
     frame = pl.DataFrame(
         {
             "row": np.repeat(np.arange(len(trace)), relevance.lengths),
@@ -188,12 +192,11 @@ def dictionary(trace: Trace, least: int = 5) -> pl.DataFrame:
             ),
             "relevance": above,
             "alpha": alpha.values,
-            "aligned": _aligned(trace, relevance),
+            "aligned": pl.Series(aligned, nan_to_null=True),
         }
-    )
-    known = frame.filter(pl.col("target") != UNKNOWN)
+    ).filter(pl.col("target") != UNKNOWN)
     # A unit may stand at several positions of a sentence. It is aligned if one of them is.
-    in_row = known.group_by("row", "source", "target", maintain_order=True).agg(
+    in_row = frame.group_by("row", "source", "target", maintain_order=True).agg(
         pl.col("instance").first(),
         pl.len().alias("places"),
         pl.col("relevance", "alpha").sum(),
@@ -225,13 +228,3 @@ def dictionary_rows(pairs: pl.DataFrame) -> list[dict[str, Any]]:
         interval = wilson_interval(right, n)
         rows.append(summary_row(Alignment.name, f"dictionary_{name}", right / n, *interval, n=n))
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA).to_dicts()
-
-
-def _aligned(trace: Trace, positions: Ragged) -> pl.Series:
-    """Return 1 for aligned positions and 0 for others; null if alignments are unknown."""
-    aligned = np.full(len(positions.values), np.nan)
-    if trace.has("rationale"):
-        marks = trace.ragged("rationale")
-        known = np.flatnonzero(marks.lengths)
-        aligned[positions.positions(known)] = marks.take(known).values
-    return pl.Series(aligned, nan_to_null=True)

@@ -48,10 +48,6 @@ class Shuffled(NamedTuple):
     draws: Float[np.ndarray, " n"]
 
 
-# Called with the readout, attention and random streams of some rows.
-_Measure = Callable[[Readout, Ragged, np.ndarray], Shuffled]
-
-
 def median_delta_y(
     readout: Readout,
     alpha: Ragged,
@@ -79,7 +75,9 @@ def median_delta_y(
     result, first = np.zeros((3, len(alpha))), np.arange(min(len(alpha), 1))
     outputs = readout.take(first)(alpha.take(first)).shape[1]
 
-    def in_blocks(measure: _Measure, rows: Int64[np.ndarray, " m"], orders: int) -> None:
+    def in_blocks(
+        measure: Callable[..., Shuffled], rows: Int64[np.ndarray, " m"], orders: int
+    ) -> None:
         width = readout.contribution.values.shape[1] + readout.offset.shape[1] + outputs
         step = max(BLOCK // (orders * width), 1)
 

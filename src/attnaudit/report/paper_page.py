@@ -204,11 +204,16 @@ def _filled(found: Reproduction, table: Table) -> Filled:
         if record is None:
             continue
         chosen = found.comparison(cell).filter(pl.col("statistic") != "std")
-        theirs = {(row["measure"], _place(row)): row for row in chosen.to_dicts()}
+        # By measure, and group with its bin.
+        theirs = {
+            (row["measure"], "@".join(filter(None, (row["group"], row["max_alpha"])))): row
+            for row in chosen.to_dicts()
+        }
         for group, own in _groups(table, record["summary"]):
             labels = [f"{cell.corpus} ({scale})" if scale else cell.corpus]
             labels += [cell.model or "–"] * with_model
-            labels += [_label(table, group)] * bool(table.by)
+            label = {"model": model_label, "predicted": group_label}.get(table.by)
+            labels += [label(group) if label else group.partition(":")[2]] * bool(table.by)
             rows.append(labels.copy())
             for column, head in table.columns.items():
                 text, agreement = _entry(own, theirs, column, head, group)
@@ -245,17 +250,6 @@ def _groups(table: Table, summary: Sequence[Record]) -> Iterator[tuple[str, dict
             rows.setdefault(group, {})[f"{measure}@{bin_}" if bin_ else measure] = row
     columns = {column.partition("#")[0] for column in table.columns}
     yield from ((group, own) for group, own in rows.items() if columns & own.keys())
-
-
-def _label(table: Table, group: str) -> str:
-    if table.by == "model":
-        return model_label(group)
-    return group_label(group) if table.by == "predicted" else group.partition(":")[2]
-
-
-def _place(row: Record) -> str:
-    """Return the group of a published number, with its bin."""
-    return row["group"] if row["max_alpha"] is None else f"{row['group']}@{row['max_alpha']}"
 
 
 def _entry(

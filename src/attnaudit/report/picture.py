@@ -67,7 +67,8 @@ def _sheet(drawings: Sequence[str]) -> str:
         return ""
     top, widest, parts = float(MARGIN), 0.0, list[str]()
     for drawing in drawings:
-        width, height = (_length(drawing, name) for name in ("width", "height"))
+        lengths = (re.search(rf'\b{name}="([\d.]+)"', drawing) for name in ("width", "height"))
+        width, height = (float(one[1]) if one else float(WIDTH) for one in lengths)
         parts.append(drawing.replace("<svg", f'<svg x="{MARGIN}" y="{top:g}"', 1))
         top, widest = top + height + MARGIN, max(widest, width)
     width = widest + 2 * MARGIN
@@ -76,11 +77,6 @@ def _sheet(drawings: Sequence[str]) -> str:
         f'viewBox="0 0 {width:g} {top:g}" color="{INK}" fill="{INK}">'
         f'<rect width="{width:g}" height="{top:g}" fill="{PAPER}"/>{"".join(parts)}</svg>'
     )
-
-
-def _length(drawing: str, name: str) -> float:
-    found = re.search(rf'\b{name}="([\d.]+)"', drawing)
-    return float(found.group(1)) if found else float(WIDTH)
 
 
 def _legend(entries: Sequence[LegendEntry]) -> str:

@@ -62,13 +62,18 @@ def make_app(folders: Sequence[Path], token: str) -> Guard:
         token: First part of every address.
     """
     known = {str(number): folder for number, folder in enumerate(folders)}
-    one, reader_of = anyio.CapacityLimiter(1), lru_cache(MOST_MODELS)(Reader.of)
+    one, waiting, reader_of = anyio.CapacityLimiter(1), 0, lru_cache(MOST_MODELS)(Reader.of)
 
     async def in_turn(work: Callable[..., Any], *arguments: Any) -> Any:
         """Run work in a thread after the work before it. Raises HTTPException if much waits."""
-        if one.borrowed_tokens + one.statistics().tasks_waiting >= MOST_WAITING:
+        nonlocal waiting
+        if waiting >= MOST_WAITING:
             raise HTTPException(503, "busy with other sentences; try again", {"Retry-After": "1"})
-        return await anyio.to_thread.run_sync(work, *arguments, limiter=one)
+        waiting += 1
+        try:
+            return await anyio.to_thread.run_sync(work, *arguments, limiter=one)
+        finally:
+            waiting -= 1
 
     def numbered(run: str) -> Path:
         if run not in known:

@@ -46,9 +46,24 @@ def change_bound(outputs: Outputs) -> Float[np.ndarray, " n"]:
     numbers = max(readout.offset.shape[1], classes) * (classes if classes <= CLASSES else 4)
     for rows in alpha.blocks(max(NUMBERS // numbers, 1)):
         part = readout.take(rows)
-        single = part.contribution.values + part.contribution.spread(part.offset)
-        low, high = _ranges(part.contribution.with_values(single), part, candidates[rows])
-        bound[rows] = bound_from_ranges(own[rows], low, high, candidates[rows])
+        sums = part.contribution.values + part.contribution.spread(part.offset)
+        single, allowed = part.contribution.with_values(sums), candidates[rows]
+        barred = np.where(allowed, 0.0, -np.inf)
+        if classes <= CLASSES:
+            ahead = np.stack([_most(single, part, 1.0, c) for c in range(classes)], axis=2)
+            # An overflow is right here: e^∞ is ∞, and the probability 0.
+            with np.errstate(over="ignore", divide="ignore"):
+                high = 1.0 / np.exp(barred[:, None] - ahead).sum(axis=2)
+                low = 1.0 / np.exp(barred[:, :, None] + ahead).sum(axis=1)
+        else:
+            most, least = _most(single, part, 1.0), -_most(single, part, -1.0)
+            high = _share(most, least + barred, -TOLERANCE.rounding)
+            low = _share(least, most + barred, TOLERANCE.rounding)
+        if isinstance(part.tail, IdentityTail):
+            among = None if part.activation == "sigmoid" else single.spread(allowed)
+            predicted = two_classes(activate(single.values, part.activation, among))
+            low = single.with_values(predicted).reduce(np.minimum)
+        bound[rows] = bound_from_ranges(own[rows], low, high, allowed)
     return bound
 
 
@@ -76,29 +91,6 @@ def bound_from_ranges(
     count, losing = candidates.sum(axis=1)[:, None], np.arange(1, own.shape[1] + 1)
     gained = np.take_along_axis(gain, np.maximum(count - losing - 1, 0), axis=1)
     return np.where(losing < count, np.minimum(loss, gained), 0.0).max(axis=1)
-
-
-def _ranges(
-    single: Ragged, readout: Readout, candidates: Bool[np.ndarray, "n C"]
-) -> tuple[PerClass, PerClass]:
-    """Bound the probability of each class from below and above, from single tokens' sums."""
-    barred, classes = np.where(candidates, 0.0, -np.inf), candidates.shape[1]
-    if classes <= CLASSES:
-        ahead = np.stack([_most(single, readout, 1.0, c) for c in range(classes)], axis=2)
-        # An overflow is right here: e^∞ is ∞, and the probability 0.
-        with np.errstate(over="ignore", divide="ignore"):
-            high = 1.0 / np.exp(barred[:, None] - ahead).sum(axis=2)
-            low = 1.0 / np.exp(barred[:, :, None] + ahead).sum(axis=1)
-    else:
-        most, least = _most(single, readout, 1.0), -_most(single, readout, -1.0)
-        high = _share(most, least + barred, -TOLERANCE.rounding)
-        low = _share(least, most + barred, TOLERANCE.rounding)
-    if isinstance(readout.tail, IdentityTail):
-        sigmoid = readout.activation == "sigmoid"
-        allowed = None if sigmoid else single.spread(candidates)
-        outputs = two_classes(activate(single.values, readout.activation, allowed))
-        low = single.with_values(outputs).reduce(np.minimum)
-    return low, high
 
 
 def _most(single: Ragged, readout: Readout, sign: float, over: int | None = None) -> PerClass:
