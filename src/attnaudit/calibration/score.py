@@ -65,27 +65,21 @@ def scores(values: pl.DataFrame) -> pl.DataFrame:
 
 
 def truth_pairs(table: pl.DataFrame) -> Matrix:
-    """Compare the faithful constructions of a table with the unfaithful ones (`preferred`)."""
-    return preferred(table.filter(truth="faithful"), table.filter(truth="unfaithful"))
-
-
-def preferred(better: pl.DataFrame, worse: pl.DataFrame) -> Matrix:
-    """Compare constructions pair by pair.
+    """Compare the faithful constructions of a table with the unfaithful ones.
 
     Args:
-        better: Cells with ``construction`` and ``value``.
-        worse: Cells to compare with.
+        table: Cells with ``truth``, ``construction`` and ``value``.
 
     Returns:
-        For each construction of ``better`` and each of ``worse``, the share of pairs of cells in
-        which the first has the larger value.
+        For each faithful construction and each unfaithful one, the share of pairs of cells in which
+        the first has the larger value.
     """
     first, second = (
         [
             rows["value"].to_numpy()
-            for rows in part.partition_by("construction", maintain_order=True)
+            for rows in table.filter(truth=truth).partition_by("construction", maintain_order=True)
         ]
-        for part in (better, worse)
+        for truth in ("faithful", "unfaithful")
     )
     shares = [[share_larger(ours, theirs) for theirs in second] for ours in first]
     return np.array(shares).reshape(len(first), len(second))
@@ -109,7 +103,7 @@ def auc_interval(pairs: Matrix) -> AucInterval:
     """Average over pairs of constructions.
 
     Args:
-        pairs: One share per faithful and unfaithful construction (`preferred`).
+        pairs: One share per faithful and unfaithful construction (`truth_pairs`).
 
     Returns:
         The mean with its interval over constructions (`newcombe_interval`), which needs `LEAST`

@@ -61,16 +61,13 @@ def tables_of_shards(
             with lock:
                 done += len(shard) / len(experiments)
 
-    def everything(number: int, shard: Trace) -> list[tuple[str, pl.DataFrame]]:
-        return list(tables(number, shard))
-
     with ThreadPoolExecutor(cores()) as pool:
         try:
             for number, shard in enumerate(shards):
                 if number == 0 or cores() == 1 or not has_compiled_tail(shard.readout):
                     yield from tables(number, shard)
                     continue
-                waiting.append(pool.submit(everything, number, shard))
+                waiting.append(pool.submit(list, tables(number, shard)))
                 # One shard waits beyond those in progress: no thread idles while the next one is
                 # read, and memory stays bounded.
                 if len(waiting) > cores():

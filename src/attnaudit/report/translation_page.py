@@ -94,7 +94,15 @@ def write_translation(folder: str | Path, page: Path | None = None) -> Path:
 
 def _of_alignment(trace: Trace, dictionary: Path) -> tuple[Section, ...]:
     """Show sentences as matrices, and the strongest pairs of the dictionary."""
-    matrices = sentence_matrices(trace)
+    lengths = trace.alpha.lengths
+    # The first sentences of a suitable length; of several heads the first.
+    first_head = trace.array("head") == 0 if trace.has("head") else np.ones(len(trace), bool)
+    fit = trace.instance[first_head & (lengths >= LENGTHS[0]) & (lengths <= LENGTHS[1])]
+    chosen = list(dict.fromkeys((fit if len(fit) else trace.instance).tolist()))[:MATRICES]
+    matrices = [
+        _matrix(trace.take(np.flatnonzero(first_head & (trace.instance == instance))), instance)
+        for instance in chosen
+    ]
     words = read_table(dictionary).head(WORDS).collect().to_dicts() if dictionary.exists() else []
     content = {
         "known": trace.has("rationale"),
@@ -106,18 +114,6 @@ def _of_alignment(trace: Trace, dictionary: Path) -> tuple[Section, ...]:
         Section("matrices", content, (("Attention and relevance", "#alignment"),)),
         Section("dictionary", content, (("Dictionary", "#dictionary"),)),
     )
-
-
-def sentence_matrices(trace: Trace) -> list[Matrix]:
-    """Lay out the first sentences of a suitable length; of several heads the first."""
-    lengths = trace.alpha.lengths
-    first_head = trace.array("head") == 0 if trace.has("head") else np.ones(len(trace), bool)
-    fit = trace.instance[first_head & (lengths >= LENGTHS[0]) & (lengths <= LENGTHS[1])]
-    chosen = list(dict.fromkeys((fit if len(fit) else trace.instance).tolist()))[:MATRICES]
-    return [
-        _matrix(trace.take(np.flatnonzero(first_head & (trace.instance == instance))), instance)
-        for instance in chosen
-    ]
 
 
 def _matrix(part: Trace, instance: int) -> Matrix:

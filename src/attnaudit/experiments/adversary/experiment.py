@@ -161,9 +161,11 @@ class Adversary(Settings):
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the table of a trace."""
-        found = self.bounded(trace, self.epsilon if self.method == "exact" else self._limit)
-        if self.method == "relaxed":
-            attention = self._search(trace, found.own)
+        is_relaxed = self.method == "relaxed"
+        limit = self.accept if is_relaxed and self.accept is not None else self.epsilon
+        found = self.bounded(trace, limit)
+        if is_relaxed:
+            attention = self._search(trace, found.own, limit)
             found = found._replace(attention=attention, prediction=trace.readout(attention))
         reached = divergence(found.attention, trace.alpha)
         # A bound is computed apart from what is found, and may be lower by rounding.
@@ -188,11 +190,6 @@ class Adversary(Settings):
             }
         return make_table(trace, columns)
 
-    @property
-    def _limit(self) -> float:
-        """TVD within which the ends of the search count."""
-        return self.epsilon if self.accept is None else self.accept
-
     def bounded(self, trace: Trace, epsilon: float) -> Furthest:
         """Return for every row the furthest attention found within ``epsilon``, and its bound."""
         readout, alpha = trace.readout, trace.alpha
@@ -212,8 +209,8 @@ class Adversary(Settings):
             own,
         )
 
-    def _search(self, trace: Trace, baseline: Float[np.ndarray, "n C"]) -> Ragged:
-        """Return the best accepted end of the search; the model's own attention if none is."""
+    def _search(self, trace: Trace, baseline: Float[np.ndarray, "n C"], limit: float) -> Ragged:
+        """Return the best end of the search within ``limit``; the model's own attention if none."""
         readout, alpha = trace.readout, trace.alpha
         search = Search(self.epsilon, self.k, self.steps)
         streams = row_streams(trace, self.seed, self.name)
@@ -222,7 +219,7 @@ class Adversary(Settings):
         for end in ends.T:
             candidate = alpha.with_values(end)
             value = divergence(candidate, alpha)
-            better = (tvd(readout(candidate), baseline) <= self._limit) & (value > reached)
+            better = (tvd(readout(candidate), baseline) <= limit) & (value > reached)
             best, reached = (
                 np.where(alpha.spread(better), end, best),
                 np.where(better, value, reached),

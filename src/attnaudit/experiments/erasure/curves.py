@@ -26,13 +26,7 @@ READ = {name: (f"observed_{name}", f"removed_{name}") for name in RANKINGS if na
     MINIMUM: ("removed_minimum", "minimum_proven"),
 }
 COLUMNS = tuple(dict.fromkeys(name for pair in READ.values() for name in pair))
-CURVE = {
-    "name": pl.String,
-    "x": pl.Float64,
-    "value": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
-}
+CURVE = {"name": pl.String, **dict.fromkeys(("x", "value", "low", "high"), pl.Float64)}
 # Intervals between the fractions at which a curve is drawn.
 STEPS = 50
 

@@ -74,6 +74,13 @@ def heads_section(
     cards = head_cards(record.summary, record.about)
     carded = sorted(cards, key=lambda head: (-strength.get(head, 0.0), head))[:MOST_CARDS]
     texts = {} if trace is None else _texts(record, trace, rows, carded)
+    notes = []
+    if len(carded) < len(cards):
+        some = f"{count(len(carded), 'head')} that can change the output most, of {len(cards)}"
+        notes.append(f"Cards of the {some}.")
+    if texts:
+        some = "" if len(texts) == len(carded) else f" of the {len(texts)} strongest heads"
+        notes.append(f"Heatmaps{some}: texts drawn with the run's seed, the same for every head.")
     content = {
         "maps": [_map(name, known[name], heads, unit) for name in mapped],
         "rows": [
@@ -85,7 +92,7 @@ def heads_section(
             (anchor(head), name_head(head).capitalize(), cards[head].rows)
             for head in sorted(carded)
         ],
-        "note": _note(len(carded), len(cards), len(texts)),
+        "note": " ".join(notes),
         "meaning_of": lambda name, of: measure_meaning(name, of, unit),
     }
     scripts = ("heatmap.js", "sections/heads.js") if carded else ()
@@ -112,18 +119,6 @@ def _map(
         "ends": (figure(low, 3), figure(high, 3)),
         "rows": [(layer, [cells.get((layer, h)) for h in range(width + 1)]) for layer in layers],
     }
-
-
-def _note(cards: int, heads: int, with_texts: int) -> str:
-    """Say which heads have a card, and which of them have texts."""
-    parts = []
-    if cards < heads:
-        some = f"{count(cards, 'head')} that can change the output most, of {heads}"
-        parts.append(f"Cards of the {some}.")
-    if with_texts:
-        some = "" if with_texts == cards else f" of the {with_texts} strongest heads"
-        parts.append(f"Heatmaps{some}: texts drawn with the run's seed, the same for every head.")
-    return " ".join(parts)
 
 
 def _texts(
