@@ -1,17 +1,31 @@
 """Take the pictures of a report: ``python docs/screenshot.py RUN``.
 
-Writes docs/images/report.png and playground.png. Needs the dev extra and a Chromium on the PATH;
-loads nothing from the network.
+Writes docs/images/report.png, the text on it (report.txt, by which a test knows that the picture is
+today's demo) and playground.png. Needs the dev extra and a Chromium on the PATH; loads nothing from
+the network.
 """
 
 from __future__ import annotations
 
+import html
+import re
 import shutil
 import sys
 from pathlib import Path
 from typing import Any
 
 IMAGES = Path(__file__).with_name("images")
+ANSWER = r'<section id="answer".*?</section>'
+HIDDEN = r'<article class="example" hidden>.*?</article>'  # texts that a button shows
+
+
+def first_screen(page: Path) -> str:
+    """Return the text on the first screen of a page: heading, answer, example, measures."""
+    whole = page.read_text(encoding="utf-8")
+    parts = re.search(r"<h1.*?</h1>", whole, re.DOTALL), re.search(ANSWER, whole, re.DOTALL)
+    shown = (re.sub(HIDDEN, "", part[0], flags=re.DOTALL) for part in parts if part)
+    text = " ".join(re.sub(r"<[^>]*>", " ", part) for part in shown)
+    return " ".join(html.unescape(text).split()) + "\n"
 
 
 def shoot(browser: Any, page: Path, images: Path) -> None:
@@ -45,6 +59,7 @@ def main(run: Path) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
         shoot(browser, run / "report.html", IMAGES)
+        (IMAGES / "report.txt").write_text(first_screen(run / "report.html"), encoding="utf-8")
         browser.close()
 
 
