@@ -64,7 +64,8 @@ def test_few_instances_carry_no_conclusion(n: int, texts: int | None) -> None:
     shuffled = {"value": 0.3, "low": 0.3, "high": 0.3, "n": n, "texts": texts}
     card = verdict(summary_of(**LEARNED, permutation__matched_delta_y=shuffled), ABOUT)
     few = (texts or n) < 20
-    assert card.rows[1].sentence.startswith(f"No conclusion from {texts or n} instances") is few
+    counted = f"{n} instances" if texts is None else f"{texts} texts"
+    assert card.rows[1].sentence.startswith(f"No conclusion from {counted}") is few
     assert (card.rows[1].side == "") is few
     assert "Correct on 90 %" in card.rows[0].sentence
 
@@ -266,7 +267,7 @@ def test_every_measure_has_a_description() -> None:
 def test_every_measure_of_a_page_is_explained(tmp_path: Path) -> None:
     folder = write_run(tmp_path, make_trace(60, (2, 12), seed=1), experiments=["permutation"])
     page = write_report(folder).read_text(encoding="utf-8")
-    card = page[page.index('id="verdict"') : page.index('class="key"')]
+    card = page[page.index('id="verdict"') :].partition("</section>")[0]
     assert card.count('<p class="measure"><a class="term"') == card.count('<p class="measure">') > 0
     linked = dict(re.findall(r'href="#(term-\d+)"><abbr title="([^"]+)"', page))
     defined = page[page.index('<dl class="definitions">') :]
