@@ -58,9 +58,11 @@ def watched(context: BrowserContext) -> tuple[Page, list[str]]:
 
 def check_drawn(place: Page | FrameLocator) -> None:
     expect(place.locator(".attnaudit-shown")).to_have_count(6)
-    expect(place.locator(".aa-tokens")).to_have_count(6 + 4)
+    expect(place.locator(".aa-tokens")).to_have_count(
+        6 + 4 + 2
+    )  # of the trace, of a heatmap, of the answer
     expect(place.locator(".aa-figures svg").first).to_be_visible()
-    expect(place.locator(".aa-value").first).to_be_visible()
+    expect(place.locator(".aa-claim").first).to_be_visible()
     inner = place.frame_locator(".aa-frame iframe")
     before = inner.locator(".play-figures").inner_text()
     inner.get_by_role("button", name="uniform").click()
