@@ -32,6 +32,7 @@ from uvicorn.server import ServerState
 from attnaudit.core.errors import RunError
 from attnaudit.core.files import write_json, write_with_digest
 from attnaudit.recipes.audit import audit_into
+from attnaudit.report.answer import LABELS, SIGNS
 from attnaudit.report.run_page import write_report
 from attnaudit.server.app import MOST_BYTES, MOST_WAITING, make_app
 from attnaudit.server.guard import Guard
@@ -95,7 +96,10 @@ def test_pages_have_a_policy_that_lets_their_own_script_run_alone(client: TestCl
         assert answer.headers["referrer-policy"] == "no-referrer"
         assert answer.headers["x-content-type-options"] == "nosniff"
     assert 'href="runs/0/type"' in client.get("").text
-    assert [run["untyped"] is None for run in client.get("runs").json()] == [True, True, False]
+    listed = client.get("runs").json()
+    assert [run["untyped"] is None for run in listed] == [True, True, False]
+    assert all(run["verdict"] in client.get("").text for run in listed)
+    assert {run["verdict"] for run in listed} <= {f"{SIGNS[code]} {LABELS[code]}" for code in SIGNS}
     assert "connect-src 'self'" in client.get("runs/0/type").headers["content-security-policy"]
 
 

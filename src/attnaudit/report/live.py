@@ -14,8 +14,8 @@ def start_page(entries: Sequence[Mapping[str, Any]]) -> str:
     """Return the page of the runs.
 
     Args:
-        entries: Number, name, corpus and model of each run, and why no sentence can be typed for
-            it, if none can.
+        entries: Number, name, verdict, corpus and model of each run, and why no sentence can be
+            typed for it, if none can.
     """
     sections = [Section("live_start", {"entries": entries})]
     return page_text(sections, "Attention audits", "Served to this machine alone.")

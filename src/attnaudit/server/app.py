@@ -20,7 +20,9 @@ from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 
 from attnaudit.core.errors import AttnauditError
 from attnaudit.core.printable import data_without_controls, printable
+from attnaudit.experiments.verdict import decide_verdict
 from attnaudit.recipes.compare import AUDITED, trace_of
+from attnaudit.report.answer import LABELS, SIGNS
 from attnaudit.report.live import start_page, typing_page
 from attnaudit.results.record import read_record
 from attnaudit.server.guard import NOTHING, Guard, problem
@@ -136,13 +138,15 @@ def make_app(folders: Sequence[Path], token: str) -> Guard:
 
 def _entry(folder: Path) -> dict[str, Any]:
     """Describe a run; one that was damaged or removed since the start hides no other."""
-    about = {"name": printable(folder.resolve().name), "corpus": "–", "model": "–"}
+    about = {"name": printable(folder.resolve().name), "corpus": "–", "model": "–", "verdict": "–"}
     try:
         # The metadata of the trace name the corpus and the model of an audit.
         trace = trace_of(folder) if read_spec(folder).get("kind") in AUDITED else None
-        found = read_record(folder, trace if trace is not None and trace.exists() else None).about
+        record = read_record(folder, trace if trace is not None and trace.exists() else None)
+        found, code = record.about, decide_verdict(record.summary).code
+        about |= {"corpus": found.title, "verdict": f"{SIGNS[code]} {LABELS[code]}"}
         model = found.model or f"{found.encoder} + {found.attention}"
-        return {**about, "corpus": found.title, "model": model, "untyped": why_not(folder)}
+        return {**about, "model": model, "untyped": why_not(folder)}
     except AttnauditError as error:
         return {**about, "untyped": printable(str(error))}
 
