@@ -28,7 +28,13 @@ def answer_of(trace: Trace, about: About | None = None) -> Answer:
     tables = {name: result.rows for name, result in results.items()}
     record = RunRecord("", results.summary, about or About.of(None, trace.metadata), tables)
     found = answer(
-        record, trace, {"correlation": "the trace has no column loo", "joint": "for heads only"}
+        record,
+        trace,
+        {
+            "correlation": "the trace has no column loo",
+            "joint": "for heads only",
+            "plausibility": "the trace has no column rationale",
+        },
     )
     assert found.code == decide_verdict(results.summary).code
     return found
@@ -65,7 +71,7 @@ def test_any_number_of_classes_fits_on_a_screen(classes: int) -> None:
 def test_only_what_a_reader_can_mend_is_a_warning() -> None:
     found = answer_of(make_trace(30, (3, 9)))
     assert "not measured: correlation: the trace has no column loo" in found.warnings
-    assert not any("joint" in one for one in found.warnings)
+    assert not any("joint" in one or "plausibility" in one for one in found.warnings)
     notes = ("warning: 8 of test also in train", "made with seed 0")
     about = About(notes=notes)
     warned = answer_of(make_trace(30, (3, 9)), about).warnings
