@@ -118,6 +118,9 @@ def test_buttons_set_the_attention(page: Page):
 
 @pytest.mark.slow
 def test_a_link_names_the_instance_and_a_damaged_one_does_nothing(page: Page, report: Path):
+    page.evaluate(
+        "document.querySelectorAll('#heatmaps details').forEach((one) => one.open = true)"
+    )
     page.locator("#heatmaps .play-link").nth(2).click()
     page.wait_for_function("location.hash === `#play-${playground.state.entry.id}`")
     chosen = page.evaluate("playground.state.entry.id")

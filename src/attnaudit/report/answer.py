@@ -21,12 +21,12 @@ from attnaudit.report.cards import card
 from attnaudit.report.cards.card import CardRow
 from attnaudit.report.cards.lead import headline, reason
 from attnaudit.report.sections.heatmaps import Instance, read_instances
-from attnaudit.report.sections.instances import read_rows
+from attnaudit.report.sections.instances import height_of, read_rows
 from attnaudit.report.words import difference, listed
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord
 from attnaudit.results.summary import INSTANCE, TEXT, SummaryRows
-from attnaudit.trace import Trace, trace_rows
+from attnaudit.trace import Trace
 
 SIGNS = {"show": "✔", "where": "✘", "mixed": "±", "none": "–"}
 LABELS = {
@@ -255,7 +255,7 @@ def _place(row: CardRow) -> float | None:
 
 def _example(record: RunRecord, trace: Trace | str | Path) -> Example | None:
     """Choose the text of `RULE`; by the largest weight if no other heatmaps are known."""
-    height = len(trace) if isinstance(trace, Trace) else trace_rows(trace)
+    height = height_of(trace, record)
     if not height:
         return None
     columns = record.columns(("emax_jsd", "max_alpha"))

@@ -66,9 +66,7 @@ def instance_sections(
         TraceError: If the trace cannot be read.
         InputError: If the results are of another trace.
     """
-    height = len(trace) if isinstance(trace, Trace) else trace_rows(trace)
-    if record.height not in (0, height):
-        raise _another_trace(f"{record.height} rows of results, and {height} of the trace")
+    height = height_of(trace, record)
     rng = np.random.default_rng([record.about.seed or 0, crc32(b"report")])
     drawn = rng.permutation(height if record.sample is None else len(record.sample))[:LISTED]
     rows = np.sort(drawn)
@@ -189,6 +187,14 @@ def read_rows(
     if facts.height and facts["instance"].to_list() != ids:
         raise _another_trace("results of other instances")
     return concatenate(parts), facts
+
+
+def height_of(trace: Trace | str | Path, record: RunRecord) -> int:
+    """Count the rows of a trace. Raises InputError if the results have another number."""
+    height = len(trace) if isinstance(trace, Trace) else trace_rows(trace)
+    if record.height not in (0, height):
+        raise _another_trace(f"{record.height} rows of results, and {height} of the trace")
+    return height
 
 
 def _another_trace(got: str) -> InputError:
