@@ -24,7 +24,7 @@ def render() -> str:
     names = ", ".join(f"`{name}` ({label})" for name, label in SCORES.items() if name != label)
     parts = [HEAD.format(scores=names), *map(_section, EXPERIMENTS)]
     parts += [
-        "## translation\n\nOf a translator's test split, beside its experiments.\n",
+        "## translation\n\nThese measures describe the translations of the test split. Only translators have them.\n",
         _table(OF_TRANSLATIONS),
     ]
     return "\n".join(

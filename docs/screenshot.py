@@ -29,7 +29,7 @@ def first_screen(page: Path) -> str:
 
 
 def shoot(browser: Any, page: Path, images: Path) -> None:
-    """Write the top of a page, and its playground under the most different attention."""
+    """Save the first screen, and the playground with the most different attention."""
     view = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="light")
     view.route("http*://**", lambda route: route.abort())
     view.goto(page.resolve().as_uri())

@@ -87,7 +87,7 @@ def show_audit(folder: Path, as_json: bool, details: bool = False) -> None:
 
 
 def _listed(pages: Mapping[str, Path]) -> list[tuple[str, str]]:
-    """Return a line for each page; that of the report says where the answer is explained."""
+    """Return a line for each page; the report's also says where the answer is explained."""
     ends = {REPORT: f"    what this means: {MEANING}"}
     return [(name.upper(), f"{page}{ends.get(name, '')}") for name, page in pages.items()]
 

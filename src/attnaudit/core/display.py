@@ -37,7 +37,7 @@ class Shown:
             path: Its ending is ``.svg`` or ``.png``, which a playground cannot be, or ``.html``.
 
         Raises:
-            InputError: For another ending.
+            InputError: If the ending is another one.
             RunError: If the file cannot be written.
         """
         return render("save_shown", self, path)

@@ -66,7 +66,7 @@ class ClassAnswer:
 
     @property
     def label(self) -> str:
-        """The answer in two or three words."""
+        """Short name of the answer, for a chip or a table."""
         return LABELS[self.code]
 
     @property
@@ -133,7 +133,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Answer:
-    """What an audit says, the answer first.
+    """Answer of an audit, with its reasons.
 
     Attributes:
         title: Model and corpus.

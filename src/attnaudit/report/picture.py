@@ -33,7 +33,7 @@ def save_shown(shown: Shown, path: str | Path) -> Path:
         path: Its ending is ``.svg`` or ``.png``, which a playground cannot be, or ``.html``.
 
     Raises:
-        InputError: For another ending.
+        InputError: If the ending is another one.
         RunError: If the file cannot be written.
     """
     path = Path(path).expanduser()
