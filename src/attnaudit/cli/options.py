@@ -150,7 +150,7 @@ Column = Annotated[
     option(
         "--column",
         FILES,
-        "Column of a role: text, label, question or rationale; repeatable.",
+        "Column of a role: text, label, question, rationale or segments; repeatable.",
         metavar="ROLE=NAME",
     ),
 ]

@@ -20,11 +20,19 @@ from attnaudit.corpora.formats.rows import Task as Task
 
 @dataclass(frozen=True, slots=True)
 class RawText:
-    """A text as its file has it, its question, and the spans that decide the label, if known."""
+    """A text as its file has it.
+
+    Attributes:
+        text: The text.
+        question: Its question.
+        spans: Characters that decide the label; None if they are not known.
+        segments: Characters of its parts; None if they are not known.
+    """
 
     text: str
     question: str | None = None
     spans: tuple[Span, ...] | None = None
+    segments: tuple[Span, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -157,11 +157,11 @@ def _sources(
     spec: CorpusSpec, entry: CorpusEntry | None, table: Any, raw: bool
 ) -> tuple[str, Sources]:
     """Return the name of a corpus, and its splits. Raises InputError."""
-    kinds = ["files", "shares", *([] if raw else ["words"])]
+    kinds = ["files", "shares", "texts" if raw else "words"]
     if entry:
         require_used(spec, *kinds)
         return entry.name, corpus_sources(entry, spec.data_dir)[1]
-    columns = Columns(spec.text, spec.label, spec.question, spec.rationale)
+    columns = Columns(spec.text, spec.label, spec.question, spec.rationale, spec.segments)
     if table is not None:
         require_used(spec, "own", *kinds)
         return frame_name(table), frame_sources(table, columns)
@@ -266,7 +266,7 @@ def read_own(
         InputError: With file and row.
     """
     label = spec.label if labelled else None
-    columns = Columns(spec.text, label, spec.question, spec.rationale, label_needed)
+    columns = Columns(spec.text, label, spec.question, spec.rationale, spec.segments, label_needed)
     files, folder = _own_files(spec.source, READERS), Path(spec.source).expanduser()
     known = [one for one in (WHOLE, *SPLITS[::-1]) if one in files]
     name = split or (known[0] if known else "test")
@@ -276,7 +276,7 @@ def read_own(
             got = f"{', '.join(known) or 'no split'} among {listed(folder)}"
             expected = f"a file {name} with one of {', '.join(READERS)}"
         raise bad_file(f"--split {split}" if split else folder, got, expected)
-    source = _own_sources(spec, {name: files[name]}, columns, "files")[name]
+    source = _own_sources(spec, {name: files[name]}, columns, "files", "texts")[name]
     return name, gather_own(source, name, spec, progress)
 
 

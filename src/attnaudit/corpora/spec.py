@@ -35,6 +35,7 @@ _KINDS = {
     "own": "a file or a folder of your own",
     "encoded": "text files, which Parquet is not",
     "words": "texts for a model that reads words",
+    "texts": "texts for a transformer",
     "planted": "a corpus planted-<kind>",
 }
 _share = partial(setting, default=None, above=0, most=1, only="files shares")
@@ -95,6 +96,11 @@ class CorpusSpec(_Spec):
     rationale: str | None = _own(
         "Column with the [start, stop] character ranges of the words known to matter "
         "(jsonl, parquet)."
+    )
+    segments: str | None = _own(
+        "Column with the parts of the text, such as passages, in order: their texts, or [start, "
+        "stop] character ranges (jsonl, parquet).",
+        only="files own texts",
     )
     max_tokens: int | None = setting(
         "Cut texts to this many tokens.", None, least=1, only="files words"

@@ -150,7 +150,9 @@ class Joint(Settings):
         largest = np.maximum(alone.largest, layer.to_rows(most.change))
         flips = alone.flips | layer.to_rows(most.flips)
         columns = self._measure("joint", layer, layer.compare(tried, follow=False), largest, flips)
-        if trace.has("layer") and len(np.unique(trace.array("layer"))) > 1:
+        # Layers hear of each other through tokens, which a trace of segments no longer has.
+        is_replayed = trace.has("layer") and not trace.metadata.get("segments")
+        if is_replayed and len(np.unique(trace.array("layer"))) > 1:
             text = JointSearch(JointReadout(readout, alpha, groups_of(trace, TEXT)))
             found = columns["joint_max_delta_y"], columns["joint_flips"]
             columns |= self._measure(

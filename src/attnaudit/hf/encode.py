@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from inspect import signature
@@ -24,7 +25,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.prepare.tokenise import MARK
 from attnaudit.corpora.remarks import WARNING
 from attnaudit.hf.classes import Outputs, outputs_of
-from attnaudit.hf.encoded import Encoded, Written
+from attnaudit.hf.encoded import ASKED, Encoded, Written
 from attnaudit.hf.model import ModelTask, require_task
 from attnaudit.hf.texts import Span, Texts
 from attnaudit.trace.words import SPECIAL
@@ -113,6 +114,7 @@ def encode(
         type_ids=_column(pieces, "type_ids", np.int64) if reader.has_types else None,
         label=label,
         class_names=() if outputs is None else outputs.names,
+        segment=_column(pieces, "segment", np.int32) if texts.segments else None,
         rationale=[one.marked for one in pieces] if texts.spans else None,
         notes=tuple(notes),
         written=reader.written(targets) if kind == "seq2seq" else None,
@@ -232,7 +234,9 @@ class _Reader:
                     raise InputError(OPERATION, self.where(row), got, expected, do)
                 parts = (first[row],) if second is None else (first[row], second[row])
                 spans = self.texts.spans[row] if self.texts.spans and not target else None
-                yield _in_pieces(encoding, parts, structural, spans, bytewise)
+                segments = self.texts.segments
+                starts = [start for start, _ in segments[row]] if segments and not target else []
+                yield _in_pieces(encoding, parts, structural, spans, bytewise, starts)
 
     def written(self, targets: Sequence[_Pieces]) -> Written:
         """Return what a decoder writes."""
@@ -276,6 +280,7 @@ class _Pieces:
     word_id: list[int] = field(default_factory=list)
     tokens: list[str] = field(default_factory=list)
     marked: list[bool] = field(default_factory=list)
+    segment: list[int] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:
@@ -292,6 +297,7 @@ def _in_pieces(
     structural: set[int | None],
     spans: Sequence[Span] | None,
     bytewise: bool,
+    starts: Sequence[int] = (),
 ) -> _Pieces:
     """Split a text or a pair, by an ``Encoding`` of the tokenizers library.
 
@@ -301,6 +307,7 @@ def _in_pieces(
         structural: Ids of tokens that are no part of a text.
         spans: Characters of the first text that are marked, None if they are not known.
         bytewise: True if names of pieces spell bytes.
+        starts: First characters of the segments of the first text.
     """
     out = _Pieces(encoding.ids, encoding.type_ids, bool(encoding.overflowing))
     word, before = -1, None
@@ -328,6 +335,10 @@ def _in_pieces(
         out.word_id.append(number)
         if spans is not None:
             out.marked.append(marked)
+        if starts:
+            # A piece with no characters of its own, such as a mark, is before the first.
+            at = SPECIAL if place is None else max(0, bisect_right(starts, place.start) - 1)
+            out.segment.append(ASKED if place is not None and place.sequence else at)
         before = place
     return out
 

@@ -24,6 +24,7 @@ from attnaudit.trace.words import SPECIAL
 
 # A batch of more than `FEW` texts is padded to at most `MOST_PADDED` times its tokens.
 FEW, MOST_PADDED = 8, 1.2
+ASKED = -2  # the segment of a second text, such as a question
 Positions = Literal["one", "all", "last"]
 
 
@@ -59,6 +60,8 @@ class Encoded:
         split: Split of each text.
         pad: Id of padding.
         nothing: Id that stands for a hidden word: the mask token, else unknown, else padding.
+        segment: Segment of each token, counted from 0; `SPECIAL` for special tokens and `ASKED` for
+            those of a second text. None without segments.
         type_ids: Token types, None if the model takes none.
         label: Class or token to predict, −1 if unknown.
         class_names: Names of the outputs of a classifier.
@@ -74,6 +77,7 @@ class Encoded:
     split: list[str]
     pad: int
     nothing: int
+    segment: Ragged | None = None
     type_ids: Ragged | None = None
     label: Int32[np.ndarray, " n"] | None = None
     class_names: tuple[str, ...] = ()
@@ -88,6 +92,25 @@ class Encoded:
     def special(self) -> Ragged:
         """True for special tokens."""
         return self.word_id.with_values(self.word_id.values == SPECIAL)
+
+    @property
+    def unit(self) -> Ragged:
+        """What is left out or replaced as a whole: the word of a token, or its segment."""
+        if self.segment is None:
+            return self.word_id
+        return self.segment.with_values(np.maximum(self.segment.values, SPECIAL))
+
+    @property
+    def group(self) -> Ragged | None:
+        """Number of each token's segment, of which a second text and each special token is one."""
+        if self.segment is None:
+            return None
+        rows = []
+        for own in self.segment:
+            keys = np.where(own == SPECIAL, -3 - np.arange(len(own)), own)
+            _, first, number = np.unique(keys, return_index=True, return_inverse=True)
+            rows.append(np.argsort(np.argsort(first))[number].astype(np.int32))
+        return Ragged.from_rows(rows, np.int32)
 
     @property
     def read(self) -> Encoded | Written:
@@ -183,7 +206,7 @@ class Encoded:
                 start = stop
 
 
-PER_TOKEN = ("ids", "type_ids", "word_id", "tokens", "rationale")
+PER_TOKEN = ("ids", "type_ids", "word_id", "segment", "tokens", "rationale")
 
 
 def _changed(texts: Any, names: Iterable[str], change: Callable[[Any], Any]) -> Any:

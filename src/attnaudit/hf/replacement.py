@@ -38,7 +38,7 @@ class WordDonors:
     """
 
     def __init__(self, texts: Encoded) -> None:
-        pieces, self.words = texts.word_id, texts.ids
+        self.encoded, pieces, self.words = texts, texts.word_id, texts.ids
         numbers = np.arange(len(pieces.values))
         first = to_words(pieces.with_values(numbers), pieces, np.minimum)
         size = to_words(pieces.with_values(np.ones_like(numbers)), pieces).values
@@ -73,6 +73,11 @@ class WordDonors:
                 ids[mask, place] = self.words.values[drawn[mask] + k]
         return lost, ids
 
+    def replaced(self, row: int, copies: np.ndarray) -> Encoded:
+        """Return copies of a text as a model reads them."""
+        texts = self.encoded.take(np.full(len(copies), row))
+        return replace(texts, ids=Ragged.from_rows(copies))
+
 
 @dataclass(frozen=True, kw_only=True)
 class PieceReplacement(TextReplacement):
@@ -81,13 +86,11 @@ class PieceReplacement(TextReplacement):
     Attributes:
         model: The model, with frozen weights.
         gate: Its checks.
-        texts: The texts.
         budget: Positions of a batch.
     """
 
     model: Any
     gate: Gate
-    texts: Encoded
     budget: int
 
     def chosen(self) -> Bool[np.ndarray, " n"]:
@@ -105,8 +108,7 @@ class PieceReplacement(TextReplacement):
         with padding, torch.no_grad():
             for row in rows.tolist():
                 lost, ids = self.copies(row, copies)
-                texts = self.texts.take(np.full(copies, row))
-                texts = replace(texts, ids=Ragged.from_rows(ids))
+                texts = self.donors.replaced(row, ids)
                 batches = texts.batches(size, self.gate.batching)
                 cases = (Case(self.model, self.gate, texts.take(batch)) for batch in batches)
                 logits = [read_logits(self.model, one.inputs, one.ends).double() for one in cases]

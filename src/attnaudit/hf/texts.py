@@ -55,6 +55,7 @@ class Texts:
         class_names: Names of the classes.
         spans: Characters (start, stop) of each text that are known to matter; None for a row, or
             for all, if they are not known.
+        segments: Characters (start, stop) of each text's parts, in order; None without parts.
         notes: Remarks for the user.
         skipped: Rows that could not be used.
         drawn_from: Number of texts of which some were kept, else 0.
@@ -70,6 +71,7 @@ class Texts:
     label: Int32[np.ndarray, " n"] | None = None
     class_names: tuple[str, ...] = ()
     spans: list[tuple[Span, ...] | None] | None = None
+    segments: list[tuple[Span, ...]] | None = None
     notes: tuple[str, ...] = ()
     skipped: tuple[SkippedRow, ...] = ()
     drawn_from: int = 0
@@ -79,7 +81,7 @@ class Texts:
 
     def take(self, rows: Int[np.ndarray, " m"]) -> Texts:
         """Return the chosen rows in the order given."""
-        names = ("text", "instance", "split", "second", "label", "spans")
+        names = ("text", "instance", "split", "second", "label", "spans", "segments")
         return replace(self, **{name: take(getattr(self, name), rows) for name in names})
 
     def of_split(self, split: str) -> Texts:
@@ -229,7 +231,9 @@ def _of_table(table: Any, kind: ModelTask, options: Mapping[str, Any]) -> Texts:
         raise InputError(OPERATION, "corpus", got, f"{expected}, or a folder of pairs")
     reads = _labels_read(kind, options)
     label = spec.label if reads["labelled"] else None
-    columns = Columns(spec.text, label, spec.question, spec.rationale, reads["label_needed"])
+    columns = Columns(
+        spec.text, label, spec.question, spec.rationale, spec.segments, reads["label_needed"]
+    )
     rows = gather_own(frame_source(table, columns), WHOLE, spec)
     return _texts_of_rows("texts", kind, spec, WHOLE, rows)
 
@@ -334,6 +338,9 @@ def _texts_of_rows(
         label=label if classes else None,
         class_names=classes,
         spans=spans if any(row is not None for row in spans) else None,
+        segments=None
+        if spec.segments is None
+        else [text.segments or ((0, len(text.text)),) for text in raw],
         notes=tuple(map(printable, notes)),
         skipped=tuple(rows.skipped),
     )

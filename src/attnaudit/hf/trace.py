@@ -37,9 +37,10 @@ from attnaudit.hf.network import Replay
 from attnaudit.hf.record import record
 from attnaudit.hf.replacement import PieceReplacement, WordDonors
 from attnaudit.hf.replay import states_of
+from attnaudit.hf.segments import SegmentDonors, with_segments
 from attnaudit.hf.tail import MOST_PARAMETERS, write_tail
 from attnaudit.hf.texts import read_texts
-from attnaudit.trace import Trace, concatenate
+from attnaudit.trace import Trace, aggregate, concatenate
 from attnaudit.trace.schema import COLUMNS
 from attnaudit.trace.tails import GRAPH_FILE, GraphTail
 from attnaudit.trace.words import SPECIAL
@@ -114,13 +115,12 @@ def collect_shards(
             replaced = PieceReplacement(
                 keys=(encoded.instance, *ends),
                 lengths=encoded.ids.lengths,
-                donors=WordDonors(encoded),
+                donors=(WordDonors if encoded.segment is None else SegmentDonors)(encoded),
                 outputs=len(given.class_names),
                 settings=settings,
                 progress=given.progress,
                 model=model,
                 gate=gate,
-                texts=encoded,
                 budget=given.budget,
             )
         size = given.shard_texts or texts_of_a_shard(encoded, chosen, given.class_names)
@@ -216,7 +216,7 @@ class _Collector:
             k if len(row["tokens"]) - row["sink"] == len(encoded.tokens[k]) else None
             for k, row in zip(texts, every, strict=True)
         ]
-        return Trace.from_arrays(
+        trace = Trace.from_arrays(
             activation="softmax",
             class_names=list(self.options.class_names),
             metadata=dict(self.options.metadata),
@@ -225,6 +225,7 @@ class _Collector:
             **{name: [row[name] for row in every] for name in every[0]},
             **{name: one.gather(pl.Series(whole)) for name, one in replaced.items()},
         )
+        return trace if encoded.segment is None else aggregate(trace)
 
     def _rows(
         self,
@@ -236,7 +237,7 @@ class _Collector:
     ) -> list[dict[str, Any]]:
         """Return the rows of one text of a batch."""
         texts, query, rows = case.texts, int(case.query[k]), []
-        text = _of_text(case, k)
+        text, group = _of_text(case, k), case.texts.group
         if hidden is None:  # for replays
             written = texts.written and texts.written.ids
             ids = {"ids": texts.ids, "type_ids": texts.type_ids, "written_ids": written}
@@ -253,6 +254,10 @@ class _Collector:
                 rest = 1.0 - weights.sum(axis=1, keepdims=True).astype(np.float64)
                 weights = np.concatenate([weights, rest.clip(min=0).astype(np.float32)], axis=1)
             own = texts.keys_of(layer.stack)
+            if group is not None and own is texts:
+                # A query that sees a part of the text sees some of its segments.
+                number = np.unique(group[k][keys], return_inverse=True)[1]
+                text["group"] = np.append(number, [number.max() + 1] * sink)
             words = np.pad(own.word_id[k][keys], (0, sink), constant_values=SPECIAL)
             columns: dict[str, Any] = {
                 **text,
@@ -319,6 +324,9 @@ class CollectOptions:
         replacement: Settings of the copies of texts with words replaced; None for no copies.
         class_names: Names of a classifier's outputs in place of its own.
         max_tokens: Longest text in tokens.
+        segments: Positions of the trace in place of tokens: ``sentences``, ``lines``, or a regular
+            expression for what separates segments. By default those of the texts, if
+            `read_texts` was given ``segments="column"``.
         progress: Receives the number of texts done.
     """
 
@@ -331,6 +339,7 @@ class CollectOptions:
     replacement: ReplacementSettings | None = None
     class_names: Sequence[str] | None = None
     max_tokens: int | None = None
+    segments: str | None = None
     progress: Progress = silent
 
 
@@ -360,6 +369,7 @@ def collect(model: Any, tokenizer: Any, corpus: Any, **options: Any) -> Trace:
     task, seed = require_task(model), given.seed
     positions = positions_of(task, given.positions)
     texts = read_texts(corpus, task, seed=seed, progress=given.progress)
+    texts = with_segments(texts, given.segments)
     outputs = outputs_of(model, texts, given.class_names)
     cut = {"max_tokens": given.max_tokens, "on_empty": "skip"}
     encoded = encode(model, tokenizer, texts, outputs=outputs, **cut)

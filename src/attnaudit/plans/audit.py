@@ -92,6 +92,11 @@ class TransformerCollect(Settings):
         "the model's own, else the corpus's.",
         None,
     )
+    segments: str | None = setting(
+        "Positions in place of tokens: sentences, lines, or a regular expression for what "
+        "separates segments; --column segments=NAME names a column that has them.",
+        None,
+    )
     cross: bool = setting(
         "Cross-attention of an encoder-decoder, in place of its decoder's self-attention.", False
     )

@@ -22,6 +22,7 @@ from attnaudit.hf.importance import MEASURES, USUAL, require_measures
 from attnaudit.hf.load import load_pretrained
 from attnaudit.hf.model import task_of
 from attnaudit.hf.network import Replay
+from attnaudit.hf.segments import with_segments
 from attnaudit.hf.texts import Texts, read_texts
 from attnaudit.hf.trace import collect_shards, texts_of_a_shard
 from attnaudit.plans.audit import TransformerSpec
@@ -86,6 +87,7 @@ class SavedTransformer(Job):
             draw=spec.draw,
             **{name: value for name, value in spec.corpus.items() if name != "seed"},
         )
+        read = with_segments(read, collect.segments)
         outputs = outputs_of(model, read, collect.classes)
         texts = _sampled(_not_trained_on(read, spec.model), spec)
         options: Any = {"max_tokens": collect.max_tokens, "on_empty": "skip", "outputs": outputs}

@@ -12,6 +12,7 @@ from attnaudit.trace.files import (
     trace_task,
 )
 from attnaudit.trace.keys import ROW_KEYS, SEVERAL
+from attnaudit.trace.segments import aggregate
 from attnaudit.trace.table import Trace, concatenate, write_shards
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "SEVERAL",
     "TAIL_FILE",
     "Trace",
+    "aggregate",
     "concatenate",
     "tail_file",
     "trace_files",

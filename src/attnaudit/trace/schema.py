@@ -118,6 +118,14 @@ COLUMNS = {
         "copy's most probable other output, and the sum of the rest",
         nullable=True,
     ),
+    "group": Column(
+        _IDS,
+        "the segment, such as a sentence or a passage, that each token belongs to, numbered from 0 "
+        "without gaps; read by `attnaudit.trace.aggregate`",
+        nullable=True,
+        per_position=True,
+    ),
+    "group_names": Column(_TEXTS, "a name for each segment of the row", nullable=True),
     "layer": Column(
         pl.Int32(), "layer of the attention, in a model that has several", nullable=True
     ),

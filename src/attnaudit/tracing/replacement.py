@@ -69,8 +69,8 @@ def draw_subsets(
     return lost
 
 
-# Positions that the copies of a text lose, and the ids of the copies.
-Drawn = tuple[Bool[np.ndarray, "M T"], Int64[np.ndarray, "M W"]]
+# Positions that the copies of a text lose, and the ids of the copies, or where they come from.
+Drawn = tuple[Bool[np.ndarray, "M T"], Int64[np.ndarray, "M W"] | list[Int64[np.ndarray, " L"]]]
 # The lost positions for each of some texts, and the predictions of all their copies.
 Predicted = tuple[Sequence[np.ndarray], Float[np.ndarray, "n C"]]
 

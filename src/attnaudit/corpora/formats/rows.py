@@ -18,7 +18,7 @@ from attnaudit.corpora.formats.lines import bad_file, filled_lines, first_names,
 SPLITS = ("train", "dev", "test")
 SPLIT_NAMES = {name: name for name in SPLITS} | dict.fromkeys(("valid", "val", "validation"), "dev")
 Task = Literal["classification", "question_answering", "inference", "translation"]
-ROLES = ("text", "label", "question", "rationale")  # of columns
+ROLES = ("text", "label", "question", "rationale", "segments")  # of columns
 Span = tuple[int, int]  # characters from the first to before the second
 _WHOLE_NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d{0,17})(?:\.0*)?", re.ASCII)
 # Names that columns of a role often have, the most usual first.
@@ -42,6 +42,7 @@ class Row:
         left_out: Reason why the corpus by its own definition does not use the row.
         question: Question or hypothesis, if the task has one.
         rationale: Characters that are known to decide the label; None if not known.
+        segments: Parts of the text, such as passages, in order; None if not known.
         file: File of the row, if its source is a folder.
         cells: Cells of a table by column.
     """
@@ -54,6 +55,7 @@ class Row:
     left_out: str = ""
     question: object = None
     rationale: object = None
+    segments: object = None
     file: str = ""
     cells: dict[str, Any] = field(default_factory=dict)
 
@@ -83,6 +85,7 @@ class Columns:
     label: str | None = "label"
     question: str | None = None
     rationale: str | None = None
+    segments: str | None = None
     label_needed: bool = True
 
     def __post_init__(self) -> None:
@@ -243,6 +246,40 @@ def usable_spans(value: Any, length: int) -> list[Span]:
         if spans and start < spans[-1][1]:
             start, stop = spans[-1][0], max(stop, spans.pop()[1])
         spans.append((start, stop))
+    return spans
+
+
+def usable_segments(value: Any, text: str) -> list[Span]:
+    """Return the spans of a text's segments, which hold all of it but white space.
+
+    Args:
+        value: The segments in order: their texts, or pairs of start and stop.
+        text: The text.
+
+    Raises:
+        BadCell: For anything else, for segments that overlap or leave characters out.
+    """
+    parts, spans, end = value if isinstance(value, list | tuple) else [value], [], 0
+    for number, part in enumerate(parts, start=1):
+        span = part
+        if isinstance(part, str):
+            start = text.find(part.strip(), end)
+            span = (start, start + len(part.strip()))
+        called = f"segment {number} of {len(parts)}, {str(part)[:40]!r},"
+        is_pair = isinstance(span, list | tuple) and len(span) == 2
+        if not is_pair or not all(type(place) is int for place in span):
+            raise BadCell(f"{called} where a text or [start, stop] was expected")
+        start, stop = span
+        if not 0 <= start < stop <= len(text):
+            raise BadCell(f"{called} that is not in the rest of a text of {len(text)} characters")
+        if start < end:
+            raise BadCell(f"{called} that overlaps the one before it")
+        if missing := text[end:start].strip():
+            raise BadCell(f"{called} after {missing[:40]!r}, which is in no segment")
+        spans.append((start, stop))
+        end = stop
+    if missing := text[end:].strip():
+        raise BadCell(f"segments that leave out the end of the text, {missing[:40]!r}")
     return spans
 
 

@@ -89,8 +89,8 @@ def _csv(path: Path, columns: Columns | None, encoding: str) -> Iterator[Row]:
     if wrong := next(filter(None, map(invalid_characters, names)), ""):
         raise bad_file(f"{path}: header", wrong, "readable names", "set corpus.encoding")
     require_columns(path, names, columns)
-    if columns and columns.rationale is not None:
-        raise bad_file(path, "a table without lists", "jsonl or parquet for rationales")
+    if columns and (columns.rationale or columns.segments) is not None:
+        raise bad_file(path, "a table without lists", "jsonl or parquet for spans")
     for row, (line, cells) in enumerate(fields):
         problem = f"{count(len(cells), 'field')} where the header has {len(names)}"
         is_whole = len(cells) == len(names)

@@ -25,6 +25,7 @@ from attnaudit.corpora.formats.rows import (
     marked_words,
     ordered_classes,
     usable_label,
+    usable_segments,
     usable_spans,
     usable_text,
 )
@@ -129,6 +130,8 @@ class Gathering:
                 raise BadCell(f"a passage without its answer entity ({label[:40]})")
         asked = row.question if isinstance(row.question, str) else None
         raw = RawText(text, asked, None if spans is None else tuple(spans)) if self.raw else None
+        if raw is not None and row.segments is not None:
+            raw = replace(raw, segments=tuple(usable_segments(row.segments, text)))
         cut = tokens[: self.max_tokens]
         return Example(row.row, cut, len(tokens), label, question, marks, answers, raw)
 

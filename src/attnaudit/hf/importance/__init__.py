@@ -96,10 +96,10 @@ def attributions(case: Case) -> Float[Tensor, "B T"]:
 
 
 def loo(case: Case) -> Float[Tensor, "B T"]:
-    """Compute the TVD between predictions with and without the word of a token.
+    """Compute the TVD between predictions with and without the word, or the segment, of a token.
 
-    The word is deleted, and the whole model runs again. The only word of a text is
-    replaced, as in `loo_mask`. Special tokens get 0.
+    It is deleted, and the whole model runs again. The only one of a text is replaced, as in
+    `loo_mask`. Special tokens get 0.
     """
     return _without_words(case, deleted=True)
 
@@ -116,7 +116,7 @@ def _without_words(case: Case, deleted: bool) -> Float[Tensor, "B T"]:
     model, texts = case.model, case.texts
     words = [
         (row, ids == word)
-        for row, ids in enumerate(texts.word_id)
+        for row, ids in enumerate(texts.unit)
         for word in range(int(ids.max(initial=-1)) + 1)
     ]
     out = torch.zeros_like(case.mask, dtype=torch.float32)
@@ -150,8 +150,9 @@ def _changed(texts: Encoded, words: list[tuple[int, np.ndarray]], deleted: bool)
     kept = ~chosen | alone if deleted else np.ones_like(chosen)
     ids = every.ids.with_values(np.where(chosen & kept, texts.nothing, every.ids.values))
     types = every.type_ids and every.type_ids.where(kept)
-    words_left = every.word_id.where(kept)
-    return replace(every, ids=ids.where(kept), word_id=words_left, type_ids=types)
+    units = {"word_id": every.word_id, "segment": every.segment}
+    left = {name: one and one.where(kept) for name, one in units.items()}
+    return replace(every, ids=ids.where(kept), type_ids=types, **left)
 
 
 def value_zeroing(case: Case) -> Float[Tensor, "B T"]:
