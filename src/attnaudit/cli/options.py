@@ -168,7 +168,8 @@ Model = Annotated[
     option(
         "--model",
         MODEL,
-        f"One of {', '.join((*ENCODERS, *ERASURE_PRESETS, *CONFIGS, 'translator'))}.",
+        f"One of {', '.join((*ENCODERS, *ERASURE_PRESETS, *CONFIGS, 'translator'))}, or the folder "
+        "of a pretrained transformer to fine-tune.",
         show_default="bilstm, of pairs translator",
     ),
 ]

@@ -12,23 +12,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.errors import RunError
 
 _MAKE_AGAIN = "run the command that makes it again"
-SAVE_MODEL = "save it with model.save_pretrained(DIR)"
 DIGEST = "sha256"  # field of a JSON object that holds the digest of its other fields
 
 
 def user_cache() -> Path:
     """Return the folder for files that can be made or fetched again."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attnaudit"
-
-
-def check_model_folder(folder: Path) -> None:
-    """Raise InputError unless ``folder``, which should hold a transformer, is a folder."""
-    if not folder.is_dir():
-        got = "a file" if folder.exists() else "no such folder"
-        raise InputError("read model", str(folder), got, "the folder of a saved model", SAVE_MODEL)
 
 
 @contextlib.contextmanager

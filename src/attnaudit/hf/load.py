@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 import transformers
 from safetensors import SafetensorError
-from transformers import PreTrainedModel, logging
+from transformers import AutoConfig, PretrainedConfig, PreTrainedModel, logging
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES as CLASSIFIERS,
+)
 
 from attnaudit.core.errors import InputError, describe_error
-from attnaudit.core.files import SAVE_MODEL, check_model_folder
+from attnaudit.core.model_folder import CONFIG, SAVE_MODEL, check_model_folder, refusal
 
-CONFIG, ADAPTER = "config.json", "adapter_config.json"
-WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
-PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack")
+SAVE_BODY = "save the model without its head: model.base_model.save_pretrained(DIR)"
 
 
 def load_pretrained(folder: str | Path) -> PreTrainedModel:
@@ -37,81 +38,126 @@ def load_pretrained(folder: str | Path) -> PreTrainedModel:
             random.
     """
     folder = Path(folder)
-    check_model_folder(folder)
-    has_weights = any((folder / name).is_file() for name in WEIGHTS)
-    if (folder / ADAPTER).is_file() and not has_weights:
-        merge = "model.merge_and_unload().save_pretrained(DIR), with the tokenizer, and audit DIR"
-        got = f"an adapter of PEFT alone ({ADAPTER})"
-        raise _error(folder, got, "a whole model", f"merge it in Python: {merge}")
-    name = _class_name(folder)
-    if not has_weights:
-        pickles = (f"weights in {name} alone" for name in PICKLES if (folder / name).is_file())
-        got = next(pickles, "no weights")
-        raise _error(folder, got, f"{WEIGHTS[0]}, as no pickle is ever read")
-    model, loaded = _read(folder, name)
-    for weight, saved, wanted in sorted(loaded["mismatched_keys"]):
-        got = f"{weight} of shape {_sizes(saved)}"
-        raise _error(folder, got, f"{_sizes(wanted)}, by the sizes in {CONFIG}")
-    if missing := sorted(loaded["missing_keys"]):
+    name = _class_name(folder, check_model_folder(folder).get("architectures"))
+    model, missing = _read(folder, name, dtype="auto")
+    if missing:
         head = name.endswith("Classification")
         do = "save the fine-tuned model, head included" if head else SAVE_MODEL
-        got = f"no weights {', '.join(missing[:3])}"
-        raise _error(folder, got, f"all weights of {name}", do)
+        raise _without(folder, missing, name, do)
     return model.eval()
 
 
-def _error(place: Path | str, got: str, expected: str, do: str = SAVE_MODEL) -> InputError:
-    return InputError("read model", str(place), got, expected, do)
+def config_to_tune(folder: Path, classes: Sequence[str] | None = None) -> PretrainedConfig:
+    """Read the configuration of the classifier of texts that a saved model becomes.
+
+    Args:
+        folder: Folder of the model, of which no weights are read.
+        classes: Classes of the corpus, which name the outputs; None if they are not known yet.
+
+    Raises:
+        InputError: transformers has no such classifier, or the model has a head of other classes.
+    """
+    names = check_model_folder(folder).get("architectures")
+    try:
+        config: Any = AutoConfig.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False
+        )
+    except Exception as error:  # whatever a configuration makes a class do
+        expected = "the configuration of a model"
+        raise refusal(folder / CONFIG, describe_error(error), expected) from error
+    classifier = CLASSIFIERS.get(config.model_type)
+    saved = str(names[0]) if isinstance(names, list) and names else ""
+    both = getattr(config, "is_encoder_decoder", False)
+    if classifier is None or both:
+        kind = "an encoder with a decoder" if both else "no classifier of texts in transformers"
+        got = f"model_type {config.model_type}, {kind}"
+        raise refusal(folder, got, "an encoder with a class …ForSequenceClassification", "")
+    own, named = list(map(str, config.id2label.values())), list(classes or ())
+    if saved == classifier and classes is not None:
+        is_unnamed = own == [f"LABEL_{k}" for k in range(len(named))]
+        if {*map(str.casefold, own)} == {*map(str.casefold, named)}:
+            named = own  # in the order of its outputs
+        elif not is_unnamed:
+            got = f"a {saved} of classes {', '.join(own)}"
+            raise refusal(folder, got, f"the corpus's, {', '.join(named)}, or no head", SAVE_BODY)
+    elif saved.endswith("Classification") and saved != classifier:
+        raise refusal(folder, f"a trained {saved}", f"{classifier}, or no head", SAVE_BODY)
+    if classes is not None:
+        config.id2label = dict(enumerate(named))
+        config.label2id = {name: k for k, name in enumerate(named)}
+        config.problem_type = None
+    config.architectures = [classifier]
+    return config
+
+
+def load_to_tune(folder: Path, classes: Sequence[str], seed: int) -> PreTrainedModel:
+    """Read a saved model as a classifier of texts; a head that it lacks is drawn at random.
+
+    Args:
+        folder: Folder of the model.
+        classes: Names of the classes.
+        seed: Seed of the head.
+
+    Raises:
+        InputError: As for `config_to_tune`, or weights below the head are missing.
+    """
+    config = config_to_tune(folder, classes)
+    (name,) = config.architectures or [""]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model, missing = _read(folder, name, config=config, dtype=torch.float32)
+    body = f"{model.base_model_prefix}."
+    # Models of masked words are saved without a pooler; classifiers train it as part of their head.
+    if missing := [one for one in missing if one.startswith(body) and ".pooler." not in one]:
+        raise _without(folder, missing, name, SAVE_MODEL)
+    return model
+
+
+def _without(folder: Path, missing: Sequence[str], name: str, do: str) -> InputError:
+    got = f"no weights {', '.join(missing[:3])}"
+    return refusal(folder, got, f"all weights of {name}", do)
 
 
 def _sizes(shape: Sequence[int]) -> str:
     return " × ".join(map(str, shape))
 
 
-def _class_name(folder: Path) -> str:
-    """Return the class of the saved model, by its configuration."""
-    path = folder / CONFIG
-    if not path.is_file():
-        raise _error(folder, f"no {CONFIG}", "the folder of a saved model")
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-        own_code, names = config.get("auto_map"), config.get("architectures")
-    except (OSError, ValueError, AttributeError) as error:
-        expected = "the configuration of a model, in JSON"
-        raise _error(path, describe_error(error), expected) from error
-    if own_code:
-        got, expected = "a class of its own code (auto_map)", "a class of transformers"
-        do = "remove auto_map where transformers has the class; code of a folder is never run"
-        raise _error(path, got, expected, do)
+def _class_name(folder: Path, names: Any) -> str:
+    """Return the class of a saved model, by the architectures of its configuration."""
     name = names[0] if isinstance(names, list) and len(names) == 1 else None
     kind: Any = getattr(transformers, name, None) if isinstance(name, str) else None
     if not (isinstance(kind, type) and issubclass(kind, PreTrainedModel)):
         expected = f"one model class of transformers {transformers.__version__}"
-        raise _error(path, f"architectures: {names!r}", expected, "check the versions")
+        raise refusal(folder / CONFIG, f"architectures: {names!r}", expected, "check the versions")
     return kind.__name__
 
 
-def _read(folder: Path, name: str) -> tuple[PreTrainedModel, dict[str, Any]]:
+def _read(folder: Path, name: str, **options: Any) -> tuple[PreTrainedModel, list[str]]:
+    """Return a model, and the names of weights that were not saved."""
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()  # what is missing is an error here
     logging.disable_progress_bar()
     try:
         with warnings.catch_warnings(action="ignore"):
-            return getattr(transformers, name).from_pretrained(
+            model, loaded = getattr(transformers, name).from_pretrained(
                 folder,
                 local_files_only=True,
                 use_safetensors=True,
                 trust_remote_code=False,
-                dtype="auto",
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,
+                **options,
             )
     except SafetensorError as error:
         files = ", ".join(path.name for path in sorted(folder.glob("*.safetensors")))
         place, do = f"{folder}: {files}", "copy or download it again"
-        raise _error(place, f"damaged ({error})", "whole safetensors", do) from error
+        raise refusal(place, f"damaged ({error})", "whole safetensors", do) from error
     except Exception as error:  # whatever a configuration makes a class do
-        raise _error(folder, describe_error(error), f"a model of class {name}") from error
+        raise refusal(folder, describe_error(error), f"a model of class {name}") from error
     finally:
         logging.set_verbosity(verbosity)
         logging.enable_progress_bar()
+    for weight, saved, wanted in sorted(loaded["mismatched_keys"]):
+        got = f"{weight} of shape {_sizes(saved)}"
+        raise refusal(folder, got, f"{_sizes(wanted)}, by the sizes in {CONFIG}")
+    return model, sorted(loaded["missing_keys"])

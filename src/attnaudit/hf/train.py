@@ -214,56 +214,52 @@ class Read:
     alpha: Float[Tensor, "B H L"] | None
 
 
-class Network(nn.Module):
-    """A transformer that reads batches of word pieces, trained by `training.texts.train`.
+@dataclass(frozen=True, kw_only=True)
+class TokenInputs(Inputs):
+    """The texts of a split, as a saved tokenizer numbers them."""
+
+    encoded: Encoded
+
+    def batch(self, rows: np.ndarray, device: str | torch.device = "cpu") -> Any:
+        """Return the arguments of the model for the chosen rows."""
+        return self.encoded.batch(rows, device)
+
+    def batches_by_length(self, budget: int) -> Iterator[np.ndarray]:
+        """Return all row numbers in batches of similar length."""
+        return self.encoded.batches(min(budget, BUDGET))
+
+
+class Tuned(nn.Module):
+    """A pretrained transformer and its tokenizer, trained by `training.texts.train`.
 
     Attributes:
         model: The transformer.
-        tokenizer: Numbers the pieces.
-        architecture: Class of the model.
-        word_dropout: Share of the pieces that training reads as unknown.
-        watched: True to return the attention, with gradients.
+        tokenizer: Its tokenizer.
     """
 
     activation: Activation = "softmax"
     has_question = False
 
-    def __init__(
-        self,
-        model: PreTrainedModel,
-        tokenizer: PreTrainedTokenizerFast,
-        architecture: Architecture,
-        word_dropout: float = 0.0,
-        watched: bool = False,
-    ) -> None:
+    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> None:
         super().__init__()
-        self.model, self.tokenizer, self.architecture = model, tokenizer, architecture
-        self.word_dropout, self.watched = word_dropout, watched
+        self.model, self.tokenizer = model, tokenizer
 
     @property
     def outputs(self) -> int:
         """Number of classes."""
         return len(self.model.config.id2label or ())
 
-    def inputs(self, split: Split) -> Inputs:
-        """Return the pieces of a split (`as_corpus`) by their numbers."""
-        number: Any = self.tokenizer.convert_tokens_to_ids
-        rows = (np.array(number(pieces), dtype=np.int64) for pieces in split.tokens)
-        return Inputs(Ragged.from_rows(rows, np.int64))
+    def inputs(self, split: Any) -> Inputs:
+        """Return the texts of a split (`Encoded`)."""
+        return TokenInputs(ids=split.ids, encoded=split)
 
     def probabilities(self, logits: Float[Tensor, "*n K"]) -> Float[Tensor, "*n K"]:
         """Apply the softmax."""
         return logits.softmax(dim=-1)
 
-    def forward(self, batch: Batch) -> Read:
+    def forward(self, batch: Any) -> Any:
         """Run the model."""
-        inputs = {"input_ids": self.drop(batch), "attention_mask": batch.inside.long()}
-        if self.architecture.reads_types:
-            inputs["token_type_ids"] = second_text(batch)
-        if not self.watched:
-            return Read(self.model(**inputs).logits, None)
-        seen = forward(self.model, inputs, gradients=torch.is_grad_enabled())
-        return Read(seen.output.logits, seen.attentions[-1].weights[:, :, 0])
+        return self.model(**batch)
 
     def save(self, folder: Path) -> None:
         """Write model and tokenizer as transformers saves them.
@@ -279,6 +275,43 @@ class Network(nn.Module):
             raise unwritable(folder, error) from error
         finally:
             logging.enable_progress_bar()
+
+
+class Network(Tuned):
+    """A transformer that reads batches of word pieces.
+
+    Attributes:
+        architecture: Class of the model.
+        word_dropout: Share of the pieces that training reads as unknown.
+        watched: True to return the attention, with gradients.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerFast,
+        architecture: Architecture,
+        word_dropout: float = 0.0,
+        watched: bool = False,
+    ) -> None:
+        super().__init__(model, tokenizer)
+        self.architecture, self.word_dropout, self.watched = architecture, word_dropout, watched
+
+    def inputs(self, split: Split) -> Inputs:
+        """Return the pieces of a split (`as_corpus`) by their numbers."""
+        number: Any = self.tokenizer.convert_tokens_to_ids
+        rows = (np.array(number(pieces), dtype=np.int64) for pieces in split.tokens)
+        return Inputs(Ragged.from_rows(rows, np.int64))
+
+    def forward(self, batch: Batch) -> Read:
+        """Run the model."""
+        inputs = {"input_ids": self.drop(batch), "attention_mask": batch.inside.long()}
+        if self.architecture.reads_types:
+            inputs["token_type_ids"] = second_text(batch)
+        if not self.watched:
+            return Read(self.model(**inputs).logits, None)
+        seen = forward(self.model, inputs, gradients=torch.is_grad_enabled())
+        return Read(seen.output.logits, seen.attentions[-1].weights[:, :, 0])
 
     def drop(self, batch: Batch) -> Tensor:
         """Return the pieces; in training, some are unknown."""

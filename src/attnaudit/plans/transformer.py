@@ -67,6 +67,13 @@ def uniform_layers(text: str, layers: int) -> tuple[int, ...]:
     return tuple(sorted({int(name) for name in names}))
 
 
+def refuse_class_weight(training: TrainingSettings) -> None:
+    """Raise InputError for weights of classes, which a softmax ignores."""
+    if training.class_weight:
+        where, expected = "setting training.class_weight", "false: all texts weigh the same"
+        raise InputError(OPERATION, where, "true", expected)
+
+
 @dataclass(frozen=True)
 class TransformerTraining(Spec):
     """One training of a transformer and its audit, with every setting resolved.
@@ -160,14 +167,17 @@ class TransformerTraining(Spec):
         """Class of the transformers library."""
         return config_named(self.config).architecture
 
+    @property
+    def causal(self) -> bool:
+        """True if the model predicts next tokens."""
+        return self.architecture.causal
+
     def check(self) -> None:
         """Check that the settings go together. Raises InputError."""
-        if self.training.class_weight:
-            where, expected = "setting training.class_weight", "false: all texts weigh the same"
-            raise InputError(OPERATION, where, "true", expected)
+        refuse_class_weight(self.training)
         if self.objective is None:
             return
-        if self.architecture.causal:
+        if self.causal:
             where = f"setting deceive.strength with {self.config}"
             raise InputError(OPERATION, where, "a model of next tokens", "a classifier")
         if self.model.layers - 1 in self.uniform:

@@ -13,6 +13,7 @@ from attnaudit.core.files import content_key
 from attnaudit.core.progress import Progress
 from attnaudit.corpora.registry import is_parallel
 from attnaudit.models.presets import ENCODERS, ERASURE_PRESETS
+from attnaudit.plans.pretrained import FineTuning
 from attnaudit.plans.spec import RunSpec, TranslationSpec
 from attnaudit.plans.transformer import TransformerTraining
 from attnaudit.recipes.job import Trained, corpus_seed
@@ -38,7 +39,8 @@ class Kind:
 CLASSIFIERS = Kind(RunSpec, ("train",), STUDIES)
 TRANSLATORS = Kind(TranslationSpec, ("translate",), PAIR_STUDIES)
 TRANSFORMERS = Kind(TransformerTraining, ("train", "hf"), TRANSFORMER_STUDIES)
-KINDS = {kind.spec.kind: kind for kind in (CLASSIFIERS, TRANSLATORS, TRANSFORMERS)}
+FINE_TUNED = Kind(FineTuning, ("train", "hf"), {})
+KINDS = {kind.spec.kind: kind for kind in (CLASSIFIERS, TRANSLATORS, TRANSFORMERS, FINE_TUNED)}
 # Settings that a corpus of pairs alone has.
 _OF_PAIRS = {"corpus.source_ending", "corpus.target_ending"}
 TRANSLATOR = "translator"
@@ -63,7 +65,10 @@ def model_options(model: str | None) -> dict[str, Any]:
     for option, known in (("encoder", ENCODERS), ("preset", ERASURE_PRESETS), ("config", CONFIGS)):
         if model in known:
             return {option: model}
-    expected, near = f"one of {', '.join(models())}", did_you_mean(model, models())
+    if model is not None and Path(model).expanduser().is_dir():
+        return {"folder": model}
+    expected = f"one of {', '.join(models())}, or the folder of a pretrained transformer"
+    near = did_you_mean(model, models())
     raise InputError("choose a model", f"--model {model}", "no such model", expected, near)
 
 
@@ -85,25 +90,27 @@ def job_of(spec: Any) -> type[Trained]:
         from attnaudit.recipes.translator import Translation
 
         return Translation
-    from attnaudit.recipes.small_transformer import SmallTransformer
+    from attnaudit.recipes.small_transformer import FineTuned, SmallTransformer
 
-    return SmallTransformer
+    return FineTuned if isinstance(spec, FineTuning) else SmallTransformer
 
 
 def kind_of_corpus(
-    source: str | Path, settings: Iterable[str] = (), config: str | None = None
+    source: str | Path, settings: Iterable[str] = (), named: Iterable[str] = ()
 ) -> Kind:
     """Return the kind of model for a corpus.
 
     Args:
         source: Registered name, file or folder.
         settings: Dotted settings that are given.
-        config: Name of a small transformer; None for another model.
+        named: Options that name the model (`model_options`).
 
     Raises:
         InputError: For a name that nothing has.
     """
-    if config is not None:
+    if "folder" in named:
+        return FINE_TUNED
+    if "config" in named:
         return TRANSFORMERS
     of_pairs = _OF_PAIRS.intersection(settings) or is_parallel(str(source))
     return TRANSLATORS if of_pairs else CLASSIFIERS

@@ -10,8 +10,10 @@ from typing import Any, get_type_hints
 from attnaudit.copying.study import NAME as COPYING
 from attnaudit.copying.study import Copying
 from attnaudit.core.settings import bounds, described
+from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.experiments import EXPERIMENTS, make_experiment, with_settings
 from attnaudit.plans.audit import TransformerCollect
+from attnaudit.plans.pretrained import FineTuning
 from attnaudit.plans.spec import BY_OPTION, RunSpec, TranslationSpec
 from attnaudit.plans.transformer import TransformerTraining, Uniform
 from attnaudit.recipes.calibration import BY_OPTION as OF_CALIBRATION
@@ -62,10 +64,12 @@ def sections() -> dict[str, list[Setting]]:
 def _sections() -> Iterator[tuple[str, list[Setting]]]:
     texts, pairs, transformers, _ = (base() for _, _, base in _KINDS)
     usual = ("corpus", "model", "training", "collect")
+    of_transformers = ("model", "training", "schedule", "collect")
     for title, base, names, hidden in (
         ("classifiers", texts, usual, BY_OPTION),
         ("translators", pairs, (*usual, "decode"), BY_OPTION.keys() - {"model.attention"}),
-        ("transformers", transformers, ("model", "training", "schedule", "collect"), ()),
+        ("transformers", transformers, of_transformers, ()),
+        ("pretrained transformers", FineTuning(CorpusSpec("text.csv")), of_transformers, ()),
     ):
         for name in names:
             yield f"{name} of {title}", _settings(name, getattr(base, name), hidden)

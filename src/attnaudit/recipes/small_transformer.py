@@ -1,4 +1,4 @@
-"""Small transformers trained here, each with a tokenizer of its own."""
+"""Transformers trained here: small ones with their own tokenizers, and pretrained ones."""
 
 from __future__ import annotations
 
@@ -16,31 +16,28 @@ from attnaudit.corpora.prepare.derived import marks, without_words
 from attnaudit.corpora.read import read_corpus
 from attnaudit.hf.choose import choose_layers
 from attnaudit.hf.encode import encode, load_tokenizer, output_names
+from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import check_model
-from attnaudit.hf.load import load_pretrained
+from attnaudit.hf.load import config_to_tune, load_pretrained, load_to_tune
 from attnaudit.hf.texts import Texts, texts_of
 from attnaudit.hf.trace import collect_shards
 from attnaudit.hf.train import (
     Network,
+    Tuned,
+    adamw,
     as_corpus,
     build_transformer,
     marks_of,
     train_network,
     train_tokenizer,
 )
+from attnaudit.plans.pretrained import FineTuning
 from attnaudit.plans.transformer import OPERATION, TransformerTraining
 from attnaudit.recipes.audit import Notes
 from attnaudit.recipes.job import Trained
 from attnaudit.trace import Trace
 from attnaudit.training.loop import Epoch
-
-
-@dataclass(frozen=True)
-class Pretrained:
-    """A model and its tokenizer, as they were saved."""
-
-    model: Any
-    tokenizer: Any
+from attnaudit.training.texts import train
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +47,7 @@ class SmallTransformer(Trained):
     trained_by = ("config", "model", "training", "schedule", "uniform", "objective", "seed")
 
     @staticmethod
-    def read(spec: TransformerTraining, progress: Progress) -> Corpus:
+    def read(spec: TransformerTraining | FineTuning, progress: Progress) -> Corpus:
         """Read the corpus with the texts of its files.
 
         Raises:
@@ -60,7 +57,7 @@ class SmallTransformer(Trained):
         if any(split.candidates is not None for split in corpus.splits.values()):
             got, expected = "rows that allow some of the answers", "texts with classes"
             raise InputError(OPERATION, corpus.name, got, f"{expected}, alone or in pairs")
-        if spec.architecture.causal and corpus.task != "classification":
+        if spec.causal and corpus.task != "classification":
             got = "a text and a question in each row"
             where = f"{spec.config} on {corpus.name}"
             raise InputError(OPERATION, where, got, "texts alone")
@@ -105,7 +102,7 @@ class SmallTransformer(Trained):
             InputError: If an objective has nothing to be about.
         """
         texts, objective, longest = self._texts(), self.spec.objective, self.spec.model.length
-        if self.spec.architecture.causal:
+        if self.spec.causal:
             longest -= 1  # then [EOS]
         words = objective and objective.words
         encoded = encode(network.model, network.tokenizer, texts, max_tokens=longest)
@@ -121,7 +118,7 @@ class SmallTransformer(Trained):
     def _texts(self) -> Texts:
         """Return the texts; those whose next token is to be predicted without their class."""
         texts = texts_of(self.corpus)
-        if not self.spec.architecture.causal:
+        if not self.spec.causal:
             return texts
         return replace(texts, kind="causal-lm", label=None, class_names=(), spans=None)
 
@@ -133,22 +130,23 @@ class SmallTransformer(Trained):
         pieces = self._pieces(model)
         return train_network(model, pieces, spec.training, spec.schedule, objective, **options)
 
-    def load(self) -> Pretrained:
+    def load(self) -> Tuned:
         """Load the saved model with its tokenizer."""
         folder = self.out / "model"
         model: Any = load_pretrained(folder)
-        return Pretrained(model.to(self.device), load_tokenizer(folder))
+        return Tuned(model.to(self.device), load_tokenizer(folder))
 
-    def described(self, model: Network | Pretrained) -> dict[str, Any]:
+    def described(self, model: Tuned) -> dict[str, Any]:
         """Return the name of the configuration, the class and the sizes."""
-        layers = {"uniform": list(self.spec.uniform)} if self.spec.uniform else {}
+        uniform = getattr(self.spec, "uniform", ())
+        layers = {"uniform": list(uniform)} if uniform else {}
         named = {"name": self.spec.config, "class": type(model.model).__name__}
         return {**named, **self.plain["model"], **layers}
 
     @property
     def task(self) -> str:
         """Task of the model, which for next tokens is not that of the corpus."""
-        return "language_modelling" if self.spec.architecture.causal else self.corpus.task
+        return "language_modelling" if self.spec.causal else self.corpus.task
 
     @property
     def traced(self) -> Texts:
@@ -157,7 +155,7 @@ class SmallTransformer(Trained):
 
     def shards(
         self,
-        model: Network | Pretrained,
+        model: Tuned,
         rows: Texts,
         origin: Mapping[str, Any],
         folder: Path | None = None,
@@ -182,3 +180,49 @@ class SmallTransformer(Trained):
             metadata={**origin, "gate": gate.to_json()},
             progress=self.progress,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FineTuned(SmallTransformer):
+    """Training of a `FineTuning`, which reads a `Corpus` with its raw texts."""
+
+    trained_by = ("model", "training", "schedule", "seed")
+
+    @staticmethod
+    def read(spec: FineTuning, progress: Progress) -> Corpus:
+        """Read the corpus for a model that can learn its classes.
+
+        Raises:
+            InputError: For such a model, or rows that it cannot read.
+        """
+        config_to_tune(Path(spec.folder))
+        corpus = SmallTransformer.read(spec, progress)
+        config_to_tune(Path(spec.folder), corpus.class_names)
+        return corpus
+
+    def build(self) -> tuple[Tuned, Notes]:
+        """Load the model, give it a head, and check that its attention can be audited."""
+        spec, corpus, folder = self.spec, self.corpus, Path(self.spec.folder)
+        self.progress("read the pretrained model", 0, 0)
+        model: Any = load_to_tune(folder, corpus.class_names, spec.seed)
+        tokenizer = load_tokenizer(folder)
+        if model.config.pad_token_id is None:  # decoders read the last token before padding
+            if tokenizer.pad_token_id is None:
+                do = "set tokenizer.pad_token, and tokenizer.save_pretrained(DIR)"
+                raise InputError(OPERATION, str(folder), "no padding token", "one", do)
+            model.config.pad_token_id = tokenizer.pad_token_id
+        choose_layers(check_model(model))
+        network = Tuned(model, tokenizer)
+        encoded = self._encoded(network, self._texts())
+        return network, {"remarks": list(encoded.notes)}
+
+    def _encoded(self, network: Tuned, texts: Texts) -> Encoded:
+        return encode(network.model, network.tokenizer, texts, max_tokens=self.spec.model.length)
+
+    def fit(self, model: Tuned, **options: Any) -> list[Epoch]:
+        """Train the model in place."""
+        texts, spec = self._texts(), self.spec
+        splits = {name: self._encoded(model, texts.of_split(name)) for name in ("train", "dev")}
+        corpus: Any = replace(self.corpus, splits=splits)
+        options |= {"optimizer": adamw, "share": spec.schedule.share}
+        return train(model, corpus, spec.training, **options)

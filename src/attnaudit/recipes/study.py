@@ -91,7 +91,7 @@ class StudySpec(Spec):
             InputError: For an unknown study or setting, or one that has no effect.
         """
         given = dict(settings or {})
-        kind = kind_of_corpus(source, given, options.get("config"))
+        kind = kind_of_corpus(source, given, options)
         if study not in kind.studies:
             names, what = ", ".join(kind.studies), options.get("config", source)
             expected, near = f"one of {names} for {what}", did_you_mean(study, kind.studies)

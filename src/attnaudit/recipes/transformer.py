@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnaudit.core.extras import require
-from attnaudit.core.files import check_model_folder
+from attnaudit.core.model_folder import check_model_folder
 from attnaudit.core.progress import Progress, silent
 from attnaudit.plans.audit import TransformerSpec
 from attnaudit.steps import SERIAL, Pool, check_place, execute

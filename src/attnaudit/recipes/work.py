@@ -16,6 +16,7 @@ from attnaudit.corpora.formats.rows import Columns
 from attnaudit.corpora.formats.tables import keep_table
 from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.papers.comparison import compare_runs as compare_with_paper
+from attnaudit.plans.pretrained import FineTuning
 from attnaudit.plans.spec import RunSpec, TranslationSpec
 from attnaudit.plans.transformer import TransformerTraining
 from attnaudit.recipes import trained
@@ -29,7 +30,7 @@ from attnaudit.steps.folder import SPEC
 from attnaudit.trace import Trace
 
 PUBLISHED = "jain2019"  # what a single run is compared with
-Spec = RunSpec | TranslationSpec | TransformerTraining
+Spec = RunSpec | TranslationSpec | TransformerTraining | FineTuning
 
 
 def spec_of(source: str | Path, model: str | None = None, **options: Any) -> Spec:
@@ -37,7 +38,8 @@ def spec_of(source: str | Path, model: str | None = None, **options: Any) -> Spe
 
     Args:
         source: A registered corpus, a file, or a folder of splits or of pairs.
-        model: A name of `models`; by default a translator of pairs, else a BiLSTM.
+        model: A name of `models`, or the folder of a pretrained transformer; by default a
+            translator of pairs, else a BiLSTM.
         **options: Options of that kind of model; those that are None are left out.
 
     Raises:
@@ -45,7 +47,7 @@ def spec_of(source: str | Path, model: str | None = None, **options: Any) -> Spe
     """
     given = {name: value for name, value in options.items() if value is not None}
     named = model_options(model)
-    kind = kind_of_corpus(source, given.get("settings", ()), named.get("config"))
+    kind = kind_of_corpus(source, given.get("settings", ()), named)
     if model is not None and (model == TRANSLATOR) != (kind is TRANSLATORS):
         got = "a corpus of pairs" if model != TRANSLATOR else "a corpus of texts"
         expected = "a translator for pairs, another model for texts"

@@ -151,7 +151,7 @@ class Study(Settings):
 
     def check_classifier(self, base: Any) -> None:
         """Raise InputError for a transformer that predicts next tokens."""
-        if base.architecture.causal:
+        if base.causal:
             got, expected = "a model of next tokens", "a classifier, as small-bert"
             raise InputError("study", f"{self.name} of {base.config}", got, expected)
 

@@ -1,0 +1,189 @@
+"""A pretrained folder that is trained further: resumed as if never stopped, never written to, and refused before it is loaded."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from attnaudit.cli import main
+from attnaudit.core.errors import InputError
+from attnaudit.core.files import sha256
+from attnaudit.core.model_folder import check_to_tune
+from attnaudit.core.progress import Progress, silent
+from attnaudit.hf.load import load_pretrained, load_to_tune
+from attnaudit.plans.pretrained import FineTuning
+from attnaudit.recipes.kinds import model_options
+from attnaudit.recipes.trained import train_into
+from attnaudit.steps import read_manifest
+from attnaudit.trace import Trace
+from benchmarks.pretrained import installed_model
+from tests.hf.classes import tiny
+from tests.hf.tokenizing import SIZE, tokenizer
+
+CLASSES = ("negative", "positive")
+SMALL = {"corpus.size": 120, "corpus.length": (10, 14), "training.learning_rate": 0.003}
+HEADLESS = ("BertModel", "BertForMaskedLM", "RobertaModel", "DistilBertModel", "GPT2Model")
+
+
+def save(folder: Path, name: str, **config: Any) -> Path:
+    tiny(name, vocab_size=SIZE, **config).save_pretrained(folder)
+    tokenizer("wordpiece", "[CLS] $A [SEP]").save_pretrained(folder)
+    return folder
+
+
+def digests(folder: Path) -> dict[str, str]:
+    return {path.name: sha256(path) for path in sorted(folder.iterdir())}
+
+
+def train(folder: Path, out: Path, progress: Progress = silent, settings: Any = SMALL) -> Path:
+    spec = FineTuning.of("planted-decisive", folder=folder, settings=settings)
+    return train_into(spec, out, progress, further=()) / "model"
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save(tmp_path_factory.mktemp("bert"), "BertModel")
+
+
+@pytest.fixture(scope="module")
+def trained(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train(bert, tmp_path_factory.mktemp("trained") / "run")
+
+
+def test_the_folder_stays_and_its_weights_have_changed_in_the_run(bert: Path, trained: Path):
+    before = digests(bert)
+    spec = json.loads((trained.parent / "spec.json").read_text())
+    assert spec["model"] == {"name": bert.name, "weights": check_to_tune(bert), "length": 128}
+    assert str(bert) not in json.dumps(spec)
+    old, new = load_pretrained(bert).state_dict(), load_pretrained(trained).state_dict()
+    assert any(not old[name].equal(new[f"bert.{name}"]) for name in old)
+    assert load_pretrained(trained).config.id2label == dict(enumerate(CLASSES))
+    assert digests(bert) == before
+
+
+def test_a_training_that_was_stopped_ends_with_the_same_bytes(
+    bert: Path, trained: Path, tmp_path: Path
+):
+    def stop(what: str, done: int, total: int) -> None:
+        if what.startswith("train, epoch 2"):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(bert, tmp_path / "m", stop)
+    begun: set[str] = set()
+    again = train(bert, tmp_path / "m", lambda what, done, total: begun.add(what))
+    assert {what for what in begun if what.startswith("train")} == {"train, epoch 2 of 2"}
+    assert digests(again) == digests(trained)
+
+
+@pytest.mark.parametrize("name", HEADLESS)
+def test_a_head_is_drawn_by_the_seed_and_the_rest_is_read(name: str, tmp_path: Path):
+    folder = save(tmp_path, name)
+    one, same, other = (load_to_tune(folder, CLASSES, seed).state_dict() for seed in (0, 0, 1))
+    saved = load_pretrained(folder).base_model.state_dict()
+    assert all(one[key].equal(same[key]) for key in one)
+    body = load_to_tune(folder, CLASSES, 0).base_model.state_dict()
+    assert all(saved[key].equal(body[key]) for key in saved.keys() & body.keys())
+    assert not all(one[key].equal(other[key]) for key in one)
+
+
+def test_a_head_of_the_same_classes_goes_on_in_its_own_order(tmp_path: Path):
+    names = ["Positive", "NEGATIVE", "neutral"]
+    folder = save(tmp_path, "BertForSequenceClassification")
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"id2label": dict(enumerate(names)), "label2id": {n: k for k, n in enumerate(names)}}
+    (folder / "config.json").write_text(json.dumps(config))
+    model: Any = load_to_tune(folder, ("negative", "neutral", "positive"), 5)
+    saved = load_pretrained(folder)
+    assert list(model.config.id2label.values()) == names
+    for one, other in zip(model.parameters(), saved.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
+def without(name: str) -> Callable[[Path], Any]:
+    return lambda folder: (folder / name).unlink()
+
+
+def of(name: str, **config: Any) -> Callable[[Path], Any]:
+    return lambda folder: save(folder, name, **config)
+
+
+def lacking_a_layer(folder: Path) -> None:
+    model: Any = load_pretrained(folder)
+    left = {key: one for key, one in model.state_dict().items() if ".layer.1." not in key}
+    model.save_pretrained(folder, state_dict=left)
+
+
+REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "no classifier": (of("MarianMTModel"), "model_type marian, an encoder with a decoder"),
+    "no texts": (of("MambaForCausalLM"), "model_type mamba, no classifier of texts"),
+    "no fast tokenizer": (without("tokenizer.json"), "AutoTokenizer.from_pretrained(DIR)"),
+    "no configuration": (without("config.json"), "no config.json"),
+    "pickles": (
+        lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"),
+        "weights in pytorch_model.bin alone",
+    ),
+    "other classes": (
+        of("BertForSequenceClassification"),
+        "classes LABEL_0, LABEL_1, LABEL_2; expected the corpus's, negative, positive, or no head",
+    ),
+    "classes of tokens": (of("BertForTokenClassification"), "a trained BertForTokenClassification"),
+    "weights that are missing": (lacking_a_layer, "no weights bert.encoder.layer.1."),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_cannot_be_trained_is_refused_in_one_line(
+    name: str, bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    change, message = REFUSED[name]
+    folder, out = save(tmp_path / "model", "BertModel"), tmp_path / "out"
+    change(folder)
+    capsys.readouterr()
+    small = ("--set", "corpus.size=120", "--set", "corpus.length=10,14")
+    command = ["run", "planted-decisive", "--model", str(folder), *small, "--out", str(out)]
+    assert main(command) == 2
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith("attnaudit: ")
+    assert message in line
+    assert not out.exists()
+
+
+def test_a_name_goes_before_a_folder(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "cnn").mkdir()
+    assert model_options("cnn") == {"encoder": "cnn"}
+    assert model_options(str(bert)) == {"folder": str(bert)}
+    with pytest.raises(InputError, match="or the folder of a pretrained transformer"):
+        model_options("models/bert")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(installed_model() is None, reason="the extra pretrained is not installed")
+def test_a_real_encoder_learns_from_a_few_rows(tmp_path: Path):
+    folder: Any = installed_model()
+    before = digests(folder / "1_Pooling") | {"weights": sha256(folder / "model.safetensors")}
+    settings = SMALL | {"corpus.size": 400, "training.learning_rate": 2e-4, "training.epochs": 3}
+    history = read_manifest(train(folder, tmp_path / "run", settings=settings).parent)
+    assert history["steps"]["train"]["notes"]["history"][-1]["dev_accuracy"] > 0.9
+    after = digests(folder / "1_Pooling") | {"weights": sha256(folder / "model.safetensors")}
+    assert after == before
+
+
+@pytest.mark.slow
+def test_one_command_ends_with_a_verdict(bert: Path, tmp_path: Path):
+    settings = [
+        f"--set={name}={value}" for name, value in (SMALL | {"corpus.length": "10,14"}).items()
+    ]
+    few = ["--set=replacement.texts=4", "--set=replacement.copies=10", "--set=model.length=12"]
+    command = ["run", "planted-decisive", "--model", str(bert), *settings, *few]
+    assert main([*command, "--out", str(tmp_path)]) == 0
+    trace = Trace.read(tmp_path / "trace")
+    assert trace.metadata["model"]["class"] == "BertForSequenceClassification"
+    assert set(trace.array("layer")) == {1}
+    assert trace.alpha.lengths.max() == 12
+    assert any("longer than 12 tokens" in note for note in read_manifest(tmp_path)["notes"])
+    assert (tmp_path / "report.html").exists()
