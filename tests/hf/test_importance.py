@@ -1,6 +1,7 @@
 """Importance as the naive way computes it: one text at a time, in loops, with the parts of each class by their names."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
 from operator import attrgetter
@@ -16,7 +17,7 @@ from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.encode import encode
 from attnaudit.hf.gate import check_model
-from attnaudit.hf.importance import USUAL, attributions, measure
+from attnaudit.hf.importance import MEASURES, USUAL, attributions, measure, require_heatmap
 from attnaudit.hf.importance.case import Case
 from attnaudit.hf.model import frozen, positions_per_pass, require_task
 from attnaudit.hf.texts import Texts
@@ -154,6 +155,85 @@ def test_what_a_sink_takes_is_shared_by_the_tokens():
     case = case_of("GptOssForCausalLM")
     assert all(attention.sink for attention in case.attentions)
     assert_allclose(measured("GptOssForCausalLM", "rollout").sum(), 1, atol=1e-5)
+
+
+# Of each class: projections of queries and keys of a layer's attention to the text.
+PROJECTIONS = {
+    "BertForSequenceClassification": "bert.encoder.layer.{}.attention.self.query/key",
+    "GPT2LMHeadModel": "transformer.h.{}.attn.c_attn",
+    "T5ForConditionalGeneration": "decoder.block.{}.layer.1.EncDecAttention.q/k",
+}
+
+
+def weights_by_hooks(name: str, case: Case) -> np.ndarray:
+    """The weights (L, H, T) of the query that is read, from the outputs of projections alone."""
+    weights, found = [], dict[Any, Tensor]()
+
+    def keep(module: Any, given: Any, output: Tensor) -> None:
+        found[module] = output[0]
+
+    for layer in range(2):
+        module, _, ends = PROJECTIONS[name].format(layer).rpartition(".")
+        found.clear()
+        with ExitStack() as hooks, torch.no_grad():
+            for end in ends.split("/"):
+                one = attrgetter(f"{module}.{end}")(case.model)
+                hooks.enter_context(one.register_forward_hook(keep))
+            case.model(**case.inputs)
+        parts = [part for output in found.values() for part in output.split(32, dim=1)]
+        query, key = parts[:2]
+        query = query[query_of(case)].reshape(4, 1, 8)
+        scores = (query * key.reshape(-1, 4, 8).transpose(0, 1)).sum(dim=2)
+        weights.append((scores if name.startswith("T5") else scores / 8**0.5).softmax(dim=1))
+    return torch.stack(weights).numpy()
+
+
+def shown(case: Case, heatmap: str, budget: int = 4096) -> Ragged:
+    """The heatmap of all texts of a case."""
+    values = np.zeros(len(case.texts.ids.values))
+    size = positions_per_pass(case.model, budget)
+    with frozen(case.model):
+        for rows in case.texts.batches(size, case.gate.batching):
+            part = replace(case, texts=case.texts.take(rows))
+            found = measure(part, (), require_heatmap(heatmap))
+            assert list(found) == ["shown"]
+            values[case.texts.ids.positions(rows)] = found["shown"]
+    return case.texts.ids.with_values(values)
+
+
+@pytest.mark.parametrize("name", PROJECTIONS)
+@pytest.mark.parametrize("heatmap", ["mean-last", "mean-all", "head:0.3"])
+def test_the_heatmap_shown_is_of_the_weights_that_hooks_find(name: str, heatmap: str):
+    case = case_of(name)
+    found = shown(case, heatmap)
+    for row in range(3):
+        own = weights_by_hooks(name, alone(case, row))
+        expected = {"mean-last": own[1].mean(axis=0), "mean-all": own.mean(axis=(0, 1))}
+        assert_allclose(found[row], expected.get(heatmap, own[0, 3]), atol=1e-5)
+    assert_allclose(shown(case, heatmap, budget=1).values, found.values, atol=1e-5)
+
+
+@pytest.mark.parametrize("heatmap", ["mean-last", "rollout", "gradient-input", "loo"])
+def test_a_heatmap_shown_has_sizes_that_sum_to_1_and_is_stored_once(heatmap: str):
+    case, name = case_of("BertForSequenceClassification"), heatmap.replace("-", "_")
+    own = importance(case, [name])[name]
+    expected = own.values / own.spread(own.sum())
+    assert_allclose(shown(case, heatmap).values, expected, atol=1e-6)
+    with frozen(case.model):
+        found = measure(case, [name], name)
+    # Experiments compare with leave-one-out, whatever is shown.
+    assert list(found) == (["loo", "shown"] if name == "loo" else ["shown"])
+
+
+def test_a_score_of_0_at_every_token_is_a_heatmap_of_equal_weights(monkeypatch: Any):
+    case = case_of("BertForSequenceClassification")
+    monkeypatch.setitem(MEASURES, "rollout", lambda case: torch.zeros(case.mask.shape))
+    found = shown(case, "rollout")
+    assert_allclose(found.values, 1 / found.spread(found.lengths))
+
+
+def test_a_sink_takes_nothing_of_the_heatmap_shown():
+    assert_allclose(shown(case_of("GptOssForCausalLM"), "mean-last").sum(), 1, atol=1e-6)
 
 
 VALUES = {

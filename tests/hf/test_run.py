@@ -79,6 +79,27 @@ def test_another_tokenizer_or_other_names_of_outputs_are_another_run(
     assert "it holds another run: fingerprint" in refused(capsys, *command, out=out)
 
 
+def test_all_rows_of_a_text_have_the_heatmap_that_is_shown(run: Path):
+    trace = Trace.read(run / "trace")
+    assert trace.metadata["heatmap"] == "mean-last"
+    shown = trace.ragged("importance_shown")
+    for text in np.unique(trace.instance):
+        rows = np.flatnonzero(trace.instance == text)
+        weights = np.mean([trace.alpha[row] for row in rows], axis=0)
+        for row in rows:
+            assert shown[row] == pytest.approx(weights, abs=1e-6)
+
+
+def test_an_unknown_heatmap_is_refused_before_the_model_is_read(
+    models: Path, corpus: Path, tmp_path: Path, capsys: Any
+):
+    model = shutil.copytree(models / CLASSIFIER, tmp_path / "model")
+    (model / "model.safetensors").write_bytes(b"")
+    line = refused(capsys, model, corpus, "--heatmap", "rolout", out=tmp_path / "out")
+    assert "--heatmap: 'rolout'; expected one of gradient" in line
+    assert line.endswith("did you mean rollout?")
+
+
 def test_an_audit_of_the_trace_needs_no_model(run: Path, tmp_path: Path):
     assert audit(run, "--experiment", "permutation", out=tmp_path / "audit") == 0
     assert results(tmp_path / "audit").equals(results(run))
@@ -123,6 +144,7 @@ def test_names_of_outputs_can_be_stated(models: Path, tmp_path: Path):
         (("--set", "collect.scores=gradiant"), "measure: 'gradiant'; expected one of gradient"),
         (("--set", "collect.classes=a,b"), "a, b (2); expected 3 different names"),
         (("--set", "collect.positions=one"), "positions one: a classifier; expected a model"),
+        (("--heatmap", "head:1.4"), "head:1.4: no such head; expected a head of 0.0 to 0.3, 1.0"),
     ],
 )
 def test_bad_options_are_one_line(

@@ -180,6 +180,17 @@ def audit(
         str | None,
         o.option("--heads", o.MODEL, "all, or numbers from 0: 0,3.", show_default="all"),
     ] = None,
+    heatmap: Annotated[
+        str | None,
+        o.option(
+            "--heatmap",
+            o.MODEL,
+            "The heatmap that you show, which is judged: mean-last (mean of the last layer's "
+            "heads), mean-all, head:L.H, rollout, value-zeroing, integrated-gradients, …",
+            metavar="NAME",
+            show_default="mean-last",
+        ),
+    ] = None,
     sample: Annotated[
         int | None,
         o.option(
@@ -232,6 +243,7 @@ def audit(
       attnaudit audit models/bert --check
       attnaudit audit models/bert reviews.csv --column text=body --out runs/bert
       attnaudit audit models/bert sst --data-dir data --layers all --sample 50
+      attnaudit audit models/bert reviews.csv --heatmap rollout
       attnaudit audit models/t5 pairs/ --set collect.cross=true
       attnaudit audit path/to/trace --engine ray --address 10.0.0.1:6379
     """
@@ -247,6 +259,7 @@ def audit(
     of_texts = {
         "collect__layers": layers,
         "collect__heads": heads,
+        "collect__heatmap": heatmap,
         "collect__sample": sample,
         "collect__split": split,
     }

@@ -23,7 +23,7 @@ from attnaudit.hf.classes import outputs_of
 from attnaudit.hf.encode import encode, notes_of, output_names
 from attnaudit.hf.encoded import Encoded, Positions, at_positions, positions_of
 from attnaudit.hf.gate import Gate, check_model
-from attnaudit.hf.importance import USUAL, measure, require_measures
+from attnaudit.hf.importance import USUAL, heads_of_text, measure, require_heatmap, require_measures
 from attnaudit.hf.importance.case import Case
 from attnaudit.hf.layers import Probe
 from attnaudit.hf.model import (
@@ -41,10 +41,10 @@ from attnaudit.hf.segments import SegmentDonors, with_segments
 from attnaudit.hf.tail import MOST_PARAMETERS, write_tail
 from attnaudit.hf.texts import read_texts
 from attnaudit.trace import Trace, aggregate, concatenate
-from attnaudit.trace.schema import COLUMNS
+from attnaudit.trace.schema import COLUMNS, SHOWN
 from attnaudit.trace.tails import GRAPH_FILE, GraphTail
 from attnaudit.trace.words import SPECIAL
-from attnaudit.tracing.settings import ReplacementSettings
+from attnaudit.tracing.settings import HEATMAP, ReplacementSettings
 
 SHARD_TEXTS, SHARD_BYTES = 64, 1 << 26  # of a file, whichever is less
 BUDGET = 4096  # padded positions of a batch
@@ -58,6 +58,7 @@ class ShardOptions:
     Attributes:
         class_names: Names of the outputs.
         scores: Measures of importance.
+        heatmap: The heatmap that is shown (`require_heatmap`); None for no column of it.
         replacement: Settings of the copies of texts with words replaced; None for no copies.
         part: Texts to trace, ascending; by default all. Replacement words come from all texts.
         metadata: Entries to add to the trace's metadata.
@@ -69,6 +70,7 @@ class ShardOptions:
 
     class_names: Sequence[str]
     scores: str | Sequence[str] = USUAL
+    heatmap: str | None = HEATMAP
     replacement: ReplacementSettings | None = None
     part: np.ndarray | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -196,6 +198,7 @@ class _Collector:
         """
         found: dict[int, list[dict[str, Any]]] = {}
         size = positions_per_pass(self.model, self.options.budget)
+        heatmap = self.options.heatmap and require_heatmap(self.options.heatmap)
         for rows in encoded.batches(size, self.gate.batching):
             case = Case(self.model, self.gate, encoded.take(rows), self.options.budget)
             slopes = case.graph.slopes_of_weights(one.number for one in self.chosen)
@@ -206,7 +209,7 @@ class _Collector:
                 hidden = record(self.model, case.inputs)[1][self.chosen[-1].number].call.hidden
             scores = {
                 name if name in COLUMNS else f"importance_{name}": case.texts.ids.with_values(one)
-                for name, one in measure(case, self.options.scores).items()
+                for name, one in measure(case, self.options.scores, heatmap).items()
             }
             for k, row in enumerate(rows.tolist()):
                 found[row] = self._rows(case, k, columns, scores, hidden)
@@ -216,10 +219,13 @@ class _Collector:
             k if len(row["tokens"]) - row["sink"] == len(encoded.tokens[k]) else None
             for k, row in zip(texts, every, strict=True)
         ]
+        metadata = dict(self.options.metadata)
+        if f"importance_{SHOWN}" in every[0]:
+            metadata["heatmap"] = self.options.heatmap
         trace = Trace.from_arrays(
             activation="softmax",
             class_names=list(self.options.class_names),
-            metadata=dict(self.options.metadata),
+            metadata=metadata,
             tail=self.tail,
             origin=self.gate.model,
             **{name: [row[name] for row in every] for name in every[0]},
@@ -321,6 +327,10 @@ class CollectOptions:
             ``all``. Column ``query`` has the position of a row.
         seed: Seed of the draw.
         scores: Measures of importance, or one of them.
+        heatmap: The heatmap that people are shown, which is what an audit judges: ``mean-last``,
+            the mean over the heads of the last layer, ``mean-all`` over those of all layers,
+            ``head:3.11`` of one layer and head, or any measure, as ``rollout``. Values are
+            magnitudes divided by their sum over the text. None for no heatmap.
         replacement: Settings of the copies of texts with words replaced; None for no copies.
         class_names: Names of a classifier's outputs in place of its own.
         max_tokens: Longest text in tokens.
@@ -336,6 +346,7 @@ class CollectOptions:
     positions: Positions | None = None
     seed: int = 0
     scores: str | Sequence[str] | None = None
+    heatmap: str | None = HEATMAP
     replacement: ReplacementSettings | None = None
     class_names: Sequence[str] | None = None
     max_tokens: int | None = None
@@ -366,6 +377,8 @@ def collect(model: Any, tokenizer: Any, corpus: Any, **options: Any) -> Trace:
     scores = require_measures(USUAL if given.scores is None else given.scores)
     gate = check_model(model)
     chosen = choose_layers(gate, given.layers, given.heads, given.cross)
+    if given.heatmap is not None:
+        require_heatmap(given.heatmap, heads_of_text(gate))
     task, seed = require_task(model), given.seed
     positions = positions_of(task, given.positions)
     texts = read_texts(corpus, task, seed=seed, progress=given.progress)
@@ -394,7 +407,7 @@ def collect(model: Any, tokenizer: Any, corpus: Any, **options: Any) -> Trace:
         temporary = tempfile.TemporaryDirectory(prefix="attnaudit-", ignore_cleanup_errors=True)
         folder = Path(stack.enter_context(temporary))
         shared = {"class_names": names, "scores": scores, "metadata": metadata}
-        shared["replacement"] = given.replacement
+        shared |= {"replacement": given.replacement, "heatmap": given.heatmap}
         shards = collect_shards(
             model, encoded, gate, chosen, folder, **shared, progress=given.progress
         )

@@ -13,7 +13,7 @@ from attnaudit.core.settings import Settings, coerce, override, setting
 from attnaudit.corpora.read import Draw
 from attnaudit.experiments import make_experiment
 from attnaudit.plans.spec import SCHEMA, Spec, corpus_name, experiment_settings, take_section
-from attnaudit.tracing.settings import ReplacementSettings
+from attnaudit.tracing.settings import HEATMAP, HEATMAP_MEANING, ReplacementSettings
 
 USUAL_SAMPLE, REPLAYED_SAMPLE = 500, 50
 
@@ -82,6 +82,7 @@ class TransformerCollect(Settings):
         "Measures of importance, or all; default: those that cost little more than leave-one-out.",
         None,
     )
+    heatmap: str = setting(HEATMAP_MEANING, HEATMAP)
     positions: Literal["one", "all", "last"] | None = setting(
         "Positions of a text whose next token is the prediction; default: one of a target, drawn "
         "by the seed, the last of a prompt.",

@@ -20,7 +20,7 @@ from attnaudit.plans.spec import (
     resolve,
     task_settings,
 )
-from attnaudit.tracing.settings import ReplacementSettings
+from attnaudit.tracing.settings import HEATMAP, HEATMAP_MEANING, ReplacementSettings
 from attnaudit.training.settings import Deceive, TrainingSettings
 from attnaudit.training.transformers import Architecture, Schedule, TransformerSizes, config_named
 
@@ -39,6 +39,7 @@ class TransformerCollect(Settings):
     scores: tuple[Literal["gradient", "loo"], ...] = setting(
         "Measures of importance.", ("gradient", "loo")
     )
+    heatmap: str = setting(HEATMAP_MEANING, HEATMAP)
 
 
 @dataclass(frozen=True)

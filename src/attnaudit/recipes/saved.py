@@ -18,7 +18,13 @@ from attnaudit.hf.classes import outputs_of
 from attnaudit.hf.encode import encode, load_tokenizer, notes_of, output_names
 from attnaudit.hf.encoded import Encoded, Positions, at_positions, positions_of
 from attnaudit.hf.gate import Gate, check_model
-from attnaudit.hf.importance import MEASURES, USUAL, require_measures
+from attnaudit.hf.importance import (
+    MEASURES,
+    USUAL,
+    heads_of_text,
+    require_heatmap,
+    require_measures,
+)
 from attnaudit.hf.load import load_pretrained
 from attnaudit.hf.model import task_of
 from attnaudit.hf.network import Replay
@@ -69,6 +75,7 @@ class SavedTransformer(Job):
         collect = spec.collect
         layers, heads = collect.numbers("layers"), collect.numbers("heads")
         require_measures(name for name in collect.scores or () if name != "all")
+        require_heatmap(collect.heatmap)
         progress("read the model", 0, 0)
         model = load_pretrained(spec.model)
         task = task_of(model)
@@ -76,6 +83,7 @@ class SavedTransformer(Job):
         progress("check the model", 0, 0)
         gate = check_model(model)
         chosen = choose_layers(gate, layers, heads, collect.cross)
+        require_heatmap(collect.heatmap, heads_of_text(gate))
         assert task is not None  # else no layer could be chosen
         positions = positions_of(task, collect.positions)
         read = read_texts(
@@ -178,6 +186,7 @@ class SavedTransformer(Job):
             folder,
             class_names=self.names,
             scores=tuple(MEASURES) if scores and "all" in scores else scores or USUAL,
+            heatmap=self.spec.collect.heatmap,
             replacement=self.spec.replacement,
             part=part,
             metadata=origin,

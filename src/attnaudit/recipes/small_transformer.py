@@ -18,6 +18,7 @@ from attnaudit.hf.choose import choose_layers
 from attnaudit.hf.encode import encode, load_tokenizer, output_names
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import check_model
+from attnaudit.hf.importance import heads_of_text, require_heatmap
 from attnaudit.hf.load import config_to_tune, load_pretrained, load_to_tune
 from attnaudit.hf.texts import Texts, texts_of
 from attnaudit.hf.trace import collect_shards
@@ -53,6 +54,10 @@ class SmallTransformer(Trained):
         Raises:
             InputError: For rows that the model cannot read.
         """
+        heads = None  # of a pretrained model, which is read later
+        if isinstance(spec, TransformerTraining):
+            heads = dict.fromkeys(range(spec.model.layers), spec.model.heads)
+        require_heatmap(spec.collect.heatmap, heads)
         corpus = read_corpus(spec.corpus, seed=spec.seed, progress=progress, raw=True)
         if any(split.candidates is not None for split in corpus.splits.values()):
             got, expected = "rows that allow some of the answers", "texts with classes"
@@ -175,6 +180,7 @@ class SmallTransformer(Trained):
             choose_layers(gate),
             class_names=output_names(network, tokenizer, encoded.class_names),
             scores=self.spec.collect.scores,
+            heatmap=self.spec.collect.heatmap,
             replacement=self.spec.replacement,
             part=part,
             metadata={**origin, "gate": gate.to_json()},
@@ -211,7 +217,9 @@ class FineTuned(SmallTransformer):
                 do = "set tokenizer.pad_token, and tokenizer.save_pretrained(DIR)"
                 raise InputError(OPERATION, str(folder), "no padding token", "one", do)
             model.config.pad_token_id = tokenizer.pad_token_id
-        choose_layers(check_model(model))
+        gate = check_model(model)
+        choose_layers(gate)
+        require_heatmap(spec.collect.heatmap, heads_of_text(gate))
         network = Tuned(model, tokenizer)
         encoded = self._encoded(network, self._texts())
         return network, {"remarks": list(encoded.notes)}

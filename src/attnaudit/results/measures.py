@@ -26,7 +26,10 @@ SCORES = {
     "gradient_input": "gradient × input",
     "integrated_gradients": "integrated gradients",
     "loo_mask": "leave-one-out by a mask",
+    "mean_all": "mean of all heads",
+    "mean_last": "mean of the last layer's heads",
     "rollout": "attention rollout",
+    "shown": "heatmap shown",
     "value_zeroing": "value zeroing",
 }
 

@@ -23,6 +23,7 @@ _TEXTS = pl.List(pl.String)
 _RUNS = pl.List(pl.Array(pl.Float64, 1))
 # With more outputs, copies keep only three: predicted, the most probable other one, and the rest.
 MOST_OUTPUTS, FEW_OUTPUTS = 1000, 3
+SHOWN = "shown"  # ``importance_shown`` is the heatmap under judgement
 
 
 @dataclass(frozen=True)

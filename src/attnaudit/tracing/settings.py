@@ -9,6 +9,11 @@ from attnaudit.core.settings import Settings, setting
 
 Outputs = Literal["all", "predicted"]
 Score = Literal["gradient", "loo"]
+HEATMAP = "mean-last"  # what most viewers draw
+HEATMAP_MEANING = (
+    "Heatmap of a text that is judged: mean-last, the mean over the heads of the last layer, "
+    "mean-all over those of all layers, head:L.H, or a measure of importance, such as rollout."
+)
 
 
 @dataclass(frozen=True)

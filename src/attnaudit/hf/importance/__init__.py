@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,10 +16,13 @@ from torch import Tensor, nn
 
 from attnaudit.core.errors import InputError, require_known
 from attnaudit.core.extras import require
+from attnaudit.hf.choose import Numbers, choose_layers
 from attnaudit.hf.encoded import Encoded
+from attnaudit.hf.gate import Gate
 from attnaudit.hf.importance.case import OPERATION, Case, Graph, embeddings_as, ends_of, read_logits
 from attnaudit.hf.model import NO_TOKEN, positions_per_pass, without_padding
 from attnaudit.torch.capture import Attention, Exchange, forward
+from attnaudit.trace.schema import COLUMNS, SHOWN
 
 
 def gradient_input(case: Case) -> Float[Tensor, "B T"]:
@@ -219,7 +224,31 @@ def rollout(case: Case) -> Float[Tensor, "B T"]:
     return (text if written is None else written)[torch.arange(texts), case.query]
 
 
-MEASURES: dict[str, Callable[[Case], Float[Tensor, "B T"]]] = {
+def mean_of_heads(
+    case: Case, layers: Numbers = "last", heads: Numbers = "all"
+) -> Float[Tensor, "B T"]:
+    """Average the weights that heads give to the text at the query that the prediction reads.
+
+    Those of an encoder–decoder are its cross-attention. The rest of a sink's row has no token.
+
+    Args:
+        case: The batch.
+        layers: ``last``, ``all`` or numbers from 0.
+        heads: ``all`` or numbers from 0.
+
+    Raises:
+        InputError: There is no such layer or head.
+    """
+    cross = any(layer.stack == "cross" for layer in case.gate.layers)
+    weights = [
+        case.at_query(one.number, case.attentions[one.number].weights)[:, list(one.heads)]
+        for one in choose_layers(case.gate, layers, heads, cross)
+    ]
+    return torch.cat(weights, dim=1).mean(dim=1)
+
+
+Score = Callable[[Case], Float[Tensor, "B T"]]
+MEASURES: dict[str, Score] = {
     "gradient": gradient,
     "loo": loo,
     "loo_mask": loo_mask,
@@ -227,10 +256,13 @@ MEASURES: dict[str, Callable[[Case], Float[Tensor, "B T"]]] = {
     "integrated_gradients": integrated_gradients,
     "rollout": rollout,
     "value_zeroing": value_zeroing,
+    "mean_last": mean_of_heads,
+    "mean_all": partial(mean_of_heads, layers="all"),
 }
-"""Functions of a batch that return values (B, T), 0 on padding, by name."""
+"""Functions of a batch that return values (B, T), 0 on padding, by name; ``head_3_11`` is one."""
 # The others are only computed on request.
 USUAL = ("gradient", "loo", "gradient_input", "rollout")
+_OF_HEAD = re.compile(r"head_(\d+)_(\d+)")
 
 
 def require_measures(names: str | Iterable[str]) -> tuple[str, ...]:
@@ -241,24 +273,59 @@ def require_measures(names: str | Iterable[str]) -> tuple[str, ...]:
     """
     names = (names,) if isinstance(names, str) else tuple(names)
     for name in names:
-        require_known(OPERATION, "measure", name, MEASURES)
+        if not _OF_HEAD.fullmatch(name):
+            require_known(OPERATION, "measure", name, (*MEASURES, "head_<layer>_<head>"))
     return names
 
 
-def measure(case: Case, names: Iterable[str]) -> dict[str, np.ndarray]:
+def require_heatmap(name: str, heads: Mapping[int, int] | None = None) -> str:
+    """Return the measure of a heatmap such as ``mean-last`` or ``head:3.11``.
+
+    Args:
+        name: Name of the heatmap.
+        heads: Number of heads of each layer, as far as it is known (`heads_of_text`).
+
+    Raises:
+        InputError: The name is unknown, or there is no such layer or head.
+    """
+    operation, measured = "show heatmap", re.sub("[-:.]", "_", name)
+    head = _OF_HEAD.fullmatch(measured)
+    if head is None:
+        known = [one.replace("_", "-") for one in MEASURES]
+        require_known(operation, "--heatmap", name.replace("_", "-"), [*known, "head:L.H"])
+    elif heads is not None:
+        layer, number = map(int, head.groups())
+        if number >= heads.get(layer, 0):
+            known = ", ".join(f"{one}.0 to {one}.{size - 1}" for one, size in heads.items())
+            raise InputError(operation, f"--heatmap {name}", "no such head", f"a head of {known}")
+    return measured
+
+
+def heads_of_text(gate: Gate) -> dict[int, int]:
+    """Return the number of heads of each layer whose last attention is over the text."""
+    stacks = [layer.stack for layer in gate.layers]
+    stack = "cross" if "cross" in stacks else stacks[-1]
+    return {layer.layer: layer.heads for layer in gate.layers if layer.stack == stack}
+
+
+def measure(case: Case, names: Iterable[str], heatmap: str | None = None) -> dict[str, np.ndarray]:
     """Measure the tokens of one batch, row after row.
 
     Args:
         case: The batch.
         names: Names of measures. Those that run other texts come last: they free the memory of the
             pass that the others share.
+        heatmap: Measure of the heatmap that is shown, ``shown`` in the result: its values divided
+            by their sum over the text, or equal ones if all are 0. It replaces the measure itself,
+            unless that is ``loo`` or ``gradient``, with which experiments compare.
 
     Raises:
-        InputError: A value is not finite.
+        InputError: A value is not finite, or a head does not exist.
     """
-    found = {}
-    for name in sorted(require_measures(names), key=lambda name: name.startswith("loo")):
-        values = MEASURES[name](case).float()
+    found, names = dict[str, np.ndarray](), list(require_measures(names))
+    every = dict.fromkeys([*names, *([heatmap] if heatmap else [])])
+    for name in sorted(every, key=lambda name: name.startswith("loo")):
+        values = _measure_named(name)(case).float()
         wrong = (~values.isfinite() & case.mask).any(dim=1).cpu().numpy()
         if wrong.any():
             shown = ", ".join(map(str, sorted(case.texts.instance[wrong].tolist())[:3]))
@@ -266,4 +333,16 @@ def measure(case: Case, names: Iterable[str]) -> dict[str, np.ndarray]:
             where, do = type(case.model).__name__, "check the model's weights"
             raise InputError(OPERATION, where, got, "finite numbers", do)
         found[name] = values[case.mask].cpu().numpy()
+    if heatmap is not None:
+        kept = heatmap in names and heatmap in COLUMNS
+        own = case.texts.ids.with_values(found[heatmap] if kept else found.pop(heatmap))
+        total = own.spread(own.sum())
+        equal = 1.0 / own.spread(own.lengths)
+        found[SHOWN] = np.where(total > 0.0, own.values / np.where(total > 0.0, total, 1.0), equal)
     return found
+
+
+def _measure_named(name: str) -> Score:
+    if head := _OF_HEAD.fullmatch(name):
+        return partial(mean_of_heads, layers=[int(head[1])], heads=[int(head[2])])
+    return MEASURES[name]

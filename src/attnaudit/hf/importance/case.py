@@ -90,11 +90,11 @@ class Case:
         lengths, reads = self.mask.sum(dim=1), self.gate.reads
         return lengths + reads if reads < 0 else torch.full_like(lengths, reads)
 
-    def at_query(self, index: int, slopes: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H K"]:
-        """Take slopes by weights at the query, 0 on padding."""
+    def at_query(self, index: int, values: Float[Tensor, "B H Q K"]) -> Float[Tensor, "B H K"]:
+        """Take values of an attention's weights at the query, 0 on padding."""
         lengths = self.texts.keys_of(self.gate.layers[index].stack).ids.lengths
-        inside = torch.arange(slopes.shape[3]) < torch.from_numpy(lengths)[:, None]
-        own = slopes[torch.arange(len(slopes)), :, self.query]
+        inside = torch.arange(values.shape[3]) < torch.from_numpy(lengths)[:, None]
+        own = values[torch.arange(len(values)), :, self.query]
         return own.float() * inside[:, None].to(own.device)
 
     @property
