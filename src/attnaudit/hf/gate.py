@@ -33,6 +33,7 @@ from attnaudit.hf.model import (
 )
 from attnaudit.hf.replay import EXACT as EXACT_TVD
 from attnaudit.hf.replay import ROUNDING, queries_read, states_of, ways
+from attnaudit.hf.unwrap import unwrap
 from attnaudit.torch.capture import Attention, Exchange, Pass, forward
 from attnaudit.training.loop import torch_threads
 
@@ -164,6 +165,7 @@ def check_model(model: Any) -> Gate:
     Raises:
         InputError: The model is of a kind that cannot be audited, or fails a check.
     """
+    model = unwrap(model)
     name = type(model).__name__
     for got, expected, *do in objections(model):
         raise refusal(name, got, expected, *do)

@@ -14,7 +14,11 @@ from attnaudit.hf.model import task_of
 def objections(model: Any) -> Iterator[tuple[str, ...]]:
     """Yield what is wrong with the kind of a model: what was found, expected, and what to do."""
     if not isinstance(model, PreTrainedModel):
-        read = "read it with from_pretrained"
+        parts = {**getattr(model, "__dict__", {}), **getattr(model, "_modules", {})}
+        inner = (name for name, part in parts.items() if isinstance(part, PreTrainedModel))
+        name = next(inner, None)
+        read = f"take its attribute {name}, if that predicts the same" if name else ""
+        read = read or "read it with from_pretrained"
         yield "no model of the transformers library", "a PreTrainedModel", read
     kinds = (type(module) for module in model.modules())
     quantised = next((kind.__name__ for kind in kinds if ".quantized" in kind.__module__), None)

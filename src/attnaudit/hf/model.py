@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from inspect import signature
 from typing import Any, Literal
 
@@ -148,14 +148,24 @@ def reading(model: Any) -> Iterator[None]:
 
     A pass over all positions needs no cache, and the decoder of FSMT sees later tokens in a pass
     that keeps one. A decoder that classifies and has no padding token refuses batches: inside the
-    block, it reads the last token of each text of a batch, as of one text.
+    block, it reads the last token of each text of a batch, as of one text. What `model.compile` has
+    made is not used, as its functions cannot be watched.
     """
     config = getattr(model, "config", None)
     values: dict[str, Any] = {"use_cache": False} if getattr(config, "use_cache", None) else {}
+    if getattr(config, "return_dict", None) is False:
+        values["return_dict"] = True
     classifies = type(model).__name__.endswith("ForSequenceClassification")
     if classifies and getattr(config, "pad_token_id", 0) is None:
         values["pad_token_id"] = NO_TOKEN
-    with evaluating(model), configured(config, **values):
+    with ExitStack() as stack:
+        stack.enter_context(evaluating(model))
+        stack.enter_context(configured(config, **values))
+        for module in model.modules():
+            if module._compiled_call_impl is not None:
+                stack.enter_context(configured(module, _compiled_call_impl=None))
+        if torch.get_default_device().type != "cpu":  # of tensors that are made from arrays
+            stack.enter_context(torch.device("cpu"))
         yield
 
 

@@ -28,6 +28,7 @@ from attnaudit.hf.model import (
     require_task,
 )
 from attnaudit.hf.replay import States, Weights, replayed, states_of, way_of_text
+from attnaudit.hf.unwrap import unwrap
 from attnaudit.models.weights import Fingerprinted
 from attnaudit.torch.capture import forward
 from attnaudit.trace.schema import IDS
@@ -119,8 +120,7 @@ def replay_of(model: Any) -> Replay:
     Raises:
         InputError: It cannot be read, or fails a check.
     """
-    if isinstance(model, str | Path):
-        model = load_pretrained(model)
+    model = load_pretrained(model) if isinstance(model, str | Path) else unwrap(model)
     if not isinstance(model, PreTrainedModel):
         expected = "a model of the transformers library, its folder, or the module that the trace "
         got = f"a {type(model).__name__}"

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 from torch import Tensor
+from transformers import Pipeline
 
 from attnaudit.core.errors import InputError, describe_error
 from attnaudit.core.progress import Progress, silent
@@ -40,6 +41,7 @@ from attnaudit.hf.replay import states_of
 from attnaudit.hf.segments import SegmentDonors, with_segments
 from attnaudit.hf.tail import MOST_PARAMETERS, write_tail
 from attnaudit.hf.texts import read_texts
+from attnaudit.hf.unwrap import unwrap
 from attnaudit.trace import Trace, aggregate, concatenate
 from attnaudit.trace.schema import COLUMNS, SHOWN
 from attnaudit.trace.tails import GRAPH_FILE, GraphTail
@@ -354,15 +356,16 @@ class CollectOptions:
     progress: Progress = silent
 
 
-def collect(model: Any, tokenizer: Any, corpus: Any, **options: Any) -> Trace:
+def collect(model: Any, tokenizer: Any = None, corpus: Any = None, **options: Any) -> Trace:
     """Collect the trace of a model of the transformers library, a row for every text and head.
 
     The model is checked first (`check_model`). Rows of one text are drawn together in every
     interval.
 
     Args:
-        model: The model.
-        tokenizer: Its fast tokenizer.
+        model: The model, also within a pipeline, DataParallel or `torch.compile`, or with adapters
+            of PEFT, which are merged into a copy.
+        tokenizer: Its fast tokenizer. A pipeline has one: ``collect(pipeline, corpus)``.
         corpus: A path, the name of a corpus, a `Corpus` (its test split), a list of texts or of
             pairs, a DataFrame, or the result of `read_texts`, which has options.
         **options: Fields of `CollectOptions`.
@@ -375,6 +378,10 @@ def collect(model: Any, tokenizer: Any, corpus: Any, **options: Any) -> Trace:
     """
     given = CollectOptions(**options)
     scores = require_measures(USUAL if given.scores is None else given.scores)
+    if isinstance(model, Pipeline):
+        tokenizer, corpus = (model.tokenizer, tokenizer) if corpus is None else (tokenizer, corpus)
+        tokenizer = model.tokenizer if tokenizer is None else tokenizer
+    model = unwrap(model)
     gate = check_model(model)
     chosen = choose_layers(gate, given.layers, given.heads, given.cross)
     if given.heatmap is not None:

@@ -1,0 +1,147 @@
+"""Models as programs hold them: in pipelines, in parallel, compiled, with adapters, and under any state of torch."""
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from torch import nn
+
+from attnaudit.core.errors import InputError
+from attnaudit.hf import check_model, collect
+from attnaudit.hf.network import replay_of
+from attnaudit.trace import Trace
+from tests.hf.classes import tiny
+from tests.hf.tokenizing import SIZE, tokenizer
+
+TEXTS = ["a good film", "it was bad", "one more"]
+TOKENIZER = tokenizer("wordpiece", "[CLS] $A [SEP]")
+QUICK: dict[str, Any] = {"layers": "all", "heads": [0], "scores": ["gradient"]}
+
+
+class Adapted(nn.Module):
+    """A model with an adapter of rank 1 on its output, in the shape of a `PeftModel`."""
+
+    def __init__(self, model: Any, factor: float = 1.0) -> None:
+        super().__init__()
+        self.base_model, self.factor = model, factor
+        width, classes = model.classifier.in_features, model.classifier.out_features
+        self.up, self.down = (
+            nn.Parameter(torch.ones(classes, 1)),
+            nn.Parameter(torch.ones(1, width)),
+        )
+        self.up.data[0] = -1.0
+
+    def forward(self, **inputs: Any) -> Any:
+        given = []
+        hook = self.base_model.classifier.register_forward_hook(
+            lambda layer, args, out: given.append(args) or out + args[0] @ (self.up @ self.down).T
+        )
+        with hook:
+            return self.base_model(**inputs)
+
+    def merge_and_unload(self) -> Any:
+        with torch.no_grad():
+            self.base_model.classifier.weight += self.factor * self.up @ self.down
+        return self.base_model
+
+
+def bert(**settings: Any) -> Any:
+    model: Any = tiny("BertForSequenceClassification", vocab_size=SIZE)
+    for name, value in settings.items():
+        setattr(model.config, name, value)
+    return model
+
+
+def compiled_in_place() -> Any:
+    model = bert()
+    model.compile(backend="eager")
+    return model
+
+
+@contextmanager
+def without_gradients() -> Iterator[None]:
+    torch.set_grad_enabled(False)
+    yield
+    torch.set_grad_enabled(True)
+
+
+@contextmanager
+def on_another_device() -> Iterator[None]:
+    torch.set_default_device("meta")
+    yield
+    torch.set_default_device("cpu")
+
+
+@pytest.fixture(scope="module")
+def plain() -> Trace:
+    return collect(bert(), TOKENIZER, TEXTS, **QUICK)
+
+
+def same(one: Trace, other: Trace) -> None:
+    for name in ("prediction", "alpha", "gradient"):
+        assert one.table[name].to_list() == other.table[name].to_list()
+    assert one.metadata["model"]["fingerprint"] == other.metadata["model"]["fingerprint"]
+
+
+WRAPPED = {
+    "DataParallel": lambda: nn.DataParallel(bert()),
+    "torch.compile": lambda: torch.compile(bert(), backend="eager"),
+    "compile": compiled_in_place,
+    "tuples": lambda: bert(return_dict=False),
+    "both": lambda: nn.DataParallel(torch.compile(bert(return_dict=False), backend="eager")),  # pyright: ignore
+}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_a_wrapped_model_gives_the_trace_of_the_model_inside(name: str, plain: Trace):
+    model = WRAPPED[name]()
+    compiled, dictionary = getattr(model, "_compiled_call_impl", None), name != "tuples"
+    same(collect(model, TOKENIZER, TEXTS, **QUICK), plain)
+    assert getattr(model, "_compiled_call_impl", None) is compiled
+    assert name == "both" or getattr(model, "module", model).config.return_dict is dictionary
+
+
+def test_a_pipeline_has_its_own_tokenizer(plain: Trace):
+    pipeline = transformers.pipeline("text-classification", model=bert(), tokenizer=TOKENIZER)
+    same(collect(pipeline, TEXTS, **QUICK), plain)
+    same(collect(pipeline, corpus=TEXTS, **QUICK), plain)
+    assert check_model(pipeline).can_be_audited
+
+
+@pytest.mark.parametrize("state", [without_gradients, torch.no_grad, on_another_device])
+def test_the_state_of_torch_changes_nothing(state: Any, plain: Trace):
+    model = bert()
+    with state():
+        trace = collect(model, TOKENIZER, TEXTS, **QUICK)
+    same(trace, plain)
+
+
+def test_adapters_are_merged_into_a_copy(plain: Trace):
+    model = Adapted(bert())
+    before = copy.deepcopy(model.state_dict())
+    trace = collect(model, TOKENIZER, TEXTS, **QUICK)
+    assert trace.table["prediction"].to_list() != plain.table["prediction"].to_list()
+    assert all(before[name].equal(one) for name, one in model.state_dict().items())
+    same(collect(copy.deepcopy(model).merge_and_unload(), TOKENIZER, TEXTS, **QUICK), trace)
+    assert replay_of(model).fingerprint == trace.metadata["model"]["fingerprint"]
+
+
+def test_adapters_that_predict_something_else_are_refused():
+    with pytest.raises(
+        InputError, match=r"when they are merged, by .* audit model\.merge_and_unload"
+    ):
+        collect(Adapted(bert(), factor=0.9), TOKENIZER, TEXTS)
+
+
+def test_another_wrapper_is_told_which_attribute_holds_the_model():
+    class Owner(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.backbone = bert()
+
+    with pytest.raises(InputError, match="take its attribute backbone, if that predicts the same"):
+        check_model(Owner())
