@@ -383,8 +383,8 @@ def compare(
     """Compare runs, or audits, with each other, or with published numbers.
 
     Two or more: what may be claimed of each, paired differences of the card's measures from the
-    first, on the instances that both have with the same text, with 95 % bootstrap intervals, and
-    the instances whose attention differs most. --out writes the page and both tables.
+    first, on the texts that both have, with 95 % bootstrap intervals, and the texts whose
+    attention differs most. --out writes the page and both tables.
 
     One, or several with --to: the paper's numbers, those of its authors' re-run, ours with
     intervals, and whether they agree.

@@ -358,7 +358,7 @@ _TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
             "with another label elsewhere",
         ),
     ),
-    "damage": ("damage", ("split", "what", "rows", "first instance", "example")),
+    "damage": ("damage", ("split", "what", "rows", "first text", "example")),
     "rationale": ("rationales", ("split", "rows", "with a rationale", "share of their words")),
     "skipped": ("skipped rows", ("reason", "rows", "file", "first row")),
 }

@@ -68,7 +68,7 @@ class _Spec(Settings):
     seed: int | None = setting(
         "Seed that draws the splits, or the generated texts; default: the seed of the run.", None
     )
-    size: int | None = _planted("Number of generated instances, over all splits.")
+    size: int | None = _planted("Number of generated texts, over all splits.")
     length: tuple[int, int] | None = _planted("Fewest and most words of a generated text.")
 
     def __post_init__(self) -> None:

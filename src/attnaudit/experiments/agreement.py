@@ -54,7 +54,7 @@ class Agreement:
         Measure(
             "tau_{score}_and_{score}",
             "Kendall τ, {score} – {score}",
-            "Kendall τ-b of two measures of importance over the tokens of an instance, −1 to 1.",
+            "Kendall τ-b of two measures of importance over the tokens of a text, −1 to 1.",
             range=SIGNED,
         ),
         Measure(

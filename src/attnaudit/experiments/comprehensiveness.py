@@ -32,8 +32,8 @@ from attnaudit.trace import Trace
 
 _KINDS: tuple[tuple[str, str, Literal["higher", "lower"]], ...] = (
     ("matched_comprehensiveness", "comprehensiveness at 90 % confidence", "higher"),
-    ("input_comprehensiveness", "comprehensiveness by deletion from the text", "higher"),
-    ("input_sufficiency", "sufficiency by deletion from the text", "lower"),
+    ("input_comprehensiveness", "comprehensiveness by deletion from the input", "higher"),
+    ("input_sufficiency", "sufficiency by deletion from the input", "lower"),
     ("comprehensiveness", "comprehensiveness", "higher"),
     ("sufficiency", "sufficiency", "lower"),
 )
@@ -74,7 +74,7 @@ class Comprehensiveness(Settings):
                 f"{kind}_attention_minus_{kind}_{{score}}",
                 f"{label}, attention minus {{score}}, paired",
                 f"{label.capitalize()} of attention minus that of another score, over the same "
-                "instances.",
+                "texts.",
                 direction,
             )
             for kind, label, direction in _KINDS
@@ -89,15 +89,15 @@ class Comprehensiveness(Settings):
         ),
         Measure(
             "input_comprehensiveness_{score}",
-            "fall of the predicted probability, top tokens deleted from the text, {score}",
-            "Comprehensiveness with the tokens deleted from the text and the whole model rerun.",
+            "fall of the predicted probability, top tokens deleted from the input, {score}",
+            "Comprehensiveness with the tokens deleted from the input and the model run again.",
             "higher",
             range=SIGNED,
         ),
         Measure(
             "input_sufficiency_{score}",
-            "fall of the predicted probability, text of the top tokens alone, {score}",
-            "Sufficiency with the other tokens deleted from the text and the whole model rerun.",
+            "fall of the predicted probability, input of only the top tokens, {score}",
+            "Sufficiency with the other tokens deleted from the input and the model run again.",
             "lower",
             range=SIGNED,
         ),

@@ -50,7 +50,7 @@ class Correlation(Settings):
         Measure(
             "attention_on_{score}",
             "attention on importance, {score}",
-            "Attention-weighted mean, over the tokens of an instance, of a token's share of the "
+            "Attention-weighted mean, over the tokens of a text, of a token's share of the "
             "score (absolute values), less 1/T: 0 under uniform attention, −0.5 to 1.",
             "higher",
             range=(-0.5, 1.0),
@@ -70,40 +70,39 @@ class Correlation(Settings):
         Measure(
             "tau_gradient_loo",
             "Kendall τ, gradient – leave-one-out (reference)",
-            "Kendall τ-b of gradient and leave-one-out, per instance, −1 to 1: the reference "
+            "Kendall τ-b of gradient and leave-one-out, per text, −1 to 1: the reference "
             "for the agreement of attention.",
             range=SIGNED,
         ),
         Measure(
             "tau_{score}",
             "Kendall τ, attention – {score}",
-            "Kendall τ-b of attention and an importance score over the tokens of an instance, "
-            "−1 to 1.",
+            "Kendall τ-b of attention and an importance score over the tokens of a text, −1 to 1.",
             "higher",
             range=SIGNED,
         ),
         Measure(
             "significant_gradient_loo_bh",
             "share significant after Benjamini–Hochberg, gradient – leave-one-out",
-            "Share of instances whose τ stays significant when all instances of the group are "
+            "Share of texts whose τ stays significant when all texts of the group are "
             "tested at once.",
         ),
         Measure(
             "significant_{score}_bh",
             "share significant after Benjamini–Hochberg, attention – {score}",
-            "Share of instances whose τ stays significant when all instances of the group are "
+            "Share of texts whose τ stays significant when all texts of the group are "
             "tested at once.",
             "higher",
         ),
         Measure(
             "significant_gradient_loo",
             "share with p ≤ 0.05, gradient – leave-one-out",
-            "Share of instances whose τ differs from 0 at the level of the setting significance.",
+            "Share of texts whose τ differs from 0 at the level of the setting significance.",
         ),
         Measure(
             "significant_{score}",
             "share with p ≤ 0.05, attention – {score}",
-            "Share of instances whose τ differs from 0 at the level of the setting significance.",
+            "Share of texts whose τ differs from 0 at the level of the setting significance.",
             "higher",
         ),
     )

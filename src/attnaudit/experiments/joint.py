@@ -89,7 +89,7 @@ class Joint(Settings):
         Measure(
             "joint_flips",
             "share flipped by weights of all heads of the layer",
-            "Share of texts whose decision flips under some weights tried for all heads of a "
+            "Share of decisions that flip under some weights tried for all heads of a "
             "layer at once.",
         ),
         Measure(
@@ -116,8 +116,7 @@ class Joint(Settings):
         Measure(
             "layers_flips",
             "share flipped by weights of all heads of all layers",
-            "Share of texts whose decision flips under some weights tried for all recorded heads "
-            "at once.",
+            "Share of decisions that flip under some weights tried for all recorded heads at once.",
         ),
     )
     summarise = summarise_measures

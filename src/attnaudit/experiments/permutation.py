@@ -73,20 +73,19 @@ class Permutation(Settings):
         Measure(
             "max_alpha",
             "largest attention weight",
-            "Largest attention weight of an instance, 0 to 1.",
+            "Largest attention weight of a text, 0 to 1.",
         ),
         Measure(
             "alpha_from_uniform",
             "distance of attention from uniform weights",
-            "Total variation distance of the attention of an instance from uniform weights, 0 to "
-            "1.",
+            "Total variation distance of the attention of a text from uniform weights, 0 to 1.",
         ),
         Measure(
             "median_error",
             "Monte Carlo error of the median Δŷ",
-            "Standard error of an instance's median over draws of the shuffles.",
+            "Standard error of a text's median over draws of the shuffles.",
         ),
-        Measure("shuffles", "shuffles drawn", "Number of shuffles of an instance.", range=None),
+        Measure("shuffles", "shuffles drawn", "Number of shuffles of a text.", range=None),
     )
     summarise = summarise_measures
     seed: int = 0

@@ -44,7 +44,7 @@ class Prediction:
         Measure(
             "accuracy",
             "accuracy",
-            "Share of labelled instances whose predicted class is the label.",
+            "Share of labelled texts whose predicted class is the label.",
         ),
         Measure(
             "f1",

@@ -95,13 +95,13 @@ class Replacement:
             "replacement_attention_minus_replacement_{score}",
             "change with words replaced, attention minus {score}, paired",
             "Attention's correlation with the change of the output minus that of another score, "
-            "over the same instances.",
+            "over the same texts.",
             "higher",
         ),
         Measure(
             "replacement_{score}",
             "change with words replaced, rank correlation, {score}",
-            "Spearman's correlation of the score that copies of a text lose with the change of the "
+            "Spearman's correlation of the score that copies lose with the change of the "
             "output, given the number of words replaced, −1 to 1.",
             "higher",
             range=SIGNED,

@@ -60,7 +60,7 @@ class Surrogate:
             SHARE,
             "change with words replaced, attention's share of the surrogate",
             "Attention's mean correlation with the change of the output, divided by that of a "
-            "sparse linear fit to other copies of the same text: 1 is as good.",
+            "sparse linear fit to other copies: 1 is as good.",
             "higher",
             range=None,
         ),
@@ -68,7 +68,7 @@ class Surrogate:
             LEAD,
             "change with words replaced, attention minus surrogate, paired",
             "Attention's correlation with the change of the output minus that of a sparse linear "
-            "fit to other copies of the same text.",
+            "fit to other copies.",
             "higher",
         ),
         Measure(
@@ -81,7 +81,7 @@ class Surrogate:
         Measure(
             "attention_on_surrogate",
             "attention on importance, surrogate",
-            "Attention-weighted mean, over the tokens of an instance, of a token's share of the "
+            "Attention-weighted mean, over the tokens of a text, of a token's share of the "
             "surrogate's absolute weights, less 1/T: 0 under uniform attention, −0.5 to 1.",
             "higher",
             range=(-0.5, 1.0),
@@ -96,7 +96,7 @@ class Surrogate:
         Measure(
             "surrogate_words",
             "words with a weight in the surrogate",
-            "Number of words of an instance whose weight is not 0.",
+            "Number of words of a text whose weight is not 0.",
             range=None,
         ),
     )

@@ -147,7 +147,7 @@ def _of_rows(rows: SummaryRows) -> Verdict:
         "" if found.side else found.code,
         reference_of(rows),
         *map((score or {}).get, ("value", "low", "high")),
-        texts=rows.instances("replacement", "replacement_attention"),
+        texts=rows.texts("replacement", "replacement_attention"),
         needed=found.needed,
     )
 

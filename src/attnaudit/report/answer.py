@@ -25,7 +25,7 @@ from attnaudit.report.sections.instances import height_of, read_rows
 from attnaudit.report.words import difference, listed
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord
-from attnaudit.results.summary import INSTANCE, TEXT, SummaryRows
+from attnaudit.results.summary import SummaryRows
 from attnaudit.trace import Trace
 
 SIGNS = {"show": "✔", "where": "✘", "mixed": "±", "none": "–"}
@@ -55,7 +55,7 @@ class ClassAnswer:
     Attributes:
         name: The class.
         code: Code of its `Verdict`.
-        number: Number of instances with this prediction.
+        number: Number of texts with this prediction.
         advice: What the answer permits, or the reason for none.
     """
 
@@ -77,12 +77,12 @@ class ClassAnswer:
 
 @dataclass(frozen=True)
 class Evidence:
-    """One measure that decides, for all instances and by predicted class.
+    """One measure that decides, for all texts and by predicted class.
 
     Attributes:
         claim: What ✔ says, in plain words.
         sign: ✔, ✘ or –.
-        row: The card's row over all instances.
+        row: The card's row over all texts.
         classes: Figure and sign of each predicted class with a value.
         place: Place on a scale from -1, against heatmaps, to 1, for them; None without sides.
         places: The place of each predicted class.
@@ -186,7 +186,6 @@ def answer(
     summary, about = record.summary, record.about
     found, own = SummaryRows.of(summary), verdict(summary, about)
     result = own.verdict or Verdict("none", "no_replacement")
-    unit = INSTANCE if own.unit == INSTANCE else TEXT
     notes = (note.removeprefix(WARNING) for note in about.notes if note.startswith(WARNING))
     warnings = (*own.scope.split("\n"), about.assumed_classes, *notes, *_missing(left_out or {}))
     places = {name: place for place, name in enumerate(about.class_names)}
@@ -196,12 +195,11 @@ def answer(
     return Answer(
         own.title,
         own.counted,
-        own.notices[0] if own.notices else headline(result, own.model, unit),
+        own.notices[0] if own.notices else headline(result, own.model),
         result.code,
-        _advice(result, unit),
+        _advice(result),
         tuple(
-            ClassAnswer(name, one.code, _number(found, name), _advice(one, unit))
-            for name, one in classes
+            ClassAnswer(name, one.code, _number(found, name), _advice(one)) for name, one in classes
         ),
         _evidence(own, found, about, summary),
         None if trace is None else _example(record, trace),
@@ -211,12 +209,12 @@ def answer(
     )
 
 
-def _advice(result: Verdict, unit: str) -> str:
-    return ADVICE.get(result.code) or f"no conclusion: {reason(result, unit)}"
+def _advice(result: Verdict) -> str:
+    return ADVICE.get(result.code) or f"no conclusion: {reason(result)}"
 
 
 def _number(found: SummaryRows, name: str) -> int:
-    """Count the instances of a predicted class."""
+    """Count the texts of a predicted class."""
     rows = (row for key in found.by_class for row in found.by_class[key])
     own = (row for row in rows if row["group"] == f"predicted:{name}")
     return max((row.get("texts") or row["n"] + row["undefined"] for row in own), default=0)

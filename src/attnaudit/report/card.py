@@ -21,7 +21,7 @@ from attnaudit.report.cards.wording import across, heads, undecided
 from attnaudit.report.sections.provenance import corpus_title
 from attnaudit.report.words import describe_heads, name_head
 from attnaudit.results.about import UNKNOWN, About
-from attnaudit.results.summary import INSTANCE, TEXT, Head, Heads, SummaryRows
+from attnaudit.results.summary import TEXT, Head, Heads, SummaryRows
 
 LINES = (QUALITY, ("replacement",), ("correlation",), ("permutation",), ("adversary", "ranges"))
 """Experiments of the rows of a card; the first of a line with a result takes it."""
@@ -53,8 +53,8 @@ class VerdictCard:
     notices: tuple[str, ...] = ()
     model: str = "this model"
     scope: str = ""
-    unit: str = INSTANCE
-    drawn: str = "instances"
+    unit: str = TEXT
+    drawn: str = "texts"
     audited: Heads | None = None
     further: tuple[CardRow, ...] = ()
     counted: str = ""
@@ -64,8 +64,7 @@ class VerdictCard:
         """Statement on the heatmaps, or the reason for none."""
         said = list(dict.fromkeys(self.notices))
         if self.verdict is not None and not self.notices:
-            counted = INSTANCE if self.unit == INSTANCE else TEXT  # a text with several rows once
-            said.append(headline(self.verdict, self.model, counted))
+            said.append(headline(self.verdict, self.model))
         studies = [row for row in self.rows if row.experiment not in EXPERIMENTS]
         if not self.notices or any(row.side for row in studies):
             said.append(of_studies(studies, self.model))
@@ -126,7 +125,7 @@ def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) 
     overall = summary.filter(pl.col("group") == "all", ours)
     # Experiments have a row per trace row, but some measure only a part of them.
     total = (overall["n"] + overall["undefined"]).max()
-    number = count(total, "instance") if isinstance(total, int) else ""
+    number = count(total, found.unit) if isinstance(total, int) else ""
     if number and about.translates:
         number += f" ({about.tokens})"
     if found.audited is not None:
@@ -168,7 +167,7 @@ def head_cards(summary: pl.DataFrame, about: About) -> dict[Head, VerdictCard]:
 
 
 def class_rows(summary: pl.DataFrame, about: About) -> dict[str, tuple[CardRow, ...]]:
-    """Make the first rows of the card of every predicted class, of its instances alone."""
+    """Make the first rows of the card of every predicted class, of its texts only."""
     found = SummaryRows.of(summary)
     withheld = bool(no_skill_of_run(found))
     return {name: _rows(found.of_class(name), about, withheld)[0] for name in found.predicted}

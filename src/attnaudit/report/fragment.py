@@ -50,7 +50,7 @@ def playground(
     if results is None and not refusal(rows):
         facts = facts_of(rows)
     epsilon = epsilon_of(About(), trace.task)
-    title = f"Playground of instance {rows.instance[0]}"
+    title = f"Playground of text {rows.instance[0]}"
     page = page_text([playground_section(rows, facts, epsilon)], "", title=title, bare=True)
     return (
         f'<iframe title="{title}" style="width:100%;height:{int(height)}px;border:0" '
@@ -79,14 +79,14 @@ def rows_of(
     if not len(picks):
         ids = np.unique(trace.instance)
         known = ", ".join(map(str, ids[:MOST_LISTED])) + ("" if len(ids) <= MOST_LISTED else ", …")
-        expected = f"the id of one of {thousands(len(ids))} instances: {known}"
-        raise InputError(operation, f"instance {instance!r}", "no row of the trace", expected)
+        expected = f"the id of one of {thousands(len(ids))} texts: {known}"
+        raise InputError(operation, f"text {instance!r}", "no row of the trace", expected)
     if results is None:
         return trace.take(picks), pl.DataFrame()
     tables = {name: result.rows for name, result in results.items()}
     for table in tables.values():
         if not np.array_equal(table.select("instance").collect().to_series(), trace.instance):
-            got, do = "other instances than those of the trace", "audit the trace"
+            got, do = "other texts than those of the trace", "audit the trace"
             raise InputError(operation, "results", got, "results of this trace", do)
     return trace.take(picks), RunRecord("", results.summary, tables=tables).rows(picks)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from attnaudit.report.page import Section, page_text
 from attnaudit.report.sections.playground import SCRIPTS, STYLES
-from attnaudit.results.summary import INSTANCE
+from attnaudit.results.summary import TEXT
 
 
 def start_page(entries: Sequence[Mapping[str, Any]]) -> str:
@@ -24,7 +24,7 @@ def start_page(entries: Sequence[Mapping[str, Any]]) -> str:
 def typing_page(name: str, has_question: bool, epsilon: float) -> str:
     """Return the page where a sentence is typed, with its playground."""
     scripts = (*SCRIPTS, "sections/live.js")
-    content = {"reason": None, "epsilon": epsilon, "unit": INSTANCE}
+    content = {"reason": None, "epsilon": epsilon, "unit": TEXT}
     sections = [
         Section("live_type", {"has_question": has_question}),
         Section("playground", content, scripts=scripts, styles=STYLES),

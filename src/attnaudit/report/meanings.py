@@ -10,11 +10,11 @@ from attnaudit.experiments import facts
 from attnaudit.report.models import figure_and_model
 from attnaudit.report.words import of_unit
 from attnaudit.results.measures import OF_BASE, OF_TRANSLATIONS, measure_of
-from attnaudit.results.summary import INSTANCE
+from attnaudit.results.summary import TEXT
 from attnaudit.studies import EVERY_STUDY, known_measures
 
 
-def measure_meaning(measure: str, of: str, unit: str = INSTANCE) -> str:
+def measure_meaning(measure: str, of: str, unit: str = TEXT) -> str:
     """Return a sentence on a measure; empty if there is none.
 
     Args:

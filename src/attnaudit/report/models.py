@@ -25,7 +25,7 @@ _LABELS = {
 # Patterns of other names, tried in order.
 _PATTERNS = {
     r"uniform_layer(\d+)": r"uniform attention in layer \1",
-    r"frozen_(\d[\d.e+-]*)": r"each instance separately, ε = \1",
+    r"frozen_(\d[\d.e+-]*)": r"each text separately, ε = \1",
     r"(.+)_(\d[\d.e+-]*)": r"\1, λ = \2",
     r"trace(\d+)": r"trace \1 that was given",
     r"(.+)_removed": r"\1, tokens removed",
@@ -94,5 +94,5 @@ def seeds_of_models(table: pl.DataFrame) -> tuple[int, int]:
 def seeds_and_spread(table: pl.DataFrame) -> str:
     """Say how many seeds each model of a study has, and what the intervals are over."""
     _, seeds = seeds_of_models(table)
-    spread = "means over seeds, intervals over seeds and instances"
+    spread = "means over seeds, intervals over seeds and texts"
     return f"{count(seeds, 'seed')}: {spread if seeds > 1 else 'intervals over instances alone'}"

@@ -38,7 +38,7 @@ from attnaudit.report.words import figure, interval
 from attnaudit.results import Result, Results, counted
 from attnaudit.results.about import UNKNOWN, About
 from attnaudit.results.record import RunRecord
-from attnaudit.results.summary import INSTANCE, ROW, Heads
+from attnaudit.results.summary import ROW, TEXT, Heads
 from attnaudit.trace import Trace
 
 FIRST, BRIEF = 6, 40  # rows of a trace that are shown, tokens of each
@@ -96,7 +96,7 @@ def _answer(results: Results) -> Answer:
 
 
 def result_html(result: Result) -> str:
-    """Show the figures of one experiment, and its summary over all instances."""
+    """Show the figures of one experiment, and its summary over all texts."""
     html, *_ = _figures(Results({result.experiment: result}), result.experiment, with_table=True)
     return html
 
@@ -128,10 +128,10 @@ def heatmap_of(trace: Trace, instance: int | None, results: Results | None = Non
     operation = "show heatmap"
     if missing := [name for name in SHOWN if not trace.has(name)]:
         got = f"a trace without {', '.join(missing)}"
-        raise InputError(operation, f"instance {instance}", got, "a trace with these columns")
+        raise InputError(operation, f"text {instance}", got, "a trace with these columns")
     rows, facts = rows_of(operation, trace, instance, results)
     pictures, number = _pictures(rows, facts, WHOLE), rows.instance[0]
-    text = f"Heatmap of instance {number}: open it in a notebook, or .save(…) it"
+    text = f"Heatmap of text {number}: open it in a notebook, or .save(…) it"
     return Shown(_fragment("heatmaps", pictures=pictures), text, heatmaps_svg(pictures))
 
 
@@ -156,7 +156,7 @@ def _figures(
     summary, about = results.summary, About.of(None, results.metadata)
     tables = {name: result.rows for name, result in results.items()}
     rows = RunRecord("", summary, about, tables).columns(columns_of_figures())
-    unit = INSTANCE if Heads.of(summary) is None else ROW
+    unit = TEXT if Heads.of(summary) is None else ROW
     figures, legend = draw_figures(rows, about.class_names, unit, (experiment,))
     every = [*figures, *draw_summaries(summary, unit, (experiment,))]
     table = _table(results[experiment]) if with_table or not every else ()
@@ -169,7 +169,7 @@ def _figures(
 
 
 def _table(result: Result) -> list[tuple[str, ...]]:
-    """Return label and meaning of each measure over all instances, its value, interval and n."""
+    """Return label and meaning of each measure over all texts, its value, interval and n."""
     name = result.experiment
     return [
         (

@@ -164,7 +164,6 @@ def environment() -> Environment:
     environment.globals |= {
         "count": count,
         "thousands": thousands,
-        "of_unit": words.of_unit,
         "row_of_heads": words.row_of_heads,
         "term": explained,
         "explained": explained,

@@ -46,13 +46,13 @@ def write_report(
     Args:
         folder: It has ``results/*.parquet``, ``summary.json``, and ``spec.json`` if it is a run.
         trace: The trace of these results, by default the folder's own; without any the page has
-            no heatmaps and no list of instances, and says so.
+            no heatmaps and no list of texts, and says so.
         page: Where to write it instead of ``report.html``.
 
     Raises:
         RunError: A file of the folder is damaged.
         TraceError: The trace is.
-        InputError: Trace and results name different instances.
+        InputError: Trace and results name different texts.
     """
     folder = Path(folder)
     if trace is None and (folder / "trace").exists():
@@ -92,7 +92,7 @@ def write_report(
     figures, legend = draw_figures(rows, about.class_names, card.unit)
     summarised = draw_summaries(record.summary, card.unit)
     sections = [
-        answer_section(said, examples, played, card.unit),
+        answer_section(said, examples, played),
         *of_instances,
         heads_section(record, trace, rows),
         figures_section([*figures, *summarised], legend, FIGURES),

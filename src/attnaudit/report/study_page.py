@@ -186,19 +186,19 @@ def _spread(name: str, table: pl.DataFrame) -> str:
     layout = EVERY_STUDY[name].layout
     if layout == "groups":
         return (
-            "Means over instances, with 95 % bootstrap intervals over instances; s.d. is the "
-            "spread over instances. Numbers of the base models are means over seeds and "
-            "instances, with the spread over seeds."
+            "Means over texts, with 95 % bootstrap intervals over texts; s.d. is the "
+            "spread over texts. Numbers of the base models are means over seeds and "
+            "texts, with the spread over seeds."
         )
     least, most = seeds_of_models(table)
-    some = "" if least > 1 else " (for a model with one seed, instances alone)"
+    some = "" if least > 1 else " (for a model with one seed, texts alone)"
     text = (
-        "Means over seeds and instances, with 95 % bootstrap intervals that resample both"
+        "Means over seeds and texts, with 95 % bootstrap intervals that resample both"
         f"{some}; s.d. is the spread over seeds."
     )
     if most == 1:
         text = (
-            "Means over instances, with 95 % bootstrap intervals over instances alone: one seed "
+            "Means over texts, with 95 % bootstrap intervals over texts alone: one seed "
             "does not show what another would give."
         )
     if layout == "steps":

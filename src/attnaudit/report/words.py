@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from attnaudit.core.numbers import count
-from attnaudit.results.summary import INSTANCE, POSITION, Head, Heads
+from attnaudit.results.summary import POSITION, TEXT, Head, Heads
 from attnaudit.stats.measures import LN2
 
 # Shares of ln 2. A quarter is where the verdict begins to call attentions different.
 _DIFFERENT = ((0.05, "very little"), (0.25, "a little"), (0.5, "clearly"), (0.8, "very much"))
-_INSTANCE = re.compile(r"\b(an )?(i)nstance(s?)\b", re.IGNORECASE)
+_TEXT = re.compile(r"\btext(?=s?\b)", re.IGNORECASE)
 
 
 def figure(value: float | None, places: int = 2) -> str:
@@ -57,16 +57,10 @@ def listed(names: Sequence[str], last: str = "and") -> str:
 
 
 def of_unit(text: str, unit: str) -> str:
-    """Replace the word instance by another unit, in a text of this package without user names."""
-    if unit == INSTANCE:
+    """Replace the word text by another unit, in a sentence of this package without user names."""
+    if unit == TEXT:
         return text
-
-    def replaced(match: re.Match[str]) -> str:
-        article, first, plural = match.groups()
-        word = unit.capitalize() if first == "I" else unit
-        return f"{'' if article is None else article.replace('n', '')}{word}{plural}"
-
-    return _INSTANCE.sub(replaced, text)
+    return _TEXT.sub(lambda match: unit if match[0].islower() else unit.capitalize(), text)
 
 
 def degree(ladder: Sequence[tuple[float, str]], value: float, above: str) -> str:

@@ -114,15 +114,15 @@ class About:
 
     @property
     def tokens(self) -> str:
-        """Description of a translator's instances."""
+        """Description of a translator's positions."""
         heads = _entry(self.metadata, "model", "heads")
         several = isinstance(heads, int) and heads > 1
         return f"the gold tokens of pairs{', head by head' if several else ''}"
 
     @property
     def drawn(self) -> str:
-        """Noun for the units that intervals resample: pairs for a translator, else instances."""
-        return "pairs" if self.translates else "instances"
+        """Noun for the units that intervals resample: pairs for a translator, else texts."""
+        return "pairs" if self.translates else "texts"
 
     @property
     def of_sentences(self) -> bool:

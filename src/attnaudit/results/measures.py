@@ -87,7 +87,7 @@ OF_TRANSLATIONS = (
     Measure(
         "bleu_copy",
         "BLEU of the copied source",
-        "BLEU of the source texts taken as translations: what needs no learning.",
+        "BLEU of the sources taken as translations: what needs no learning.",
     ),
     Measure(
         "bleu_other",
@@ -139,7 +139,7 @@ OF_BASE = (
     Measure(
         "base_bleu_copy",
         "BLEU of the copied source",
-        "BLEU of the source texts taken as translations, 0 to 100.",
+        "BLEU of the sources taken as translations, 0 to 100.",
     ),
     Measure(
         "base_bleu_other",

@@ -1,4 +1,4 @@
-"""Comparison of two runs on their shared instances."""
+"""Comparison of two runs on their shared texts."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from jaxtyping import Float
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.results.groups import numbers_of, text_number
-from attnaudit.results.summary import INSTANCE, ROW
+from attnaudit.results.summary import ROW, TEXT
 from attnaudit.stats.measures import jsd_terms
 from attnaudit.stats.paired import paired_means
 from attnaudit.trace import ROW_KEYS
 
-TEXT = ("tokens", "question")
+SAME = ("tokens", "question")
 MOST = 10  # instances shown
 FEW = 0.5  # a note warns if fewer rows than this share of the smaller run are shared
 SAME_TEXTS = (
     "run both with the same corpus settings: seed (the split of a file of your own), max_tokens, "
     "tokenizer, lowercase and digits"
 )
-B = "_b"  # suffix of the second run's columns in the table of instances
+B = "_b"  # suffix of the second run's columns in the table of texts
 HIGHER, LOWER, NOT_SHOWN = "b is higher", "b is lower", "no difference shown"
-TOO_FEW, WITHHELD = "too few instances", "withheld"
+TOO_FEW, WITHHELD = "too few texts", "withheld"
 # Differences of this experiment are concluded even if a model has not learned enough for
 # conclusions about its attention.
 QUALITY = "prediction"
@@ -80,8 +80,8 @@ class PairedRuns:
 
     @property
     def unit(self) -> str:
-        """Noun for a pair: a row if a text has several of them, else an instance."""
-        return ROW if self.texts < self.instances.height else INSTANCE
+        """Noun for a pair: a row if a text has several of them, else a text."""
+        return ROW if self.texts < self.instances.height else TEXT
 
     @property
     def texts(self) -> int:
@@ -92,7 +92,7 @@ class PairedRuns:
         ).n_unique()
 
     def to_json(self) -> dict[str, Any]:
-        """Return the differences and the instances that differ most."""
+        """Return the differences and the texts that differ most."""
         named = (*ROW_KEYS, "jsd", "predicted", "predicted" + B)
         shown = self.instances.select(name for name in named if name in self.instances.columns)
         facts = {"a": self.a, "b": self.b, "changed": self.changed, "notes": self.notes}
@@ -121,12 +121,12 @@ def pair(a: MeasuredRun, b: MeasuredRun) -> PairedRuns:
     # sorted, so that intervals do not depend on the order of either run.
     joined = a.rows.join(b.rows, on=keys, suffix=B, nulls_equal=True).sort(keys)
     shared = joined.filter(
-        pl.all_horizontal(pl.col(name).eq_missing(pl.col(name + B)) for name in TEXT)
+        pl.all_horizontal(pl.col(name).eq_missing(pl.col(name + B)) for name in SAME)
     )
     changed, both = joined.height - shared.height, f"{a.name} and {b.name}"
     if shared.is_empty():
         got = (
-            f"no instance in common: of {a.rows.height} and {b.rows.height} rows, {changed} have "
+            f"no text in common: of {a.rows.height} and {b.rows.height} rows, {changed} have "
             "the same id, and those another text"
         )
         raise InputError("compare", both, got, "runs on the same texts", SAME_TEXTS)

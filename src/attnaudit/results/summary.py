@@ -1,4 +1,4 @@
-"""Summary rows by experiment and measure, for all instances, each class and each head."""
+"""Summary rows by experiment and measure, for all texts, each class and each head."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import polars as pl
 
 from attnaudit.results.groups import OF_HEAD
 
-INSTANCE, ROW, TEXT, POSITION = "instance", "row", "text", "position"
+ROW, TEXT, POSITION = "row", "text", "position"
 """Nouns for the unit of a mean; a text with several heads or positions has several rows."""
 _PREDICTED = "predicted:"
 
@@ -73,12 +73,13 @@ class SummaryRows:
     """Summary rows that have a value.
 
     Attributes:
-        rows: Rows over all instances, by experiment and measure.
+        rows: Rows over all texts, by experiment and measure.
         by_class: Rows of each predicted class, by experiment and measure.
         audited: The heads, for a model that has some.
         by_head: Rows of each head.
         head: The head of these rows, if they are of one.
-        row_of_head: Noun for a row of one head, a text or a position.
+        prediction_unit: Noun for what has one prediction, which all heads share: a text or a
+            position.
     """
 
     rows: Mapping[tuple[str, str], dict[str, Any]]
@@ -86,7 +87,7 @@ class SummaryRows:
     audited: Heads | None = None
     by_head: Mapping[Head, SummaryRows] = field(default_factory=dict)
     head: Head | None = None
-    row_of_head: str = TEXT
+    prediction_unit: str = TEXT
 
     @classmethod
     def of(cls, summary: pl.DataFrame) -> SummaryRows:
@@ -96,9 +97,9 @@ class SummaryRows:
         by_class = known.filter(group.str.starts_with(_PREDICTED))
         of_heads = known.filter(group.str.starts_with(OF_HEAD)).partition_by("group", as_dict=True)
         audited = Heads.of(summary)
-        unit = TEXT if audited is None else audited.unit
+        unit = _prediction_unit(known) if audited is None else audited.unit
         by_head = {
-            (head := head_of(str(group))): cls(_by_measure(rows), head=head, row_of_head=unit)
+            (head := head_of(str(group))): cls(_by_measure(rows), head=head, prediction_unit=unit)
             for (group,), rows in of_heads.items()
         }
         return cls(
@@ -106,18 +107,18 @@ class SummaryRows:
             by_class.rows_by_key(["experiment", "measure"], named=True, include_key=True),
             audited,
             dict(sorted(by_head.items())),
-            row_of_head=unit,
+            prediction_unit=unit,
         )
 
     @property
     def predicted(self) -> set[str]:
-        """Classes that are predicted for at least one instance."""
+        """Classes that are predicted for at least one text."""
         return {
             row["group"].removeprefix(_PREDICTED) for rows in self.by_class.values() for row in rows
         }
 
     def of_class(self, name: str) -> SummaryRows:
-        """Return the rows of the instances with this predicted class."""
+        """Return the rows of the texts with this predicted class."""
         own = {key: found[name] for key in self.by_class if name in (found := self.classes(*key))}
         return replace(self, rows=own, by_class={}, by_head={})
 
@@ -130,27 +131,14 @@ class SummaryRows:
         """Return a measure's row in every head that has one; empty if only one was audited."""
         found = {head: rows.get(experiment, measure) for head, rows in self.by_head.items()}
         known = {head: row for head, row in found.items() if row is not None}
-        # With a single head the rows over all instances are its rows already.
+        # With a single head the rows over all texts are its rows already.
         return known if len(self.by_head) > 1 else {}
 
     @property
     def unit(self) -> str:
         """Noun for the unit of the means."""
-        # Means over several heads count rows. Means of one head count its texts or positions.
-        if self.head is None and self.audited is None:
-            return INSTANCE
-        return ROW if self.audited is not None and len(self.audited.names) > 1 else self.row_of_head
-
-    @property
-    def text(self) -> str:
-        """Noun for the unit of predictions, which all heads share."""
-        return INSTANCE if self.unit == INSTANCE else self.row_of_head
-
-    @property
-    def counted(self) -> str:
-        """Noun for the unit of `instances`, which counts a text with several rows once."""
-        several = any(row.get("texts") for row in self.rows.values())
-        return INSTANCE if self.unit == INSTANCE and not several else TEXT
+        # Means over several heads count rows. Other means count texts or positions.
+        return ROW if self.audited and len(self.audited.names) > 1 else self.prediction_unit
 
     def get(self, experiment: str, measure: str) -> dict[str, Any] | None:
         """Return the row of a measure; None if it has no value."""
@@ -161,15 +149,21 @@ class SummaryRows:
         row = self.get(experiment, measure)
         return None if row is None else float(row["value"])
 
-    def instances(self, experiment: str, measure: str) -> int | None:
-        """Return the number of instances behind a mean, each counted once; None if unknown."""
+    def texts(self, experiment: str, measure: str) -> int | None:
+        """Return the number of texts behind a mean, each counted once; None if unknown."""
         row = self.get(experiment, measure)
-        return None if row is None else instances(row)
+        return None if row is None else texts(row)
 
 
-def instances(row: Mapping[str, Any]) -> int | None:
-    """Return the number of instances behind a summary row, each counted once."""
+def texts(row: Mapping[str, Any]) -> int | None:
+    """Return the number of texts behind a summary row, each counted once."""
     return row.get("texts") or row.get("n")
+
+
+def _prediction_unit(summary: pl.DataFrame) -> str:
+    """Return the unit of a model without heads: a position if texts have several, else a text."""
+    several = "texts" in summary.columns and (summary["texts"] < summary["n"]).any()
+    return POSITION if several else TEXT
 
 
 def _by_measure(rows: pl.DataFrame) -> dict[tuple[str, str], dict[str, Any]]:

@@ -220,13 +220,13 @@ def counted(row: Mapping[str, Any]) -> str:
 
 def _size(summary: pl.DataFrame) -> str:
     groups = summary["group"].n_unique() - 1  # without the group of all rows
-    unit = "rows" if summary["group"].str.starts_with(OF_HEAD).any() else "instances"
+    unit = "rows" if summary["group"].str.starts_with(OF_HEAD).any() else "texts"
     further = f", over all {unit} and in {groups} groups" if groups > 0 else ""
     return f"{summary.height} summary rows{further}"
 
 
 def _lines(summary: pl.DataFrame) -> list[str]:
-    """Format the first measures over all instances, one per line."""
+    """Format the first measures over all texts, one per line."""
     overall, lines = summary.filter(pl.col("group") == ALL), []
     for row in overall.head(SHOWN).iter_rows(named=True):
         value = "undefined" if row["value"] is None else f"{row['value']:.3f}"

@@ -70,7 +70,7 @@ class ModelAdversary(Study):
         Measure(
             "flipped",
             "share of flipped decisions",
-            "Share of instances whose predicted class is not the base's.",
+            "Share of texts whose predicted class is not the base's.",
         ),
         Measure(
             "f1",

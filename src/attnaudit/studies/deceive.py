@@ -59,7 +59,7 @@ MEASURES = (
     Measure(
         "accuracy",
         "accuracy",
-        "Share of instances (for a translator, gold tokens) that are predicted correctly.",
+        "Share of texts (for a translator, gold tokens) that are predicted correctly.",
     ),
     Measure("bleu", "BLEU", "BLEU of the translations of the test split (sacrebleu), 0 to 100."),
     Measure(
@@ -90,7 +90,7 @@ MEASURES = (
     Measure(
         "covered",
         "share without other tokens",
-        "Share of instances that consist of impermissible tokens alone.",
+        "Share of texts that consist of impermissible tokens alone.",
     ),
     *UNCOVERING,
 )
@@ -394,5 +394,5 @@ def _covered_note(corpus: Corpus, words: tuple[str, ...] | None) -> str:
             counts.append(f"{covered} of {name}")
     if not counts:
         return ""
-    alone = "Instances without any other token, whose penalty would be infinite"
+    alone = "Texts without any other token, whose penalty would be infinite"
     return f"{alone}, are trained on their label alone: {', '.join(counts)}."

@@ -55,7 +55,7 @@ class ScoredModels(Study):
 def score_measures(reference: str) -> tuple[Measure, ...]:
     """Describe the measures of `scores`; ``reference`` has the scores that are subtracted."""
     score = (
-        Measure("accuracy", "accuracy", "Share of instances whose predicted class is the label."),
+        Measure("accuracy", "accuracy", "Share of texts whose predicted class is the label."),
         Measure(
             "f1",
             "F1",
@@ -76,7 +76,7 @@ def score_measures(reference: str) -> tuple[Measure, ...]:
         Measure(
             f"difference_{one.name}",
             f"{one.label}, minus {reference}",
-            f"{one.label[0].upper()}{one.label[1:]} minus {reference}, paired by instance.",
+            f"{one.label[0].upper()}{one.label[1:]} minus {reference}, paired by text.",
         )
         for one in score
     )
@@ -139,7 +139,7 @@ def _stacked(table: pl.DataFrame) -> tuple[np.ndarray, np.ndarray, list[str]]:
     instances = table.group_by("instance", "label").len()
     if not (instances["len"] == math.prod(shape)).all():
         expected = "the same seeds of every model, and traces of the same test split"
-        raise InputError("compare models", "traces", "of different seeds or instances", expected)
+        raise InputError("compare models", "traces", "of different seeds or texts", expected)
     rows = table.sort(pl.col("model").cast(pl.Enum(models)), "seed", "instance")
     probability = np.array(rows["probabilities"].to_list()).reshape(*shape, len(instances), -1)
     return rows["label"].head(len(instances)).to_numpy().astype(np.int64), probability, models

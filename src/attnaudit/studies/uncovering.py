@@ -21,7 +21,7 @@ UNCOVERING = (
         Measure(
             f"found_{name}",
             f"share where {label} names an impermissible token",
-            f"Share of instances whose largest {label} value, special tokens excluded, is on an "
+            f"Share of texts whose largest {label} value, special tokens excluded, is on an "
             "impermissible token.",
         )
         for name, label in _LABELS.items()
@@ -29,36 +29,35 @@ UNCOVERING = (
     Measure(
         "found_change",
         "share where the largest change names an impermissible token",
-        "Share of instances, mean over heads, where all attention on an impermissible token "
+        "Share of texts, mean over heads, where all attention on an impermissible token "
         "changes the output most.",
     ),
     Measure(
         "found_erasure",
         "share where the smallest set that flips has an impermissible token",
-        "Share of instances, mean over heads, where the smallest set of removed weights that flips "
+        "Share of texts, mean over heads, where the smallest set of removed weights that flips "
         "the prediction has such a token.",
     ),
     Measure(
         "found_random",
         "share of impermissible tokens",
-        "Share of an instance's tokens, special ones excluded, that are impermissible: what a "
+        "Share of a text's tokens, special ones excluded, that are impermissible: what a "
         "random token finds.",
     ),
     Measure(
         "max_delta_y",
         "largest change of output by any attention found, Δŷ",
-        "Largest change of the output by any attention found, mean over heads and instances, 0 to "
-        "1.",
+        "Largest change of the output by any attention found, mean over heads and texts, 0 to 1.",
     ),
     Measure(
         "flips",
         "share that some attention of a head flips",
-        "Share of instances, mean over heads, that some attention found flips.",
+        "Share of texts, mean over heads, that some attention found flips.",
     ),
     Measure(
         "flips_all",
         "share that some attention of all heads flips",
-        "Share of instances that weights tried for all heads flip.",
+        "Share of texts that weights tried for all heads flip.",
     ),
 )
 

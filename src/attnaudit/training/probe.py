@@ -39,7 +39,7 @@ class Probe:
             expected = "whole numbers from 0 up, each above the one before"
             raise InputError("watch training", "steps", str(list(self.steps)), expected)
         if self.size < 1:
-            raise InputError("watch training", "probe", f"{self.size} instances", "1 or more")
+            raise InputError("watch training", "probe", f"{self.size} texts", "1 or more")
 
     def rows(self, instance: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, " m"]:
         """Choose rows of a split.

@@ -123,7 +123,7 @@ class Adversary(Settings):
         Measure(
             "certified",
             "share where the divergence found meets its bound",
-            "Share of instances whose divergence is proven maximal to 1e-3.",
+            "Share of texts whose divergence is proven maximal to 1e-3.",
         ),
         Measure(
             "delta_y",

@@ -83,47 +83,46 @@ class Erasure(Settings):
         Measure(
             "negative_delta_js",
             "share where the other weight changes the output more",
-            "Share of instances with ΔJS below 0.",
+            "Share of texts with ΔJS below 0.",
             "lower",
         ),
         Measure(
             "flip_max",
             "share whose prediction flips without the largest weight",
-            "Share of instances whose predicted class changes when the largest weight is removed.",
+            "Share of texts whose predicted class changes when the largest weight is removed.",
             "higher",
         ),
         Measure(
             "flip_random",
             "share whose prediction flips without the other weight",
-            "Share of instances whose predicted class changes when a random other weight is "
-            "removed.",
+            "Share of texts whose predicted class changes when a random other weight is removed.",
         ),
         Measure(
             "flip_both",
             "share where either removal flips it",
-            "Share of instances that flip by either of the two removals.",
+            "Share of texts that flip by either of the two removals.",
         ),
         Measure(
             "flip_only_max",
             "share where only the largest flips it",
-            "Share of instances that only the removal of the largest weight flips.",
+            "Share of texts that only the removal of the largest weight flips.",
             "higher",
         ),
         Measure(
             "flip_only_random",
             "share where only the other flips it",
-            "Share of instances that only the removal of the other weight flips.",
+            "Share of texts that only the removal of the other weight flips.",
             "lower",
         ),
         Measure(
             "flip_neither",
             "share where neither flips it",
-            "Share of instances that neither removal flips.",
+            "Share of texts that neither removal flips.",
         ),
         Measure(
             "minimum_proven",
             "share whose smallest set is proven smallest",
-            "Share of instances where no smaller set flips the prediction, or none does at all.",
+            "Share of texts where no smaller set flips the prediction, or none does at all.",
         ),
         Measure(
             "flip_max_minus_flip_random",
@@ -136,27 +135,27 @@ class Erasure(Settings):
             "area_minimum_minus_area_attention",
             "area under the flip curve, smallest set minus attention",
             "How much sooner the smallest set flips predictions than the ranking by attention, "
-            "over all instances.",
+            "over all texts.",
             "lower",
         ),
         Measure(
             "area_attention_minus_area_random",
             "area under the flip curve, attention minus random order",
             "How much sooner the ranking by attention flips predictions than a random order, over "
-            "all instances.",
+            "all texts.",
             "higher",
         ),
         Measure(
             "area_attention_minus_area_{score}",
             "area under the flip curve, attention minus {score}",
             "How much sooner the ranking by attention flips predictions than another ranking, "
-            "over all instances.",
+            "over all texts.",
             "higher",
         ),
         Measure(
             "area_{score}",
             "area under the flip curve, {score}",
-            "Mean over instances of 1 minus the share of tokens removed at the first flip (0 "
+            "Mean over texts of 1 minus the share of tokens removed at the first flip (0 "
             "where none flips it), 0 to 1.",
             "higher",
         ),
@@ -183,7 +182,7 @@ class Erasure(Settings):
         Measure(
             "never_{score}",
             "share that never flips, {score}",
-            "Share of instances that no removal along the ranking flips; of random orders the "
+            "Share of texts that no removal along the ranking flips; of random orders the "
             "share of orders.",
         ),
     )

@@ -44,7 +44,7 @@ class Identifiability(Settings):
         Measure(
             "identifiable",
             "share whose attended sum determines the weights",
-            "Share of instances where no other attention has the same attended sum.",
+            "Share of texts where no other attention has the same attended sum.",
             "higher",
         ),
         Measure(

@@ -68,12 +68,12 @@ class MaximalChange:
         Measure(
             "max_delta_y_proven",
             "share where the largest change found meets its bound",
-            "Share of instances whose largest change of the output is proven to 1e-3.",
+            "Share of texts whose largest change of the output is proven to 1e-3.",
         ),
         Measure(
             "flips",
             "share that some attention flips",
-            "Share of instances where another class is likelier under some attention: exact with "
+            "Share of texts where another class is likelier under some attention: exact with "
             "an identity tail, else found.",
             "higher",
         ),

@@ -73,14 +73,14 @@ class Ranges(Settings):
         Measure(
             "any_necessary",
             "share with a token that must be attended",
-            "Share of instances where some token has a weight above 0 in every attention whose "
+            "Share of texts where some token has a weight above 0 in every attention whose "
             "output stays within ε.",
             "higher",
         ),
         Measure(
             "any_necessary_upper",
             "share with a token that must be attended, upper bound",
-            "Share of instances where some token has a weight above 0 in every attention found "
+            "Share of texts where some token has a weight above 0 in every attention found "
             "whose output stays within ε.",
         ),
         Measure(

@@ -18,7 +18,7 @@ from attnaudit.results.summary import SummaryRows
 
 QUESTION = "Do measures of importance agree with each other?"
 _CAPTION = (
-    "Mean over instances for each pair of measures, blue above 0 and orange below. Left: Kendall τ "
+    "Mean over texts for each pair of measures, blue above 0 and orange below. Left: Kendall τ "
     "over all tokens, 1 for the same order, 0 for unrelated orders. Right: share of the most "
     "important quarter of the tokens by one measure that are among the most important quarter by "
     "the other; a random order has {chance}."

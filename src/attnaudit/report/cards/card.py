@@ -14,7 +14,7 @@ from attnaudit.report.charts.specs import FigureSpec
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.words import amount, interval
 from attnaudit.results.about import About
-from attnaudit.results.summary import SummaryRows
+from attnaudit.results.summary import TEXT, SummaryRows
 from attnaudit.stats.inference import FEWEST
 
 WITHHELD = "No conclusion: see the line on top."
@@ -123,13 +123,13 @@ def card_row(
 
 
 def of_enough(rows: Iterable[CardRow], found: SummaryRows) -> list[CardRow]:
-    """Withhold sentences and claims that conclude from fewer than `FEWEST` instances."""
+    """Withhold sentences and claims that conclude from fewer than `FEWEST` texts."""
 
     def checked(row: CardRow) -> CardRow:
-        number = found.instances(row.experiment, row.name)
+        number = found.texts(row.experiment, row.name)
         if row.of_model or number is None or number >= FEWEST:
             return row
-        few = count(number, found.counted)
+        few = count(number, TEXT)
         said = f"No conclusion from {few}: {FEWEST} or more are needed."
         finding = row.finding and replace(row.finding, side=NEITHER, code=FEW)
         return replace(row, sentence=said, finding=finding)
@@ -152,7 +152,7 @@ class Card(NamedTuple):
 
     Attributes:
         question: The question that the experiment answers, a heading.
-        rows: Turns summary rows into rows of the verdict card. It is called for all instances,
+        rows: Turns summary rows into rows of the verdict card. It is called for all texts,
             for each predicted class and for each head.
         figures: Figures of the experiment's table.
         summary_figures: Turns summary rows into further figures.

@@ -78,7 +78,7 @@ def _sentence(rows: SummaryRows, name: str, words: str, code: str) -> str:
 
 
 _CAPTION = (
-    "Kendall τ of each instance. 1: the same order of tokens, 0: "
+    "Kendall τ of each text. 1: the same order of tokens, 0: "
     "unrelated, −1: reversed. The last panel is the reference: how far two measures of importance "
     "agree with each other."
 )

@@ -75,7 +75,7 @@ _FIGURES = (
         "How much must be removed before the prediction flips?",
         (Drawing(("minimum_proven", *COLUMNS), _curves),),
         "The share of predictions that have flipped once this share of the tokens is removed in "
-        "the order of a ranking, with 95 % bands, over all instances of more than one token; those "
+        "the order of a ranking, with 95 % bands, over all texts of more than one token; those "
         "that never flip stay below. No ranking flips a prediction with fewer tokens than the "
         "smallest set: where that curve is low, the predictions depend on many tokens.",
     ),

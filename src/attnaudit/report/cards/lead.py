@@ -10,6 +10,7 @@ from attnaudit.experiments.verdict import Verdict, held_out
 from attnaudit.report.cards.card import CardRow
 from attnaudit.report.cards.wording import REFERENCES, enough
 from attnaudit.report.words import percent
+from attnaudit.results.summary import TEXT
 from attnaudit.stats.inference import FEWEST
 
 _CLAIMS = {
@@ -26,22 +27,17 @@ _REASONS = {
 }
 
 
-def headline(verdict: Verdict, model: str, unit: str) -> str:
+def headline(verdict: Verdict, model: str) -> str:
     """Say what may be claimed of a model, in one sentence without figures."""
     if verdict.code == "none":
-        return f"No conclusion about heatmaps of {model}: {reason(verdict, unit)}."
+        return f"No conclusion about heatmaps of {model}: {reason(verdict)}."
     said = _CLAIMS[verdict.code].format(model=model)
     return f"{said[0].upper()}{said[1:]}."
 
 
-def reason(verdict: Verdict, unit: str) -> str:
-    """Say why nothing is concluded.
-
-    Args:
-        verdict: An answer with the code ``none``.
-        unit: Noun for what was counted.
-    """
-    texts = count(verdict.texts or 0, unit)
+def reason(verdict: Verdict) -> str:
+    """Say why nothing is concluded, of an answer with the code ``none``."""
+    texts = count(verdict.texts or 0, TEXT)
     if verdict.reason == FEW and (verdict.texts or 0) < FEWEST:
         return f"words were replaced in only {texts}, and {FEWEST} or more are needed"
     if verdict.reason == FEW:

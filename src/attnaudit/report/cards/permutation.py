@@ -21,7 +21,7 @@ _CHANGES = (
 )
 _CAPTION = (
     "Median change of the output over random shuffles of the weights, by the largest weight of the "
-    "instance. If peaked attention (lower rows) can be shuffled without effect (left), it does not "
+    "text. If peaked attention (lower rows) can be shuffled without effect (left), it does not "
     "point at what the output depends on."
 )
 

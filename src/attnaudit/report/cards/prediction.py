@@ -48,14 +48,14 @@ def _sentence(rows: SummaryRows, about: About) -> str:
     accuracy, auc = rows.get("prediction", "accuracy"), rows.get("prediction", "roc_auc")
     majority, text = rows.value("prediction", "majority"), ""
     if accuracy is not None:
-        labelled = count(accuracy["n"], f"labelled {rows.text}")
-        if rows.text == POSITION and accuracy.get("texts"):
+        labelled = count(accuracy["n"], f"labelled {rows.prediction_unit}")
+        if rows.prediction_unit == POSITION and accuracy.get("texts"):
             labelled += f" of {count(accuracy['texts'], TEXT)}"
         text = f"Correct on {percent(accuracy['value'])} of {labelled}"
         if majority is not None:
             text += f" (always predicting the most frequent label: {percent(majority)})"
         text += f". {_never_predicted(rows, about)}"
-        if (rows.instances("prediction", "accuracy") or 0) < FEWEST:
+        if (rows.texts("prediction", "accuracy") or 0) < FEWEST:
             return f"{text}Too few to judge the model by: {FEWEST} or more are needed."
     # Below chance a model has learned something, under names that are exchanged.
     worse = _worse_than_chance(rows, len(about.class_names))
@@ -77,7 +77,7 @@ def _sentence(rows: SummaryRows, about: About) -> str:
         text += " label."
         if auc is not None:
             score = f"ROC-AUC {figure(auc['value'])}"
-            text += f" It does rank {rows.text}s better than chance ({score})."
+            text += f" It does rank {rows.prediction_unit}s better than chance ({score})."
         return text
     return (
         f"{text}The rows below describe this one model; another model trained on the same texts "
@@ -86,7 +86,7 @@ def _sentence(rows: SummaryRows, about: About) -> str:
 
 
 def _never_predicted(rows: SummaryRows, about: About) -> str:
-    """Name the classes that no instance is predicted to be of; nothing without classes."""
+    """Name the classes that no text is predicted to be of; nothing without classes."""
     never = [name for name in about.class_names if name not in rows.predicted]
     if not rows.predicted or not never or about.metadata.get("corpus", {}).get("task") in OF_TOKENS:
         return ""

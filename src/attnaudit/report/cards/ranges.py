@@ -28,8 +28,8 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     sentence = (
         f"With the output {within_epsilon(about, 'ranges')} of the original, the average token "
         f"can have {'at least ' if loose else ''}{figure(row['value'])} of the attention. In "
-        f"{_between(some, most, percent)} of the instances some token must have a weight above 0; "
-        f"the most attended token must keep a weight of {_between(least, kept, figure)} on average."
+        f"{_between(some, most, percent)} of the {rows.unit}s some token must have a weight above "
+        f"0; the most attended token must keep {_between(least, kept, figure)} on average."
     )
     yield card_row(
         QUESTION,
@@ -48,7 +48,7 @@ def _between(low: float, high: float, text: Callable[[float], str]) -> str:
 
 _CAPTION = (
     "How much of the attention a token could have with the output within ε, mean over the tokens "
-    "of an instance. At 1 the output says nothing about the weights; the farther left, the more it "
+    "of a text. At 1 the output says nothing about the weights; the farther left, the more it "
     "determines them."
 )
 _AXIS = Scale("mean possible weight")

@@ -13,7 +13,7 @@ from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
 from attnaudit.report.words import figure, with_interval
 from attnaudit.results.about import About
 from attnaudit.results.measures import SCORES
-from attnaudit.results.summary import SummaryRows, instances
+from attnaudit.results.summary import TEXT, SummaryRows, texts
 
 QUESTION = "Does the output follow the attended words?"
 _NAME = "replacement"
@@ -37,9 +37,9 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         for score in (rows.get(_NAME, measure.replace(_LEAD, f"{_NAME}_")),)
         if score is not None
     ]
-    texts = count(instances(row) or 0, rows.counted)
+    number = count(texts(row) or 0, TEXT)
     sentence = (
-        f"When words of {texts} are replaced by words of other texts, the "
+        f"When words of {number} are replaced by words of other texts, the "
         f"weights{of_head(rows)} on the replaced words correlate {figure(row['value'])} with the "
         "change of the output"
     )

@@ -9,7 +9,7 @@ from typing import Any
 from attnaudit.core.numbers import count, thousands
 from attnaudit.experiments.findings import UNCLEAR, Finding
 from attnaudit.report.words import figure, name_head, name_heads
-from attnaudit.results.summary import INSTANCE, SummaryRows, instances
+from attnaudit.results.summary import SummaryRows, texts
 from attnaudit.stats.inference import FEWEST
 
 APART = 0.1  # groups whose means differ by less, or within their intervals, are not listed
@@ -35,7 +35,7 @@ def enough(needed: int | None) -> str:
 
 def of_head(rows: SummaryRows) -> str:
     """Say whose weights are replaced, to be put behind a word; empty without heads."""
-    if rows.unit == INSTANCE:
+    if rows.audited is None and rows.head is None:
         return ""
     return " of this head" if rows.head is not None else " of one head"
 
@@ -67,7 +67,7 @@ def across(rows: SummaryRows, experiment: str, measure: str) -> str:
     by_head = [
         f"{mean} ({name_head(head)})" for head, mean in _differing(rows.heads(experiment, measure))
     ]
-    text, some = "", f" ({FEWEST} {rows.counted}s or more)"
+    text, some = "", f" ({FEWEST} texts or more)"
     if by_class:
         ends = f"{by_class[0]} to {by_class[-1]}, with {len(by_class) - 2} between"
         shown = ", ".join(by_class) if len(by_class) <= MOST_NAMED else ends
@@ -82,7 +82,7 @@ def _differing(groups: Mapping[Any, dict[str, Any]]) -> Sequence[tuple[Any, str]
     known = [
         (name, row)
         for name, row in groups.items()
-        if row["low"] is not None and (instances(row) or 0) >= FEWEST
+        if row["low"] is not None and (texts(row) or 0) >= FEWEST
     ]
     known.sort(key=lambda group: group[1]["value"])
     if len(known) < 2:

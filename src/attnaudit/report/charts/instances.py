@@ -16,15 +16,15 @@ from attnaudit.report.charts.palette import LegendEntry, Palette, group_rows, le
 from attnaudit.report.charts.specs import Chart, FigureSpec
 from attnaudit.report.charts.svg import Figure, Panel, drawn
 from attnaudit.report.words import of_unit
-from attnaudit.results.summary import INSTANCE, SummaryRows
+from attnaudit.results.summary import TEXT, SummaryRows
 
-NOTHING = "Undefined for every instance: nothing to draw."
+NOTHING = "Undefined for every text: nothing to draw."
 
 
 def draw_figures(
     rows: pl.DataFrame,
     class_names: Sequence[str] = (),
-    unit: str = INSTANCE,
+    unit: str = TEXT,
     experiments: Iterable[str] | None = None,
 ) -> tuple[list[Figure], tuple[LegendEntry, ...]]:
     """Draw the figures that the columns of ``rows`` allow, and the legend that they share.
@@ -49,7 +49,7 @@ def draw_figures(
 
 
 def draw_summaries(
-    summary: pl.DataFrame, unit: str = INSTANCE, experiments: Iterable[str] | None = None
+    summary: pl.DataFrame, unit: str = TEXT, experiments: Iterable[str] | None = None
 ) -> list[Figure]:
     """Draw the figures that all experiments, or these only, make of a summary."""
     rows = SummaryRows.of(summary)

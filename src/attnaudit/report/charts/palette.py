@@ -10,7 +10,7 @@ import altair as alt
 import polars as pl
 
 from attnaudit.core.numbers import count
-from attnaudit.results.summary import INSTANCE
+from attnaudit.results.summary import TEXT
 
 OTHER = "other classes"
 # Okabe and Ito's colours, told apart under the common colour blindnesses; black and yellow do not
@@ -77,7 +77,7 @@ def group_rows(rows: pl.DataFrame, class_names: Sequence[str]) -> tuple[pl.DataF
     return rows.with_columns(group=named), Palette(tuple(groups))
 
 
-def legend(rows: pl.DataFrame, palette: Palette, unit: str = INSTANCE) -> tuple[LegendEntry, ...]:
+def legend(rows: pl.DataFrame, palette: Palette, unit: str = TEXT) -> tuple[LegendEntry, ...]:
     """Return the entries of a palette, with the number of ``rows`` of each."""
     sizes = dict(rows.group_by("group").len().iter_rows())
     entries = zip(palette.groups, palette.colours, _DASHES, strict=False)

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from attnaudit.report.answer import RULE, Answer, Evidence, Example
 from attnaudit.report.page import Section
 from attnaudit.report.sections.heatmaps import Heatmap, Instance, heatmap
-from attnaudit.results.summary import INSTANCE, TEXT
 
 MOST_CHIPS, MOST_MARKED = 8, 4  # classes that have a chip, and a mark of their own on scales
 _BUDGETS = (60, 45, 30, 20, 10, 5, 1)  # tokens of a text
@@ -15,7 +14,7 @@ _MOST_CHARACTERS = 260  # so that both heatmaps are on the first screen
 
 
 def answer_section(
-    answer: Answer, examples: Sequence[Example], played: Mapping[str, str], unit: str = INSTANCE
+    answer: Answer, examples: Sequence[Example], played: Mapping[str, str]
 ) -> Section:
     """Make the first screen.
 
@@ -23,7 +22,6 @@ def answer_section(
         answer: What may be claimed, and why.
         examples: Texts to show one at a time; empty without a trace.
         played: Address within the page of the playground of each text, by its name.
-        unit: What a row is called.
     """
     # Rows of one experiment may share a claim: the first decides.
     reasons = {one.claim: one for one in reversed(answer.evidence) if not one.row.of_model}
@@ -41,16 +39,14 @@ def answer_section(
             (one, brief(one.row.sentence), _cells(one, names)) for one in reversed(reasons.values())
         ],
         "classes": several,
-        "counted": INSTANCE if unit == INSTANCE else TEXT,
         "most": MOST_CHIPS,
         "rule": RULE,
-        "unit": unit,
     }
     return Section("answer", content, (), ("sections/answer.js",), styles=("answer.css",))
 
 
 def _cells(one: Evidence, names: Sequence[str]) -> list[tuple[str, str, str, float | None]]:
-    """Return name, figure, sign and place of each class, or of all instances."""
+    """Return name, figure, sign and place of each class, or of all texts."""
     if not names:
         return [("all", one.row.figure, one.sign, one.place)]
     return [(name, *one.classes.get(name, ("–", "")), one.places.get(name)) for name in names]

@@ -28,7 +28,7 @@ VECTORS_DIFFER = (
 _PLACES = {"median_delta_y": 3, "emax_jsd": 3}
 # Titles with the class of the columns.
 _COLUMNS = (
-    *(("Measure", ""), ("Instances", ""), ("Paper", "num"), ("Re-run", "num"), ("This run", "num")),
+    *(("Measure", ""), ("Texts", ""), ("Paper", "num"), ("Re-run", "num"), ("This run", "num")),
     *(("95 % interval", "num"), ("Spread", "num"), ("Agrees", "")),
 )
 

@@ -18,7 +18,7 @@ from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import Section, write_page
 from attnaudit.report.sections.comparison import print_table
 from attnaudit.report.sections.heatmaps import visible
-from attnaudit.report.words import figure, interval, of_unit
+from attnaudit.report.words import figure, interval
 from attnaudit.results.paired import HIGHER, LOWER, MOST, B, PairedRuns
 from attnaudit.results.summary import ROW
 from attnaudit.trace import SEVERAL
@@ -153,7 +153,7 @@ def intervals(pair: PairedRuns) -> str:
     drawn = "texts" if pair.unit == ROW else f"{pair.unit}s"
     return (
         f"Intervals are 95 % bootstrap intervals over shared {drawn}: they compare these two "
-        f"trained models, not models of other seeds. {of_unit('An instance', pair.unit)} where a "
+        f"trained models, not models of other seeds. A {pair.unit} where a "
         "measure is undefined in one run is excluded from both means."
     )
 

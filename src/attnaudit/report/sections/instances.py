@@ -25,7 +25,7 @@ from attnaudit.report.sections.heatmaps import (
 )
 from attnaudit.report.words import of_unit
 from attnaudit.results.record import RunRecord
-from attnaudit.results.summary import INSTANCE, ROW, Heads
+from attnaudit.results.summary import ROW, TEXT, Heads
 from attnaudit.trace import Trace, concatenate, trace_rows
 
 STATIC_TOKENS, LISTED_TOKENS = 400, 100
@@ -49,7 +49,7 @@ SHOWN = (
 
 
 def instance_sections(
-    trace: Trace | str | Path, record: RunRecord, unit: str = INSTANCE
+    trace: Trace | str | Path, record: RunRecord, unit: str = TEXT
 ) -> tuple[Section, Section, list[Instance], Int64[np.ndarray, " k"]]:
     """Make the heatmaps and the list, of rows drawn with the run's seed.
 
@@ -89,9 +89,9 @@ def instance_sections(
         "special": special,
         "has_ranges": any(one.ranges is not None for one in instances),
     }
-    heading = "Instances" if unit == INSTANCE else "Texts"
+    heads = Heads.of(record.summary)
     columns = [
-        ("Instance" if unit == INSTANCE else "Text, head", "num", ""),
+        ("Text, head" if heads else "Number", "num", ""),
         *((title, "text", "") for title in ("Text", "Predicted", "Label")),
         ("ŷ", "num", "Probability of the predicted class."),
         ("max α", "num", "Largest attention weight."),
@@ -102,8 +102,7 @@ def instance_sections(
         "total": height,
         "classes": sorted({picture.instance.predicted for picture in listed}),
         "unit": unit,
-        "heading": heading,
-        "heads": Heads.of(record.summary),
+        "heads": heads,
         "columns": columns,
         "figures": [(name, places) for name, _, _, places in FIGURES],
     }
@@ -112,7 +111,7 @@ def instance_sections(
     drawn = {"instance-data": [picture.as_json() for picture in listed]}
     return (
         Section("heatmaps", heatmaps, links, SAVE, styles=styles),
-        Section("instances", content, ((heading, "#instances"),), scripts, drawn),
+        Section("instances", content, (("Texts", "#instances"),), scripts, drawn),
         [instances[k] for k in dict.fromkeys([*shown_next, *shown_first])],
         rows[np.union1d(shown_first, shown_next).astype(int)],
     )
@@ -128,8 +127,8 @@ def _snippet(picture: Heatmap) -> str:
     return question + " ".join(words[:SNIPPET]) + (" …" if len(words) > SNIPPET else "")
 
 
-def most_striking(instances: Sequence[Instance], unit: str = INSTANCE) -> tuple[list[int], str]:
-    """Choose the instances with the highest ε-max JSD of those with a confident prediction.
+def most_striking(instances: Sequence[Instance], unit: str = TEXT) -> tuple[list[int], str]:
+    """Choose the texts with the highest ε-max JSD of those with a confident prediction.
 
     Args:
         instances: Instances to choose from.
@@ -149,7 +148,7 @@ def most_striking(instances: Sequence[Instance], unit: str = INSTANCE) -> tuple[
     under = " (of each text the head where it is highest)" if unit == ROW else ""
     least = f"{threshold:.2f} or more" if threshold < 0.995 else "more than 0.99"
     rule = (
-        f"Of the quarter of the listed instances whose predicted class is the most probable (here "
+        f"Of the quarter of the listed texts whose predicted class is the most probable (here "
         f"{least}), those of at least {SHORTEST} tokens with the highest ε-max JSD{under}: the "
         "outputs that leave their attention weights most free. The more certain an output is, the "
         "more room it leaves: look at the random ones too."
@@ -185,7 +184,7 @@ def read_rows(
     facts = record.rows(places)
     ids = [row for part in parts for row in part.instance.tolist()]
     if facts.height and facts["instance"].to_list() != ids:
-        raise _another_trace("results of other instances")
+        raise _another_trace("results of other texts")
     return concatenate(parts), facts
 
 

@@ -13,7 +13,7 @@ from attnaudit.report.page import Section
 from attnaudit.report.words import figure, interval
 from attnaudit.results import OF_HEAD, counted
 from attnaudit.results.groups import OF_CLASS
-from attnaudit.results.summary import INSTANCE, Heads
+from attnaudit.results.summary import TEXT, Heads
 
 MOST_COLUMNS = 7  # that fit the width of a page
 MOST_OPEN = 5  # tables; where there are more, each is closed until a reader opens it
@@ -98,7 +98,7 @@ def tables_of(numbers: Iterable[Number], order: Sequence[str] = ()) -> Iterator[
 
 
 def summary_numbers(
-    summary: pl.DataFrame, unit: str = INSTANCE, heads: Heads | None = None
+    summary: pl.DataFrame, unit: str = TEXT, heads: Heads | None = None
 ) -> Iterator[Number]:
     """Yield the numbers of a summary but for single heads, which have a section of their own.
 
@@ -118,7 +118,7 @@ def summary_numbers(
             yield Number(str(name), (measure, label), column, summary_cell(row), meaning)
 
 
-def group_label(group: str, unit: str = INSTANCE) -> str:
+def group_label(group: str, unit: str = TEXT) -> str:
     """Name a group: ``all instances``, or ``predicted positive``."""
     return f"all {unit}s" if group == "all" else group.replace(OF_CLASS, "predicted ", 1)
 

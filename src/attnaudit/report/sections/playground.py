@@ -22,7 +22,7 @@ from attnaudit.experiments.erasure.experiment import MINIMUM
 from attnaudit.report.page import Section
 from attnaudit.report.sections.heatmaps import as_address, full_name, visible
 from attnaudit.results.about import About
-from attnaudit.results.summary import INSTANCE
+from attnaudit.results.summary import TEXT
 from attnaudit.trace import Trace
 from attnaudit.trace.tails import TanhTail
 
@@ -57,7 +57,7 @@ def refusal(trace: Trace) -> str | None:
 
 
 def playground_section(
-    rows: Trace, facts: pl.DataFrame, epsilon: float, unit: str = INSTANCE
+    rows: Trace, facts: pl.DataFrame, epsilon: float, unit: str = TEXT
 ) -> Section | None:
     """Make the playground of ``rows``; None if all have a single token.
 

@@ -22,7 +22,7 @@ from attnaudit.report.site.contents import measure_facts
 from attnaudit.report.words import figure, interval
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord
-from attnaudit.results.summary import INSTANCE
+from attnaudit.results.summary import TEXT
 
 SCRIPTS = (
     *("heatmap.js", "chart.js"),
@@ -109,7 +109,7 @@ class SiteRun:
             for name, row in self.figures.items()
             if row["value"] is not None
         }
-        unit = INSTANCE if self.rows == self.instances else "row"
+        unit = TEXT if self.rows == self.instances else "row"
         return {name: getattr(self, name) for name in names} | {"unit": unit, "means": means}
 
 
@@ -152,7 +152,8 @@ def write_index(
         "facets": [(name, values) for name, values in settings if len(values) > 1],
         "further": further,
     }
-    links = [(name, f"#view={name.lower()}") for name in ("Runs", "Instances", "Compare") if runs]
+    views = {"Runs": "runs", "Texts": "instances", "Compare": "compare"} if runs else {}
+    links = [(name, f"#view={view}") for name, view in views.items()]
     links += [(heading, f"#view=runs&at={heading.lower()}") for heading in further]
     corpora = len({run.corpus for run in runs})
     on = "one corpus" if corpora == 1 else f"{corpora} corpora"

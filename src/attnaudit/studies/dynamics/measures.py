@@ -49,7 +49,7 @@ MEASURES = (
     Measure(
         "accuracy",
         "accuracy",
-        "Share of instances (for a translator, gold tokens) that are predicted correctly.",
+        "Share of texts (for a translator, gold tokens) that are predicted correctly.",
     ),
     Measure(
         "entropy",
@@ -75,7 +75,7 @@ MEASURES = (
     Measure(
         "best_accuracy",
         "accuracy of the best step, chosen on test",
-        "Highest accuracy on the probe of any step: the step is chosen on the instances of test "
+        "Highest accuracy on the probe of any step: the step is chosen on the texts of test "
         "that it is measured on.",
     ),
     Measure(

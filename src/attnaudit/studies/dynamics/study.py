@@ -207,7 +207,7 @@ class Dynamics(Study):
     steps: tuple[int, ...] = setting(
         "Optimizer steps at which the models are traced; training stops at the last.", STEPS
     )
-    probe: int = setting("Number of test instances, or pairs, traced at each step.", 500)
+    probe: int = setting("Number of test texts, or pairs, traced at each step.", 500)
     uniform_seed: int | None = setting(
         "Seed of the model with uniform attention; none: the next one.", None
     )

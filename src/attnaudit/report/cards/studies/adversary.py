@@ -18,12 +18,12 @@ from attnaudit.studies.adversary import ModelAdversary
 
 _KINDS = {
     "adversary": "trained adversaries",
-    "frozen": "each instance separately, model frozen",
+    "frozen": "each text separately, model frozen",
     "seed": "another seed",
     "uniform": "uniform attention",
 }
 _CAPTION = (
-    "Each point is a model, or a set of single-instance adversaries: how far its predictions are "
+    "Each point is a model, or a set of single-text adversaries: how far its predictions are "
     "from the base model's (mean TVD) and how far its attention is (mean JSD, at most ln 2). The "
     "curve joins models trained to predict the same and attend elsewhere, from the smallest λ to "
     "the largest. The closer to the upper left corner, the more the attention can change at the "
@@ -68,7 +68,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     sentence = f"Trained to predict the same and attend elsewhere, {reached}; {conclusion}"
     if frozen is not None:
         sentence += (
-            " For each instance separately, with the model frozen, attention reaches a JSD of "
+            " For each text separately, with the model frozen, attention reaches a JSD of "
             f"{figure(frozen)} within a TVD of 0.01."
         )
     yield card_row(

@@ -134,7 +134,7 @@ _ORDER = (
     ),
     ("Entropy of attention", "share of ln T", {"entropy": "learned attention"}),
 )
-_BANDS = "Bands: 95 % bootstrap intervals over seeds and instances."
+_BANDS = "Bands: 95 % bootstrap intervals over seeds and texts."
 
 
 def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:

@@ -18,7 +18,7 @@ from attnaudit.studies.seeds import Seeds, bins
 
 _SCORES = {"alpha": "attention", "gradient": "gradient", "loo": "leave-one-out"}
 _CAPTION = (
-    "Quartiles (bar), 5 to 95 % (line) and median over instances of each instance's median over "
+    "Quartiles (bar), 5 to 95 % (line) and median over texts of each text's median over "
     "seeds. Left: how far attention moves when only the seed changes. Right: how well each score "
     "agrees with itself under another seed, the reference for its agreement with other scores."
 )

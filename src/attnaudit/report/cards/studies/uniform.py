@@ -41,8 +41,8 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
                 f"interval){', and says little about attention' if everywhere else ''}."
             )
         elif finding.side == FOR:
-            chance = "instances explain, although one seed says nothing about others"
-            chance = chance if row["std"] is None else "seeds and instances explain"
+            chance = "texts explain, although one seed says nothing about others"
+            chance = chance if row["std"] is None else "seeds and texts explain"
             sentence += f"The loss is beyond what {chance}: here nothing else replaces {needed}."
         else:
             sentence += (

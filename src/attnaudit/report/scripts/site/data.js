@@ -169,7 +169,7 @@ function measureOptions(select, measures, chosen) {
   const groups = Object.groupBy(measures, ({ experiment }) => experiment);
   select.replaceChildren(...Object.entries(groups).map(([experiment, group]) => {
     const made = element("optgroup", "", ...group.map(({ name, label }) => new Option(label, name)));
-    made.label = experiment === "row" ? "instance" : experiment;
+    made.label = experiment === "row" ? "text" : experiment;
     return made;
   }));
   select.value = measures.some(({ name }) => name === chosen) ? chosen : measures[0]?.name;
