@@ -146,7 +146,7 @@ def test_who_is_in_the_probe_depends_on_nobody_else():
 
 @pytest.mark.parametrize(
     ("steps", "size", "got"),
-    [((), 5, "steps"), ((-1, 3), 5, "-1, 3"), ((0, 10, 10), 5, "10, 10"), ((0,), 0, "0 instances")],
+    [((), 5, "steps"), ((-1, 3), 5, "-1, 3"), ((0, 10, 10), 5, "10, 10"), ((0,), 0, "0 texts")],
 )
 def test_steps_and_probes_that_make_no_sense(steps: tuple[int, ...], size: int, got: str):
     with pytest.raises(InputError, match=got):

@@ -1,4 +1,4 @@
-"""Runs compared with each other: on which instances, with which numbers, and what is said of them."""
+"""Runs compared with each other: on which texts, with which numbers, and what is said of them."""
 
 import json
 from collections.abc import Mapping
@@ -134,9 +134,7 @@ def test_instances_of_another_text_or_id_are_not_shared(runs: tuple[Path, Path],
         ("ids", make_trace(60, (1, 20), first_instance=100), 0),
     ):
         other = audited(tmp_path / name, trace)
-        with pytest.raises(
-            InputError, match=f"no instance in common: of 60 and 60 rows, {same} have"
-        ):
+        with pytest.raises(InputError, match=f"no text in common: of 60 and 60 rows, {same} have"):
             compare_runs([runs[0], other])
 
 

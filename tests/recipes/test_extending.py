@@ -111,7 +111,7 @@ def test_an_experiment_of_an_installed_package(
     table = pl.read_parquet(out / "results" / "concentration.parquet")
     assert table["peaked"].to_list() == (trace.alpha.max() >= 0.4).tolist()
     page = (out / "report.html").read_text(encoding="utf-8")
-    assert "of instances have one dominant token." in page
+    assert "of texts have one dominant token." in page
     assert 'id="figure-concentration"' in page
     assert "entropy of attention over ln T" in page
     assert "@article{shannon1948," in page

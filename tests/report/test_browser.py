@@ -116,13 +116,13 @@ def test_the_list_is_filtered_by_text_class_correctness_and_weight(page: Page):
     rows, shown = page.locator("#instance-table tbody tr:visible"), page.locator("#shown")
     filters, clear = page.locator("#filters"), page.get_by_role("button", name="Clear")
     assert rows.count() == 10
-    assert shown.inner_text() == "1 to 10 of 150 instances"
+    assert shown.inner_text() == "1 to 10 of 150 texts"
     filters.get_by_label("Text").fill("superb")
     texts = page.evaluate(f"{DATA}.map(one => one.tokens.includes('superb'))")
     assert 0 < rows.count() == min(sum(texts), 10)
-    assert shown.inner_text().endswith(f"{sum(texts)} instances, of 150 listed")
+    assert shown.inner_text().endswith(f"{sum(texts)} texts, of 150 listed")
     clear.click()
-    expect(shown).to_have_text("1 to 10 of 150 instances")
+    expect(shown).to_have_text("1 to 10 of 150 texts")
     filters.get_by_label("Predicted").select_option("negative")
     page.locator("select[name=correct]").select_option("wrong")
     found = rows.evaluate_all("all => all.map(row => row.dataset.predicted + row.dataset.correct)")
@@ -134,7 +134,7 @@ def test_the_list_is_filtered_by_text_class_correctness_and_weight(page: Page):
         assert (bound(weights) - float(end)) * (1 if bound is min else -1) > -1e-5
     every = page.locator("#instance-table tbody tr").evaluate_all(WEIGHTS)
     inside = sum(0.5 - 1e-6 <= weight <= 0.6 + 1e-6 for weight in every)
-    assert shown.inner_text().endswith(f"{inside} instances, of 150 listed")
+    assert shown.inner_text().endswith(f"{inside} texts, of 150 listed")
 
 
 @pytest.mark.slow

@@ -57,7 +57,7 @@ def test_agreement_without_a_defined_reference_claims_nothing() -> None:
     tau = {"value": 0.4, "low": 0.3, "high": 0.5, "undefined": 7}
     row = row_of(correlation__tau_loo=tau, correlation__tau_gradient_loo={})
     assert row.side == ""
-    assert "τ is undefined for 7 instances" in row.sentence
+    assert "τ is undefined for 7 texts" in row.sentence
 
 
 @pytest.mark.parametrize(("upper", "loose"), [(0.05, False), (0.1, True), (None, False)])
@@ -74,7 +74,7 @@ def test_copies_of_some_rows_do_not_count_all_rows() -> None:
     copies = {"value": 0.3, "n": 30, "texts": 20}
     figures = {"replacement__replacement_attention": copies, "correlation__tau_loo": 0.3}
     found = verdict(summary_of(**figures), ABOUT)
-    assert found.counted.startswith("100 instances")
+    assert found.counted.startswith("100 positions")
     assert any("words of 20 texts are" in row.sentence for row in found.rows)
 
 
@@ -134,7 +134,7 @@ def test_erasure_and_ranges_describe() -> None:
 def test_texts_of_one_word_are_counted() -> None:
     figures = {"median_delta_y": 0.3, "max_alpha": {"value": 0.4, "n": 90, "undefined": 10}}
     row = row_of(**{f"permutation__{name}": value for name, value in figures.items()})
-    assert "Left out: 10 instances of one word" in row.sentence
+    assert "Left out: 10 texts of one word" in row.sentence
 
 
 def test_plausibility_compares_with_the_best_other_measure_and_with_chance() -> None:
@@ -237,7 +237,7 @@ SHOWN, WHERE = "may be shown as an explanation", "not why it predicts what it do
         ({"all": (0.9, 0.1), "predicted__a": (0.5, 0.1)}, SHOWN),
         (
             {"all": (0.6, 0.05), "predicted__a": (0.9, 0.1), "predicted__b": (0.1, 0.1)},
-            "depends on the predicted class",
+            "for some predicted classes, not for others",
         ),
     ],
 )
@@ -271,7 +271,7 @@ def test_the_line_on_top_gives_the_reason_that_holds() -> None:
     is_share = pl.col("measure") == "replacement_share"
     ends = pl.when(~is_share).then(pl.col("low", "high"))
     said = verdict(summary.with_columns(ends), ABOUT).lead
-    assert "a few of 50 instances decide the score, so it has no interval" in said
+    assert "a few of 50 texts decide the score, so it has no interval" in said
     loo = figures["replacement__replacement_loo"]
     for value, reason in (
         (0.01, "leave-one-out finds no words that matter"),
@@ -303,7 +303,7 @@ def test_texts_with_several_heads_are_counted_once(texts: int) -> None:
 def test_the_row_that_decides_has_no_sign_where_classes_disagree() -> None:
     groups = {"all": (0.8, 0.1), "predicted__a": (0.9, 0.1), "predicted__b": (0.1, 0.1)}
     card = verdict(by_class(**replaced(**groups)), ABOUT)
-    assert "depends on the predicted class" in card.lead
+    assert "for some predicted classes, not for others" in card.lead
     assert [row.sign for row in card.rows] == ["–"]
 
 

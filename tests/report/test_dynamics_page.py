@@ -50,7 +50,7 @@ def test_the_curves_are_drawn_and_a_single_seed_has_none_to_compare(
     for figure in figures:
         assert all(panel.svg.startswith("<svg") for panel in figure.panels)
         assert len({panel.title for panel in figure.panels}) == 3
-    assert "25 instances of test, 2 seeds" in figures[0].caption
+    assert "25 texts of test, 2 seeds" in figures[0].caption
     alone = table.filter((pl.col("model") != "base") | (pl.col("seed") == 3))
     _, figure = drawn(alone, STUDY.summarise(alone))
     assert "uniform attention" in figure.panels[0].svg

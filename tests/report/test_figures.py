@@ -97,7 +97,7 @@ def test_what_is_undefined_is_told_and_not_drawn():
     assert gradient.svg == figures[2].panels[0].svg == ""
     assert "Undefined" in gradient.note
     assert loo.svg
-    assert "27 instances of 30" in loo.note
+    assert "27 texts of 30" in loo.note
 
 
 def test_missing_experiments_have_no_figure():
@@ -148,7 +148,7 @@ def test_the_removal_figure_is_over_all_instances_of_more_than_one_token():
     result = audit(make_trace(200, (1, 12), seed=3), ["erasure"])["erasure"]
     several = result.table["minimum_proven"].count()
     (figure, *_), _ = draw_figures(result.table.drop("minimum"))
-    assert f"{several} instances of 200" in figure.panels[0].note
+    assert f"{several} texts of 200" in figure.panels[0].note
     words = _words(ET.fromstring(figure.panels[0].svg))
     assert {"attention", "gradient × attention", "smallest set"} <= set(words)
     # The first two colours are those of classes.

@@ -26,7 +26,7 @@ from attnaudit.report.words import of_unit
 from attnaudit.results import SUMMARY_SCHEMA, summary_row
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord, read_record
-from attnaudit.results.summary import INSTANCE, ROW, TEXT, Heads, SummaryRows
+from attnaudit.results.summary import ROW, TEXT, Heads, SummaryRows
 from attnaudit.trace import Trace
 from attnaudit.trace.words import join_tokens, to_words
 from tests.report.heads import CHECKS, make_heads, write_heads
@@ -306,8 +306,7 @@ def test_a_piece_that_is_nothing_but_its_mark_is_kept():
     assert largest.values.tolist() == [5.0, 2.0]
 
 
-def test_a_statement_about_instances_is_said_of_rows_and_texts():
-    statement = "Largest weight of an instance; no instance, 2 instances. Instances at an instance."
-    assert of_unit(statement, INSTANCE) == statement
-    assert of_unit(statement, ROW) == "Largest weight of a row; no row, 2 rows. Rows at a row."
-    assert of_unit("instanced for instance", TEXT) == "instanced for text"
+def test_a_statement_about_texts_is_said_of_rows():
+    statement = "Largest weight of a text; no text, 2 texts. Texts in a context."
+    assert of_unit(statement, TEXT) == statement
+    assert of_unit(statement, ROW) == "Largest weight of a row; no row, 2 rows. Rows in a context."

@@ -32,7 +32,7 @@ from attnaudit.report.sections.instances import (
 from attnaudit.report.words import percent
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord
-from attnaudit.results.summary import INSTANCE, ROW
+from attnaudit.results.summary import ROW, TEXT
 from attnaudit.trace import Trace
 from tests.report.heads import make_heads
 from tests.traces import make_trace
@@ -123,7 +123,7 @@ def test_an_instance_is_the_row_of_its_trace_and_of_its_tables():
     assert seven.correct == bool(rows["correct"][1])
 
 
-@pytest.mark.parametrize("unit", [INSTANCE, ROW])
+@pytest.mark.parametrize("unit", [TEXT, ROW])
 def test_the_striking_keep_to_their_rule(unit: str):
     trace = make_heads(200, 1, 2) if unit == ROW else make_trace(400, (2, 12), sharpness=0.5)
     trace, rows = _audited(trace)

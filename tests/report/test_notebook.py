@@ -124,7 +124,7 @@ def test_a_long_token_and_other_directions_keep_their_place() -> None:
 
 
 def test_a_terminal_has_plain_text(trace: Trace, results: Results) -> None:
-    assert "Heatmap of instance 3" in repr(trace.heatmap(3))
+    assert "Heatmap of text 3" in repr(trace.heatmap(3))
     assert "adversary.emax_jsd = " in repr(results.figure("adversary"))
 
 
@@ -147,7 +147,7 @@ def test_a_million_rows_show_the_first_at_once() -> None:
 def test_bad_arguments_are_named(trace: Trace, results: Results) -> None:
     with pytest.raises(
         InputError,
-        match="results: other instances than those of the trace; expected results of this trace",
+        match="results: other texts than those of the trace; expected results of this trace",
     ):
         trace.heatmap(3, audit(make_trace(12, (3, 9)), ["permutation"]))
     with pytest.raises(
@@ -205,7 +205,7 @@ def test_a_playground_has_a_frame_of_its_own(trace: Trace, results: Results) -> 
     frames = [given for tag, given in Tags(shown.html).seen if tag == "iframe"]
     assert len(frames) == 1
     assert "allow-same-origin" not in (frames[0]["sandbox"] or "")
-    assert "Playground of instance 3" in shown.html
+    assert "Playground of text 3" in shown.html
 
 
 @pytest.mark.parametrize("instance", [99, -1, "5", [1, 2]])
@@ -213,7 +213,7 @@ def test_an_instance_that_is_not_there_is_one_line(trace: Trace, instance: Any) 
     for show in (trace.heatmap, trace.playground):
         with pytest.raises(InputError, match="no row of the trace") as raised:
             show(instance)
-        assert "one of 24 instances: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, …" in str(raised.value)
+        assert "one of 24 texts: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, …" in str(raised.value)
         assert len(str(raised.value).splitlines()) == 1
 
 
@@ -223,7 +223,7 @@ def test_an_instance_is_also_a_number_of_numpy(trace: Trace) -> None:
 
 def test_without_a_number_the_first_text_is_shown(trace: Trace) -> None:
     assert trace.heatmap().html == trace.heatmap(0).html
-    assert "Playground of instance 0" in trace.playground().html
+    assert "Playground of text 0" in trace.playground().html
 
 
 def test_pictures_are_saved_as_files(trace: Trace, results: Results, tmp_path: Path) -> None:

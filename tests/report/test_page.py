@@ -218,7 +218,7 @@ def test_a_page_of_sentences_says_so(tmp_path: Path):
 def test_a_sample_of_the_instances_is_said_to_be_one(tmp_path: Path):
     text, page = _page(write_report(write_run(tmp_path, make_trace(620, (1, 6)), experiments=ONE)))
     assert len(page.data()) == 500
-    assert "A sample of 500 instances of 620" in text
+    assert "A sample of 500 texts of 620" in text
 
 
 @pytest.mark.slow

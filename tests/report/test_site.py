@@ -175,7 +175,7 @@ def test_the_table_is_filtered_sorted_and_leads_to_instances_and_a_comparison(
         page.get_by_label(name).check()
     page.get_by_role("button", name="Compare two").click()
     expect(page.locator("#compare-lead")).to_contain_text(
-        f"Both runs have {N} instances with the same text"
+        f"Both runs have {N} texts with the same text"
     )
 
 
@@ -238,14 +238,14 @@ def test_a_brush_filters_the_list_and_the_other_charts(
     low, high = map(float, ends)
     expected = tau_gradient(runs[0]).is_between(low - 1e-4, high + 1e-4).sum()
     assert 0 < expected < N
-    assert shown(page) == f"{expected} of {N} instances"
+    assert shown(page) == f"{expected} of {N} texts"
     assert other.get_attribute("d") != before
     link = f"#{page.url.partition('#')[2]}"
     chart.click()
-    assert shown(page) == f"{N} of {N} instances"
+    assert shown(page) == f"{N} of {N} texts"
     again = opened(site, link)
     again.wait_for_selector("#instances-explorer .open")
-    assert shown(again) == f"{expected} of {N} instances"
+    assert shown(again) == f"{expected} of {N} texts"
 
 
 def test_instances_are_found_by_word_class_and_range_and_opened_by_link_and_keyboard(
@@ -260,7 +260,7 @@ def test_instances_are_found_by_word_class_and_range_and_opened_by_link_and_keyb
     page.get_by_label("Text", exact=True).fill("superb")
     explorer = page.locator("#instances-explorer")
     having = [k for k in range(N) if any("superb" in token for token in trace.tokens(k))]
-    expect(explorer.locator("output")).to_have_text(f"{len(having)} of {N} instances")
+    expect(explorer.locator("output")).to_have_text(f"{len(having)} of {N} texts")
     page.locator("select[name=predicted]").select_option("negative")
     page.locator("[id='chart-row.positions'] input[name=to]").fill("9")
     page.keyboard.press("Tab")
@@ -339,7 +339,7 @@ def test_an_address_that_leads_nowhere_is_told_and_a_closed_instance_gives_the_f
     page = opened(site, place)
     expect(page.locator("#site-error")).to_contain_text("No run nobody is in this site")
     explorer = page.locator("#instances-explorer")
-    expect(explorer.locator("output")).to_have_text(f"{N} of {N} instances")
+    expect(explorer.locator("output")).to_have_text(f"{N} of {N} texts")
     opener = explorer.locator(".open").nth(4)
     opener.click()
     page.wait_for_selector(".opened .token")
@@ -371,7 +371,7 @@ def test_pairs_that_share_no_text_or_are_too_many_are_told(
 ) -> None:
     place = "#view=compare&a=one&b=long+texts"
     page = opened(site, place)
-    expect(page.locator("#compare-lead")).to_contain_text("no instance in common")
+    expect(page.locator("#compare-lead")).to_contain_text("no text in common")
     monkeypatch.setattr("attnaudit.recipes.site.PAIRED_ROWS", N)
     page = opened(site_into(runs, tmp_path / "few"), place)
     expect(page.locator("#compare-lead")).to_contain_text("run attnaudit compare on them")

@@ -64,8 +64,7 @@ def test_few_instances_carry_no_conclusion(n: int, texts: int | None) -> None:
     shuffled = {"value": 0.3, "low": 0.3, "high": 0.3, "n": n, "texts": texts}
     card = verdict(summary_of(**LEARNED, permutation__matched_delta_y=shuffled), ABOUT)
     few = (texts or n) < 20
-    counted = f"{n} instances" if texts is None else f"{texts} texts"
-    assert card.rows[1].sentence.startswith(f"No conclusion from {counted}") is few
+    assert card.rows[1].sentence.startswith(f"No conclusion from {texts or n} texts") is few
     assert (card.rows[1].side == "") is few
     assert "Correct on 90 %" in card.rows[0].sentence
 
@@ -115,7 +114,7 @@ def test_a_model_that_always_predicts_the_frequent_class_is_not_concluded_from(
     found = SummaryRows.of(summary)
     assert found.value("prediction", "accuracy") == found.value("prediction", "majority")
     assert "always predicting the most frequent label" in no_skill_of_run(found)
-    said = "It does rank instances better than chance (ROC-AUC"
+    said = "It does rank texts better than chance (ROC-AUC"
     assert (said in verdict(summary, ABOUT).rows[0].sentence) is learned
 
 

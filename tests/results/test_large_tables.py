@@ -224,5 +224,5 @@ def test_the_page_of_a_large_trace_draws_a_sample(tmp_path: Path):
         for picks in (large.sample[:70], large.sample[:3]):
             assert large.rows(picks).equals(rows[picks])
         page = write_report(tmp_path).read_text()
-    assert "Figures show a random sample of 100 instances of 300" in page
+    assert "Figures show a random sample of 100 texts of 300" in page
     assert "Figures show a random sample" not in write_report(tmp_path).read_text()

@@ -69,9 +69,9 @@ def test_of_one_seed_intervals_are_told_to_draw_instances_alone(
     tmp_path: Path, study: Study, names: list[str]
 ):
     text = text_of(write_study(write_results(tmp_path / "one", study, named(*names)), {}))
-    assert "intervals over instances alone: one seed does not show what another would give" in text
+    assert "intervals only over texts: one seed does not show what another would give" in text
     assert "over seeds" not in text
-    assert "seeds and instances" not in text
+    assert "seeds and texts" not in text
     assert BOTH not in text
 
 
@@ -79,7 +79,7 @@ def test_of_several_seeds_intervals_are_told_to_draw_both(tmp_path: Path):
     traces = named("base-s0", "uniform-s0", "base-s1", "uniform-s1")
     text = text_of(write_study(write_results(tmp_path / "two", Uniform(seeds=2), traces), {}))
     assert f"{BOTH}; s.d. is the spread over seeds" in text
-    assert "2 seeds: means over seeds, intervals over seeds and instances" in text
+    assert "2 seeds: means over seeds, intervals over seeds and texts" in text
 
 
 def summary(study: str, measure: str, value: float, std: float | None = None) -> dict[str, object]:
@@ -96,8 +96,8 @@ def card_of(rows: list[dict[str, object]], about: About | None = None) -> CardRo
 @pytest.mark.parametrize(
     ("std", "told"),
     [
-        (0.01, "beyond what seeds and instances explain:"),
-        (None, "beyond what instances explain, although one seed says nothing"),
+        (0.01, "beyond what seeds and texts explain:"),
+        (None, "beyond what texts explain, although one seed says nothing"),
     ],
 )
 def test_a_loss_of_one_seed_is_not_said_to_be_beyond_that_of_seeds(std: float | None, told: str):

@@ -125,14 +125,14 @@ def run_(
 ) -> None:
     """Train a model, record its attention, audit it and write the report.
 
-    DIR is runs/<corpus>-<model>-… by default. The same command resumes a run that was stopped, and
-    leaves a finished one as it is. A corpus of pairs trains a translator; small-bert and its
-    like are transformers with a tokenizer of their own, saved in DIR/model.
+    DIR is runs/<corpus>-<model>-… by default. The same command resumes a stopped run and leaves a
+    finished one as it is. A corpus of pairs trains a translator. small-bert and the like are
+    transformers that learn their own tokenizer; both are saved in DIR/model.
 
     \b
     Examples:
       attnaudit run sst --data-dir data --out runs/sst
-      attnaudit run reviews.csv.gz --model cnn --column text=body --column label=stars
+      attnaudit run reviews.csv.gz --model cnn --column text=body --column label=rating
       attnaudit run folder/with/train/and/test --model average --attention dot --seed 1
       attnaudit run sst --vectors glove.6B.300d.txt --epochs 4 --set adversary.epsilon=0.05
       attnaudit run multi30k_en_de --data-dir data
@@ -197,7 +197,7 @@ def audit(
             "--sample",
             o.FILES,
             "Number of texts, drawn with the seed.",
-            show_default="500; 50 of several layers",
+            show_default="500; 50 for several layers",
             min=1,
         ),
     ] = None,
@@ -231,10 +231,10 @@ def audit(
 ) -> None:
     """Audit a trace from any tool, a run, or a transformer's folder on the texts of CORPUS.
 
-    Of a trace or a run (a folder of shards, or one Parquet file) DIR is a folder <name>-audit next
-    to it; an earlier audit there is overwritten. Of a transformer, as model.save_pretrained wrote
-    it, DIR is runs/<corpus>-<model>; the attention of its heads is recorded at the position that
-    its prediction is read from. Nothing is downloaded, and no code of the folder is run.
+    For a trace (one Parquet file, or a folder of them) or a run, DIR is <name>-audit next to it; an
+    earlier audit there is overwritten. For a transformer, saved by model.save_pretrained, DIR is
+    runs/<corpus>-<model>, and its attention is recorded at the position that the prediction is read
+    from. Nothing is downloaded, and no code in the folder is run.
 
     \b
     Examples:
@@ -293,7 +293,7 @@ def _check_trace(what: Path, of_texts: dict[str, Any]) -> None:
 
 
 @app.command(
-    short_help="Questions that train again.",
+    short_help="Train variants of a model and compare them.",
     cls=_listing("Studies, their default scale, and that of --full", _studies),
 )
 def study(
@@ -307,7 +307,7 @@ def study(
     epochs: o.Epochs = None,
     device: o.Device = None,
     full: Annotated[
-        bool, o.option("--full", o.TRAINING, "The published scale; it may take hours.")
+        bool, o.option("--full", o.TRAINING, "Use the scale of the papers; it may take hours.")
     ] = False,
     settings: o.Settings = None,
     column: o.Column = None,
@@ -321,12 +321,12 @@ def study(
 ) -> None:
     """Train variants of a model and compare them.
 
-    DIR (runs/studies/<corpus>-<model>-… by default) holds all studies of one model: DIR/trainings
-    the trainings, which studies share, DIR/<study> the results of a study, DIR/index.html an
-    overview. The same command resumes a study that was stopped.
+    DIR (runs/studies/<corpus>-<model>-… by default) holds all studies of one model: the trainings
+    that they share in DIR/trainings, the results of each in DIR/<study>, an overview in
+    DIR/index.html. The same command resumes a stopped study.
 
-    By default a study has a scale that two cores finish in minutes on a corpus like SST. CORPUS is
-    as for attnaudit run; of copying it is permutations, distinct or iid, of calibration names of
+    By default a study takes minutes on two cores with a corpus like SST. CORPUS is as for attnaudit
+    run. The study copying takes permutations, distinct or iid instead; calibration takes names of
     corpora joined by commas.
 
     \b
@@ -382,11 +382,11 @@ def compare(
 ) -> None:
     """Compare runs, or audits, with each other, or with published numbers.
 
-    Two or more: what may be claimed of each, paired differences of the card's measures from the
-    first, on the texts that both have, with 95 % bootstrap intervals, and the texts whose
+    Two or more runs: the verdict of each; for the card's measures, the paired differences from the
+    first run on the texts that both have, with 95 % bootstrap intervals; and the texts whose
     attention differs most. --out writes the page and both tables.
 
-    One, or several with --to: the paper's numbers, those of its authors' re-run, ours with
+    One run, or several with --to: the paper's numbers, those of its authors' re-run, ours with
     intervals, and whether they agree.
 
     \b
@@ -414,14 +414,14 @@ def compare(
 def report(
     runs: o.Runs,
     serve: Annotated[
-        bool, o.option("--serve", o.OUTPUT, "Serve the pages on 127.0.0.1 till Ctrl-C.")
+        bool, o.option("--serve", o.OUTPUT, "Serve the pages on 127.0.0.1 until Ctrl-C.")
     ] = False,
     port: Annotated[
         int,
         o.option(
             "--port",
             o.OUTPUT,
-            "Port to listen on; 0: any that is free.",
+            "Port to listen on; 0 takes any free one.",
             show_default="8765",
             min=0,
             max=65535,
@@ -431,10 +431,9 @@ def report(
 ) -> None:
     """Write the report of one run again, or a site with the reports of several.
 
-    With --serve nothing is written: the pages are served to this machine, at an address with a
-    random token. Where a run has its model, a sentence of your own can be typed there: its tokens,
-    attention and prediction, and the playground with the exact adversary and smallest
-    flipping set.
+    With --serve nothing is written: the pages are served to this machine only, at an address with a
+    random token. If a run has its model, you can type a sentence there and see its tokens,
+    attention and prediction, and a playground.
 
     \b
     Examples:
@@ -462,7 +461,7 @@ def reproduce(
     paper: Annotated[str | None, o.argument("[PAPER]", f"{PAPERS}; without it, the index.")] = None,
     quick: Annotated[
         bool,
-        o.option("--quick", o.TRAINING, "A representative subset; it says what it leaves out."),
+        o.option("--quick", o.TRAINING, "Only a few fast cells; the output says what is left out."),
     ] = False,
     only: Annotated[
         list[str] | None,
@@ -488,11 +487,11 @@ def reproduce(
 ) -> None:
     """Rerun a paper's experiments on your data, and compare every published number with ours.
 
-    A paper is a list of cells: runs and studies, each with its corpus, model and seeds. They are
-    made in DIR (runs/PAPER by default); each leaves a small record, and the page is written from
-    all records. The same command resumes one that was stopped. A corpus whose files are missing is
-    skipped and reported; the exit status is then 2 with --only, or if nothing could be done. The
-    index of all papers is DIR/reproduction.html (DIR is runs by default).
+    A paper is a list of cells: runs and studies, each with its corpus, model and seeds. Each cell
+    leaves a small record in DIR (runs/PAPER by default), and the page is written from all records.
+    The same command resumes. A corpus whose files are missing is skipped and reported; the exit
+    status is then 2 with --only, or if nothing could be done. Without a PAPER, the index of all
+    papers is written to DIR/reproduction.html (DIR is runs by default).
 
     \b
     Examples:

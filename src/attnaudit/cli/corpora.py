@@ -84,8 +84,8 @@ def fetch(
 ) -> None:
     """Download a registered corpus, check its checksum, unpack it into DIR/NAME and read it once.
 
-    An existing corpus is left as it is. Where no program may fetch a corpus, the command prints how
-    to get it and ends with exit status 2.
+    An existing corpus is left as it is. If no program may fetch a corpus, the command prints how to
+    get it and exits with status 2.
 
     \b
     Examples:

@@ -170,7 +170,7 @@ Model = Annotated[
         MODEL,
         f"One of {', '.join((*ENCODERS, *ERASURE_PRESETS, *CONFIGS, 'translator'))}, or the folder "
         "of a pretrained transformer to fine-tune.",
-        show_default="bilstm, of pairs translator",
+        show_default="bilstm; translator for pairs",
     ),
 ]
 Attention = Annotated[
@@ -188,7 +188,7 @@ Preset = Annotated[
         "--preset",
         MODEL,
         "Sizes and training: paper, or code2019 (the released code of Jain & Wallace 2019); "
-        "of translators small (default) or paper.",
+        "for translators small (default) or paper.",
         show_default="paper",
     ),
 ]
@@ -234,7 +234,7 @@ Experiments = Annotated[
     option(
         "--experiment",
         MODEL,
-        "Only this experiment, and prediction where labels are known; repeatable.",
+        "Only this experiment (and prediction, if labels are known); repeatable.",
         metavar="NAME",
     ),
 ]
@@ -250,7 +250,7 @@ Engine = Annotated[
     option(
         "--engine",
         CLUSTER,
-        "ray: the work goes to a cluster whose nodes share the folder of --out.",
+        "ray: work on a cluster whose nodes share the folder of --out.",
         metavar="local|ray",
         show_default="local",
     ),
@@ -260,7 +260,7 @@ Address = Annotated[
     option(
         "--address",
         CLUSTER,
-        "Head of the cluster of --engine ray; default: this machine.",
+        "Address of the Ray cluster; default: this machine.",
         metavar="HOST:PORT",
     ),
 ]

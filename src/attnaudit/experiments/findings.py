@@ -15,7 +15,7 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from attnaudit.core.tolerance import TOLERANCE
-from attnaudit.results.summary import SummaryRows, instances
+from attnaudit.results.summary import SummaryRows, texts
 from attnaudit.stats.inference import FEWEST
 from attnaudit.stats.measures import LN2
 
@@ -107,9 +107,9 @@ def decide(
         limit: The threshold.
         above: Side of the figure if its whole interval is at or above the threshold.
         below: Side of the figure if its whole interval is below the threshold.
-        fewest: Number of instances, or seeds, below which nothing is decided.
+        fewest: Number of texts, or seeds, below which nothing is decided.
     """
-    value, low, high, number = row["value"], row["low"], row["high"], instances(row)
+    value, low, high, number = row["value"], row["low"], row["high"], texts(row)
     direction = (above == FOR or below == AGAINST) - (above == AGAINST or below == FOR)
     place = (
         max(-1.0, min(direction * (value - limit) / limit, 1.0)) if direction and limit else None
@@ -241,7 +241,7 @@ class Skill(NamedTuple):
 def skill(rows: SummaryRows, experiment: str, prefix: str = "") -> Skill | None:
     """Judge whether a model beats a baseline that learns nothing; None if unknown.
 
-    Accuracy is compared with the share of the most frequent label: a model may rank instances well
+    Accuracy is compared with the share of the most frequent label: a model may rank texts well
     and yet decide like a constant. Translations are compared by BLEU. Only the first score in the
     summary decides, because testing several would add chances of a false positive.
 

@@ -43,8 +43,8 @@ ADVICE = {
 SHORT, LONG = 5, 40  # words of an example, so that it is more than a phrase and fits on a screen
 _NEAREST = 50  # texts among which one of such a length is looked for
 RULE = (
-    f"The text of {SHORT} to {LONG} words whose most different heatmap with the same answer is the "
-    "median one in how much it differs."
+    f"A typical text: of those with {SHORT} to {LONG} words, the one whose most different heatmap "
+    "with the same answer is closest to the median."
 )
 
 
@@ -81,6 +81,7 @@ class Evidence:
 
     Attributes:
         claim: What ✔ says, in plain words.
+        shows: What the figures are, in plain words.
         sign: ✔, ✘ or –.
         row: The card's row over all texts.
         classes: Figure and sign of each predicted class with a value.
@@ -89,6 +90,7 @@ class Evidence:
     """
 
     claim: str
+    shows: str
     sign: str
     row: CardRow
     classes: Mapping[str, tuple[str, str]]
@@ -234,8 +236,10 @@ def _evidence(
             for one in rows
             if (one.experiment, one.question) == (row.experiment, row.question)
         }
+        own = card(row.experiment)
         return Evidence(
-            card(row.experiment).plain or row.question,
+            own.plain or row.question,
+            own.shows.get(row.name, row.measure),
             skilled if row.of_model else row.sign,
             row,
             {name: (one.figure, one.sign) for name, one in same.items()},

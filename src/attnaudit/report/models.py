@@ -95,4 +95,4 @@ def seeds_and_spread(table: pl.DataFrame) -> str:
     """Say how many seeds each model of a study has, and what the intervals are over."""
     _, seeds = seeds_of_models(table)
     spread = "means over seeds, intervals over seeds and texts"
-    return f"{count(seeds, 'seed')}: {spread if seeds > 1 else 'intervals over instances alone'}"
+    return f"{count(seeds, 'seed')}: {spread if seeds > 1 else 'intervals over texts only'}"

@@ -191,14 +191,14 @@ def _spread(name: str, table: pl.DataFrame) -> str:
             "texts, with the spread over seeds."
         )
     least, most = seeds_of_models(table)
-    some = "" if least > 1 else " (for a model with one seed, texts alone)"
+    some = "" if least > 1 else " (for a model with one seed, only texts)"
     text = (
         "Means over seeds and texts, with 95 % bootstrap intervals that resample both"
         f"{some}; s.d. is the spread over seeds."
     )
     if most == 1:
         text = (
-            "Means over texts, with 95 % bootstrap intervals over texts alone: one seed "
+            "Means over texts, with 95 % bootstrap intervals only over texts: one seed "
             "does not show what another would give."
         )
     if layout == "steps":

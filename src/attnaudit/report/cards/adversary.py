@@ -66,9 +66,17 @@ _CHARTS = (
     Histogram("emax_jsd", _AXIS, upper="emax_jsd_upper"),
     Violins("emax_jsd", _AXIS, "By the largest weight"),
 )
+_DISTANCE = (
+    "How far (JSD, at most 0.69) the most different heatmap with nearly the same answer lies from "
+    "the model's own"
+)
 CARD = Card(
     QUESTION,
     card_rows,
     (FigureSpec("emax", QUESTION, _CHARTS, _CAPTION),),
     plain="No very different heatmap gives the same answer",
+    shows={
+        "matched_emax_jsd": f"{_DISTANCE}, at a confidence of 0.9.",
+        "emax_jsd": f"{_DISTANCE}.",
+    },
 )

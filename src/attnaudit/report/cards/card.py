@@ -157,6 +157,7 @@ class Card(NamedTuple):
         figures: Figures of the experiment's table.
         summary_figures: Turns summary rows into further figures.
         plain: What ✔ says of the row that is among the first of a card, in plain words.
+        shows: What the figure of such a row is, in plain words, by its measure.
     """
 
     question: str = ""
@@ -164,6 +165,7 @@ class Card(NamedTuple):
     figures: tuple[FigureSpec, ...] = ()
     summary_figures: SummaryFigures = lambda rows: ()
     plain: str = ""
+    shows: Mapping[str, str] = {}
 
 
 class StudyCard(NamedTuple):

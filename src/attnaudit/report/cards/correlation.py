@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from attnaudit.core.numbers import count
 from attnaudit.experiments.findings import agreement
 from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
+from attnaudit.report.cards.wording import REFERENCES
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
 from attnaudit.report.words import degree, figure, with_interval
 from attnaudit.results.about import About
@@ -94,4 +95,9 @@ CARD = Card(
     card_rows,
     (FigureSpec("tau", _TITLE, _CHARTS, _CAPTION),),
     plain="Attention ranks words as other measures do",
+    shows={
+        f"tau_{name}": f"Kendall's τ of attention with {words}: 1 for the same order of the words, "
+        "0 for unrelated orders."
+        for name, words in REFERENCES.items()
+    },
 )

@@ -83,9 +83,9 @@ _FIGURES = (
         "erasure",
         "Is the largest weight the one that matters?",
         (Drawing(("delta_js", "delta_alpha"), _differences),),
-        "How much more the output moves (JSD) without the largest weight than without one drawn at "
-        "random from the others, by how much larger it is; below 0 the other weight mattered more. "
-        "Points near 0 far to the right would mean that a much larger weight matters no more than "
+        "Up: how much more the output moves (JSD) without the largest weight than without another, "
+        "drawn at random; below 0 the other mattered more. Right: how much larger the largest "
+        "weight is. Points far right near 0 mean that a much larger weight matters no more than "
         "another.",
     ),
 )

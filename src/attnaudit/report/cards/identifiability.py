@@ -22,13 +22,13 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         return
     reach, upper = row["value"], rows.value(_NAME, "max_tvd_alpha_upper")
     loose = upper is not None and upper - reach >= _SHOWN
-    sentence = "The attended sum determines the attention weights: no other weights give the same."
+    sentence = "The attended sum determines the attention weights: no others give the same sum."
     if known < 1.0:
         sentence = (
             f"In {percent(1.0 - known)} of {rows.unit}s other weights give exactly the same sum, "
-            "and so the same output; over all, those farthest from the model's own have a total "
-            f"variation distance of {amount(reach)} on average. A sum determines the weights in "
-            "general where a text has at most one token more than the sum has numbers."
+            "and so the same output. The farthest of them are at a total variation distance of "
+            f"{amount(reach)} from the model's own, on average. In general a sum determines the "
+            "weights only if a text has at most one token more than the sum has numbers."
         )
     yield card_row(
         QUESTION,

@@ -16,8 +16,8 @@ from attnaudit.stats.inference import FEWEST
 _CLAIMS = {
     "show": "heatmaps of {model} may be shown as an explanation of its predictions",
     "where": "heatmaps of {model} show where it puts weight, not why it predicts what it does",
-    "mixed": "whether heatmaps of {model} may be shown as an explanation depends on the predicted "
-    "class",
+    "mixed": "heatmaps of {model} may be shown as an explanation for some predicted classes, not "
+    "for others",
 }
 _REASONS = {
     "no_skill": "the model is not shown to be better than guessing",

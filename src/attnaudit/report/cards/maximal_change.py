@@ -54,7 +54,7 @@ def _by_head(rows: SummaryRows) -> str:
     ends = "" if row["low"] is None else f" [{percent(row['low'])}, {percent(row['high'])}]"
     return (
         f"{len(able)} of {heads(rows)} can flip the decision of some text; the strongest, "
-        f"{name_head(head)}, of {percent(row['value'])}{ends} of the texts. "
+        f"{name_head(head)}, flips {percent(row['value'])}{ends} of the texts. "
     )
 
 

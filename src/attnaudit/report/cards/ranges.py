@@ -61,4 +61,7 @@ CARD = Card(
     card_rows,
     (FigureSpec("ranges", QUESTION, _CHARTS, _CAPTION),),
     plain="The answer fixes the weights",
+    shows={
+        "mean_possible": "How much attention the average word can have with nearly the same answer."
+    },
 )

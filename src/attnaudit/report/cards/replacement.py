@@ -19,9 +19,10 @@ QUESTION = "Does the output follow the attended words?"
 _NAME = "replacement"
 _LEAD = f"{_NAME}_attention_minus_{_NAME}_"
 _CAPTION = (
-    "For each text, the correlation over its copies of the attention that a copy loses with the "
-    "change of the output, given the number of words replaced. At 1 the output changes exactly by "
-    "the words that attention marks; at 0 attention says no more than a count of words."
+    "For each text, how well the attention on the replaced words predicts the change of the "
+    "output: the rank correlation over the copies, given the number of words replaced. At 1 the "
+    "output follows the words that attention marks; at 0 attention says no more than a count of "
+    "words."
 )
 
 
@@ -74,4 +75,10 @@ CARD = Card(
     card_rows,
     (FigureSpec(_NAME, QUESTION, (_CHART,), _CAPTION),),
     plain="The answer follows the attended words",
+    shows={
+        SHARE: "How well attention predicts the effect of replacing words, as a share of what "
+        f"leave-one-out (or the gradient) reaches; the limit is {LIMIT:g}.",
+        f"{_NAME}_attention": "How well attention predicts the effect of replacing words: 1 is "
+        "exactly, 0 no better than counting words.",
+    },
 )

@@ -35,9 +35,7 @@ def answer_section(
         "facts": [brief(one.row.sentence) for one in answer.evidence if one.row.of_model]
         + ["This folder has no trace: there are no heatmaps and no list of texts."]
         * (not examples),
-        "rows": [
-            (one, brief(one.row.sentence), _cells(one, names)) for one in reversed(reasons.values())
-        ],
+        "rows": [(one, one.shows, _cells(one, names)) for one in reversed(reasons.values())],
         "classes": several,
         "most": MOST_CHIPS,
         "rule": RULE,

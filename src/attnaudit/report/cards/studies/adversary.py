@@ -26,7 +26,7 @@ _CAPTION = (
     "Each point is a model, or a set of single-text adversaries: how far its predictions are "
     "from the base model's (mean TVD) and how far its attention is (mean JSD, at most ln 2). The "
     "curve joins models trained to predict the same and attend elsewhere, from the smallest λ to "
-    "the largest. The closer to the upper left corner, the more the attention can change at the "
+    "the largest. The closer to the upper left corner, the more attention can change with the "
     "same predictions. A point no further right than another seed predicts as similarly to the "
     "base as a retrained model."
 )

@@ -140,14 +140,17 @@ _BANDS = "Bands: 95 % bootstrap intervals over seeds and texts."
 def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:
     """Draw what attention agrees with at every step, and what comes first."""
     probe = table.filter(pl.col("model") == "base", pl.col("step").is_not_null())
-    instances, seeds = (count(probe[name].n_unique(), name) for name in ("instance", "seed"))
+    texts, seeds = (
+        count(probe["instance"].n_unique(), "text"),
+        count(probe["seed"].n_unique(), "seed"),
+    )
     gold = "the contribution of a position to the gold class if all attention were on it"
     if "query" in table.columns:
         gold = "the log-probability of the gold token if all attention were on that position"
     yield Figure(
         "agreement",
         "What does attention agree with while it is learned?",
-        f"On {instances} of test, {seeds}; steps on a square-root axis. Agreement: how often the "
+        f"On {texts} of test, {seeds}; steps on a square-root axis. Agreement: how often the "
         "top position of one score is among the top 5 % of the other; relevance r is "
         f"{gold}. Chance is agreement with a shuffled score. {_BANDS} The curves end with the "
         "weights of the last step; the finished models of the verdict and of the first table have "

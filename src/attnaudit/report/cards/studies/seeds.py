@@ -42,7 +42,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         row,
         f"τ with itself: {taus or 'undefined'}",
         f"W{differs} from that of the first seed. Only larger differences, of an adversary or any "
-        f"other attention, are informative.{agreement if taus else ''}",
+        f"other attention, tell something.{agreement if taus else ''}",
         claim=Claim(decide(row, POLICY.close, AGAINST), f"w{differs}"),
     )
 
