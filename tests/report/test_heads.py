@@ -155,7 +155,7 @@ def test_heads_that_can_flip_a_decision_are_counted_and_the_strongest_is_named()
         for flips in ((0.1, 0.0, 0.25, 0.0), (0.0,) * 4)
     )
     assert some.startswith("2 of 4 heads of 2 layers can flip")
-    assert "head 1 of layer 0, of 25 % [23 %," in some
+    assert "head 1 of layer 0, flips 25 % [23 %," in some
     assert none.startswith("None of 4 heads")
 
 
