@@ -53,6 +53,16 @@ def traced(
     )
 
 
+def partly_replaced(texts: int, replaced: int) -> Trace:
+    """A model with no verdict, whose words were replaced in the first of its texts only."""
+    trace = traced(0.8, texts=400)
+    names = ["replaced", "replaced_prediction"]
+    table = trace.table.head(texts).with_columns(
+        pl.when(pl.int_range(pl.len()) < replaced).then(pl.col(names)).name.keep()
+    )
+    return replace(trace, table=table)
+
+
 def verdict_of(trace: Trace) -> Any:
     return decide_verdict(aa.audit(trace, "replacement").summary)
 
@@ -86,6 +96,20 @@ def test_an_interval_with_the_limit_decides_nothing_and_more_texts_do():
     assert (few.code, few.reason) == ("none", "unclear")
     assert few.needed > 24
     assert verdict_of(traced(0.7, texts=600)).code == "show"
+
+
+@pytest.mark.parametrize(
+    ("texts", "replaced", "setting"),
+    [(24, 24, None), (40, 24, None), (45, 24, 45), (300, 24, 50), (300, 10, 20)],
+)
+def test_words_are_replaced_in_more_texts_if_the_trace_has_enough(
+    texts: int, replaced: int, setting: int | None
+):
+    found = decide_verdict(
+        aa.audit(partly_replaced(texts, replaced), ["replacement", "permutation"]).summary
+    )
+    assert (found.code, found.texts) == ("none", replaced)
+    assert found.replacement_texts == setting
 
 
 @pytest.mark.parametrize(

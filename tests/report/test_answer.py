@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 from io import StringIO
+from shlex import split
+from typing import Any
 
 import numpy as np
 import pytest
 from rich.console import Console
 
+from attnaudit.cli.options import assigned
 from attnaudit.experiments import audit
 from attnaudit.experiments.findings import AGAINST, FOR, NEITHER, decide
 from attnaudit.experiments.verdict import decide_verdict
-from attnaudit.report.answer import ADVICE, LONG, SHORT, Answer, answer, next_command, outstanding
+from attnaudit.plans.spec import RunSpec
+from attnaudit.recipes.work import spec_of
+from attnaudit.report.answer import (
+    ADVICE,
+    LONG,
+    SHORT,
+    Answer,
+    answer,
+    next_command,
+    outstanding,
+    study_command,
+)
 from attnaudit.report.terminal import print_answer
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord
 from attnaudit.trace import Trace
-from tests.experiments.test_verdict import traced
+from tests.experiments.test_verdict import partly_replaced, traced
 from tests.traces import make_trace
 
 MEASURED = ["prediction", "replacement", "permutation", "adversary"]
@@ -118,7 +132,7 @@ def test_the_scale_has_the_threshold_in_the_middle(
     assert decide(row, 0.2, above, below).place == pytest.approx(place)
 
 
-def test_the_next_step_names_the_columns_of_the_file() -> None:
+def test_the_next_step_repeats_the_options_of_the_run() -> None:
     corpus = {"source": "my reviews.csv", "text": "body", "label": "label", "question": None}
     spec = {"kind": "run", "corpus": corpus, "model": {"encoder": "cnn"}}
     command, _ = next_command(About(spec=spec))
@@ -127,3 +141,42 @@ def test_the_next_step_names_the_columns_of_the_file() -> None:
         "yours.csv" in next_command(About(spec=spec | {"corpus": {"source": "planted-prior"}}))[0]
     )
     assert next_command(About())[0].startswith("attnaudit compare")
+
+
+@pytest.mark.parametrize(
+    ("source", "options"),
+    [
+        ("a.csv", {"text": "my text", "encoder": "average", "attention": "dot", "seed": 3}),
+        ("sst", {"preset": "code2019", "data_dir": "my data", "vectors": "random"}),
+        ("planted-decisive", {"settings": {"corpus.size": "2000", "corpus.length": "10,40"}}),
+        ("a.csv", {"preset": "han", "settings": {"adversary.epsilon": 0.05}}),
+        ("a.csv", {"settings": {"corpus.lowercase": False, "collect.scores": ("loo",)}}),
+        ("a.csv", {"settings": {"training.epochs": 3, "prediction.seed": 5}}),
+    ],
+)
+def test_the_command_of_another_training_trains_the_same_model(source: str, options: Any) -> None:
+    """Options and settings left out would be another model, of which the answer says nothing."""
+    plain = RunSpec.of(source, **options).to_json()
+    _, _, _, typed, *rest = split(study_command(About(spec=plain)))
+    found: dict[str, Any] = {}
+    for option, value in zip(rest[::2], rest[1::2], strict=True):
+        found.setdefault(option.strip("-").replace("-", "_"), []).append(value)
+    own = {name: found.pop(name, []) for name in ("set", "column", "model")}
+    read = {name: int(value) if name == "seed" else value for name, (value,) in found.items()}
+    read |= dict(one.split("=", 1) for one in own["column"])
+    given = {**read, "settings": assigned(own["set"])}
+    assert spec_of(typed, own["model"][0], **given).to_json() == plain
+
+
+def test_words_are_replaced_in_more_texts_where_there_are_more() -> None:
+    """Words were replaced in a part of the texts, so more test texts would decide nothing."""
+    spec = RunSpec.of("a.csv", settings={"replacement.texts": 24, "corpus.min_df": 2}).to_json()
+    found = answer_of(partly_replaced(300, 24), About(spec=spec))
+    option = "--set replacement.texts=50"
+    command, _ = found.next
+    assert option in found.statement
+    assert option in found.advice
+    assert "--set corpus.min_df=2" in command
+    assert command.endswith(f"{option} --out runs/replaced-50")
+    follows = next(one for one in found.evidence if one.row.experiment == "replacement")
+    assert option in follows.row.sentence

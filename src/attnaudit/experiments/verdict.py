@@ -13,12 +13,14 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from json import loads
+from math import ceil
 from typing import Any, Literal
 
 import polars as pl
 
 from attnaudit.experiments.findings import (
     AGAINST,
+    FEW,
     FOR,
     HIGH,
     LOW,
@@ -28,8 +30,8 @@ from attnaudit.experiments.findings import (
     skill,
 )
 from attnaudit.experiments.replacement import LIMIT, REFERENCES, SHARE
-from attnaudit.results.summary import SummaryRows
-from attnaudit.stats.inference import wilson_interval
+from attnaudit.results.summary import TEXT, SummaryRows
+from attnaudit.stats.inference import FEWEST, wilson_interval
 
 Code = Literal["show", "mixed", "where", "none"]
 REFERENCE = 0.05  # correlation that shows that the reference finds words that decide
@@ -55,6 +57,8 @@ class Verdict:
         high: Upper end.
         texts: Number of texts.
         needed: Rough number of texts that would decide; None if unknown.
+        replacement_texts: Value of the setting ``replacement.texts`` that would decide, if words
+            were replaced in a part of the texts only; None if the texts themselves are too few.
         classes: The answer of each predicted class.
     """
 
@@ -66,6 +70,7 @@ class Verdict:
     high: float | None = None
     texts: int | None = None
     needed: int | None = None
+    replacement_texts: int | None = None
     classes: Mapping[str, Verdict] = field(default_factory=dict)
 
     @property
@@ -99,10 +104,11 @@ def decide_verdict(summary: pl.DataFrame | SummaryRows) -> Verdict:
     scores = (skill(rows, name) for name in QUALITY)
     if any(score is not None and not score.shown for score in scores):
         return Verdict("none", "no_skill")
-    classes = {name: _of_rows(rows.of_class(name)) for name in sorted(rows.predicted)}
-    overall = replace(_of_rows(rows), classes=classes)
+    classes = {name: _of_rows(rows.of_class(name), rows) for name in sorted(rows.predicted)}
+    overall = replace(_of_rows(rows, rows), classes=classes)
     opposite = {"show", "where"} <= {one.code for one in (overall, *classes.values())}
-    return replace(overall, code="mixed", reason="", needed=None) if opposite else overall
+    decided: dict[str, Any] = {"reason": "", "needed": None, "replacement_texts": None}
+    return replace(overall, code="mixed", **decided) if opposite else overall
 
 
 def reference_of(rows: SummaryRows) -> str | None:
@@ -136,7 +142,32 @@ def _follows(rows: SummaryRows) -> Finding | None:
     return decide(share, LIMIT, FOR, AGAINST)
 
 
-def _of_rows(rows: SummaryRows) -> Verdict:
+def replacement_texts(found: Finding, rows: SummaryRows, whole: SummaryRows) -> int | None:
+    """Return the number of texts whose words must be replaced for a finding to conclude.
+
+    Args:
+        found: A finding of replaced words.
+        rows: The rows that it judges.
+        whole: Those of all texts, of which ``rows`` may be one class.
+
+    Returns:
+        The number; None if the finding concludes, or the trace has too few texts.
+    """
+    ours = rows.texts(*found.figure)
+    needed = FEWEST if found.code == FEW and (ours or 0) < FEWEST else found.needed
+    replaced = whole.tested("replacement")
+    of_copies = found.experiment == "replacement" and replaced < whole.tested()
+    # Of a model that predicts positions the setting counts these, and needed counts texts.
+    if not (of_copies and ours and needed and whole.prediction_unit == TEXT):
+        return None
+    # The estimate is rough, and short of it a second run would conclude nothing again.
+    least = ceil(needed * replaced / ours)
+    step = 10 if least < 200 else 100
+    rounded = min(ceil(least / step) * step, whole.tested())
+    return rounded if least <= rounded else None
+
+
+def _of_rows(rows: SummaryRows, whole: SummaryRows) -> Verdict:
     found = _follows(rows)
     if found is None:
         return Verdict("none", "no_replacement")
@@ -149,6 +180,7 @@ def _of_rows(rows: SummaryRows) -> Verdict:
         *map((score or {}).get, ("value", "low", "high")),
         texts=rows.texts("replacement", "replacement_attention"),
         needed=found.needed,
+        replacement_texts=replacement_texts(found, rows, whole),
     )
 
 

@@ -6,16 +6,24 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from shlex import quote
 from typing import Any, ClassVar, Literal
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import read_with_digest
 from attnaudit.core.settings import Settings, coerce, from_plain, override, setting
+from attnaudit.corpora.formats.rows import ROLES
 from attnaudit.corpora.registry import CORPORA, task_of
 from attnaudit.corpora.spec import CorpusSpec, ParallelSpec, Preset
 from attnaudit.corpora.spec import spec_of as corpus_spec
 from attnaudit.experiments import make_experiment, settings_for_task, with_settings
-from attnaudit.models.presets import ModelSettings, PairSettings, check_attention, model_preset
+from attnaudit.models.presets import (
+    ERASURE_PRESETS,
+    ModelSettings,
+    PairSettings,
+    check_attention,
+    model_preset,
+)
 from attnaudit.trace import ASKING
 from attnaudit.tracing.settings import CollectSettings, PairCollectSettings, ReplacementSettings
 from attnaudit.training.probe import Probe
@@ -344,6 +352,43 @@ def other_settings(made: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[st
         for key, value in _flat(made).items()
         if key not in (*_WHEREABOUTS, *_OF_A_RUN) and value != right.get(key)
     }
+
+
+def options_of(made: Mapping[str, Any]) -> list[str]:
+    """Return the corpus and the options of a command that make the spec of a run, quoted.
+
+    Args:
+        made: What ``spec.json`` of a `RunSpec` holds; parts of it may be missing.
+
+    Raises:
+        InputError: For a name or a value that is unknown here.
+    """
+    corpus, encoder, preset = made["corpus"], made["model"]["encoder"], made.get("preset", "paper")
+    own = {} if preset in ERASURE_PRESETS else {"encoder": encoder}
+    usual = RunSpec.of(corpus["source"], preset=preset, **own).to_json()
+    flat = {
+        key.removeprefix("experiments."): value
+        for key, value in other_settings(made, usual).items()
+        if key in _flat(usual)
+    }
+    flat.pop("model.encoder", None)
+    named = [(f"--column {role}=", flat.pop(f"corpus.{role}", None)) for role in ROLES]
+    named += [
+        ("--model ", preset if preset in ERASURE_PRESETS else encoder),
+        ("--attention ", flat.pop("model.attention", None)),
+        ("--preset ", None if preset in ("paper", *ERASURE_PRESETS) else preset),
+        *((f"--{name} ", flat.pop(name, None)) for name in ("vectors", "device")),
+        ("--seed ", made.get("seed")),
+        ("--data-dir ", corpus.get("data_dir")),
+    ]
+    values = {key: value if isinstance(value, list) else [value] for key, value in flat.items()}
+    named += [(f"--set {key}=", ",".join(map(_typed, value))) for key, value in values.items()]
+    options = [f"{option}{quote(str(value))}" for option, value in named if value]
+    return [quote(str(corpus["source"])), *options]
+
+
+def _typed(value: Any) -> str:
+    return value if isinstance(value, str) else "none" if value is None else json.dumps(value)
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

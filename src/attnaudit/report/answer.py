@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from shlex import quote
 
 import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from attnaudit.corpora.formats.rows import ROLES
+from attnaudit.core.errors import InputError
 from attnaudit.corpora.remarks import WARNING
 from attnaudit.experiments.findings import POLICY, UNCLEAR, skill
 from attnaudit.experiments.registry import LACKS
 from attnaudit.experiments.verdict import QUALITY, Verdict
+from attnaudit.plans.spec import RunSpec, options_of
 from attnaudit.report.card import VerdictCard, class_rows, verdict
 from attnaudit.report.cards import card
 from attnaudit.report.cards.card import CardRow
@@ -41,6 +41,12 @@ ADVICE = {
     "mixed": "mixed: it depends on the predicted class",
 }
 SHORT, LONG = 5, 40  # words of an example, so that it is more than a phrase and fits on a screen
+# Commands of the kinds of runs whose options are not written out.
+_AGAIN = {
+    "transformer": "attnaudit audit MODEL TEXTS",
+    "transformer-training": "attnaudit run CORPUS --model MODEL",
+    "translation": "attnaudit run CORPUS",
+}
 _NEAREST = 50  # texts among which one of such a length is looked for
 RULE = (
     f"A typical text: of those with {SHORT} to {LONG} words, the one whose most different heatmap "
@@ -201,25 +207,19 @@ def answer(
         result.code,
         _advice(result),
         tuple(
-            ClassAnswer(name, one.code, _number(found, name), _advice(one)) for name, one in classes
+            ClassAnswer(name, one.code, found.of_class(name).tested(), _advice(one))
+            for name, one in classes
         ),
         _evidence(own, found, about, summary),
         None if trace is None else _example(record, trace),
         tuple(filter(None, warnings)),
-        next_command(about),
+        next_command(about, result),
         study_command(about),
     )
 
 
 def _advice(result: Verdict) -> str:
     return ADVICE.get(result.code) or f"no conclusion: {reason(result)}"
-
-
-def _number(found: SummaryRows, name: str) -> int:
-    """Count the texts of a predicted class."""
-    rows = (row for key in found.by_class for row in found.by_class[key])
-    own = (row for row in rows if row["group"] == f"predicted:{name}")
-    return max((row.get("texts") or row["n"] + row["undefined"] for row in own), default=0)
 
 
 def _evidence(
@@ -308,24 +308,35 @@ def _missing(left_out: Mapping[str, str]) -> list[str]:
     return [f"not measured: {listed(names)}: {why}" for why, names in by_reason.items()]
 
 
-def next_command(about: About) -> tuple[str, str]:
+def next_command(about: About, result: Verdict | None = None) -> tuple[str, str]:
     """Return the command of the next step, and the question that it answers."""
-    again = study_command(about)
-    if not again:
+    texts = None if result is None or result.code != "none" else result.replacement_texts
+    options = _options(about)
+    kept = [one for one in options if not one.startswith("--set replacement.texts=")]
+    again = " ".join(["attnaudit run", *kept]) if kept else _AGAIN.get(about.spec.get("kind", ""))
+    if texts is not None and again:
+        # The folder of this run holds its settings and refuses others.
+        setting = f"--set replacement.texts={texts} --out runs/replaced-{texts}"
+        return f"{again} {setting}", "words replaced in enough texts"
+    if not options:
         return "attnaudit compare THIS OTHER", "two models, text by text"
     if str(about.spec["corpus"]["source"]).startswith("planted"):
         return "attnaudit run yours.csv --column text=… --column label=…", "your own texts"
-    return again, "would another training agree?"
+    return study_command(about), "would another training agree?"
 
 
 def study_command(about: About) -> str:
     """Return the command that trains the model of a run with other seeds; else nothing."""
-    spec, corpus, model = about.spec, about.spec.get("corpus"), about.spec.get("model")
-    if spec.get("kind") != "run" or not (
-        isinstance(corpus, Mapping) and isinstance(model, Mapping) and "source" in corpus
-    ):
-        return ""
-    asked = {f"--column {role}=": corpus.get(role) for role in ROLES if corpus.get(role) != role}
-    asked |= {"--model ": model.get("encoder"), "--data-dir ": corpus.get("data_dir")}
-    options = [f"{option}{quote(str(value))}" for option, value in asked.items() if value]
-    return " ".join(["attnaudit study seeds", quote(str(corpus["source"])), *options])
+    options = _options(about)
+    return " ".join(["attnaudit study seeds", *options]) if options else ""
+
+
+def _options(about: About) -> list[str]:
+    """Return corpus and options of the command that trains the model of a run; else nothing."""
+    if about.spec.get("kind") != RunSpec.kind:
+        return []
+    try:
+        return options_of(about.spec)
+    except (InputError, KeyError, TypeError):
+        # A spec of another program, or an encoder that is not registered here.
+        return []

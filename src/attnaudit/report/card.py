@@ -179,7 +179,9 @@ Rows = tuple[CardRow, ...]
 def _rows(found: SummaryRows, about: About, withheld: bool) -> tuple[Rows, Rows]:
     """Return the rows of a card, and further ones."""
     rows = [row for name in EXPERIMENTS for row in card(name).rows(found, about)]
-    remarks = (undecided(row.finding) + across(found, row.experiment, row.name) for row in rows)
+    remarks = (
+        undecided(row.finding, found) + across(found, row.experiment, row.name) for row in rows
+    )
     rows = [
         replace(row, sentence=row.sentence + remark)
         for row, remark in zip(rows, remarks, strict=True)

@@ -154,6 +154,14 @@ class SummaryRows:
         row = self.get(experiment, measure)
         return None if row is None else texts(row)
 
+    def tested(self, experiment: str = "") -> int:
+        """Return the number of texts of an experiment, by default of the trace.
+
+        A text without a value counts, too.
+        """
+        own = (row for (name, _), row in self.rows.items() if experiment in ("", name))
+        return max((row.get("texts") or row["n"] + row["undefined"] for row in own), default=0)
+
 
 def texts(row: Mapping[str, Any]) -> int | None:
     """Return the number of texts behind a summary row, each counted once."""

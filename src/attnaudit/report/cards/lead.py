@@ -8,7 +8,7 @@ from attnaudit.core.numbers import count
 from attnaudit.experiments.findings import AGAINST, BOTH, FEW, FOR, UNCLEAR, side_of
 from attnaudit.experiments.verdict import Verdict, held_out
 from attnaudit.report.cards.card import CardRow
-from attnaudit.report.cards.wording import REFERENCES, enough
+from attnaudit.report.cards.wording import REFERENCES, enough, replacing
 from attnaudit.report.words import percent
 from attnaudit.results.summary import TEXT
 from attnaudit.stats.inference import FEWEST
@@ -38,6 +38,9 @@ def headline(verdict: Verdict, model: str) -> str:
 def reason(verdict: Verdict) -> str:
     """Say why nothing is concluded, of an answer with the code ``none``."""
     texts = count(verdict.texts or 0, TEXT)
+    if verdict.replacement_texts is not None:
+        more = replacing(verdict.replacement_texts)
+        return f"words were replaced in only {texts}, too few to tell; {more}"
     if verdict.reason == FEW and (verdict.texts or 0) < FEWEST:
         return f"words were replaced in only {texts}, and {FEWEST} or more are needed"
     if verdict.reason == FEW:

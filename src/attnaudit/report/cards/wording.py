@@ -8,6 +8,7 @@ from typing import Any
 
 from attnaudit.core.numbers import count, thousands
 from attnaudit.experiments.findings import UNCLEAR, Finding
+from attnaudit.experiments.verdict import replacement_texts
 from attnaudit.report.words import figure, name_head, name_heads
 from attnaudit.results.summary import SummaryRows, texts
 from attnaudit.stats.inference import FEWEST
@@ -17,10 +18,12 @@ REFERENCES = {"loo": "leave-one-out", "gradient": "the gradient"}
 MOST_NAMED = 6  # of more groups only the lowest and the highest are named
 
 
-def undecided(finding: Finding | None) -> str:
+def undecided(finding: Finding | None, rows: SummaryRows) -> str:
     """Say that there are not enough texts to tell, and how many would do; else nothing."""
     if finding is None or finding.code != UNCLEAR:
         return ""
+    if (texts := replacement_texts(finding, rows, rows)) is not None:
+        return f" Words were replaced in too few texts; {replacing(texts)}."
     return f" Not enough texts for a conclusion{enough(finding.needed)}."
 
 
@@ -31,6 +34,11 @@ def enough(needed: int | None) -> str:
     # Two digits: widths of intervals are estimates themselves.
     digits = max(floor(log10(needed)) - 1, 0)
     return f"; about {thousands(round(needed, -digits))} would do"
+
+
+def replacing(texts: int) -> str:
+    """Name the option that replaces words in enough texts."""
+    return f"--set replacement.texts={texts} replaces enough"
 
 
 def of_head(rows: SummaryRows) -> str:
