@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import polars as pl
 import pytest
 import torch
 
@@ -171,6 +173,28 @@ def test_a_real_encoder_learns_from_a_few_rows(tmp_path: Path):
     assert history["steps"]["train"]["notes"]["history"][-1]["dev_accuracy"] > 0.9
     after = digests(folder / "1_Pooling") | {"weights": sha256(folder / "model.safetensors")}
     assert after == before
+
+
+@pytest.mark.slow
+def test_heads_are_compared_with_themselves_over_seeds(bert: Path, tmp_path: Path):
+    settings = [
+        f"--set={name}={value}" for name, value in (SMALL | {"corpus.length": "10,14"}).items()
+    ]
+    command = ["study", "seeds", "planted-decisive", "--model", str(bert), *settings]
+    few = ["--set=seeds.seeds=1", "--set=replacement.texts=0", "--out", str(tmp_path)]
+    assert main([*command, *few]) == 0
+    table = pl.read_parquet(tmp_path / "seeds" / "results" / "seeds.parquet")
+    one, other = (
+        Trace.read(next(tmp_path.glob(f"trainings/base-s{seed}-*")) / "trace") for seed in (0, 1)
+    )
+    assert table["head"].to_list() == one.table["head"].to_list() == other.table["head"].to_list()
+    jsd = [jensen_shannon(*pair) for pair in zip(one.alpha, other.alpha, strict=True)]
+    np.testing.assert_allclose(table["jsd"], jsd, atol=1e-6)
+
+
+def jensen_shannon(p: np.ndarray, q: np.ndarray) -> float:
+    middle = (p + q) / 2
+    return sum(float((one * np.log(one / middle)).sum()) for one in (p, q)) / 2
 
 
 @pytest.mark.slow

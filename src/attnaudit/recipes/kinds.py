@@ -17,7 +17,7 @@ from attnaudit.plans.pretrained import FineTuning
 from attnaudit.plans.spec import RunSpec, TranslationSpec
 from attnaudit.plans.transformer import TransformerTraining
 from attnaudit.recipes.job import Trained, corpus_seed
-from attnaudit.studies import PAIR_STUDIES, STUDIES, TRANSFORMER_STUDIES, Study
+from attnaudit.studies import PAIR_STUDIES, STUDIES, TRANSFORMER_STUDIES, TUNED_STUDIES, Study
 from attnaudit.training.transformers import CONFIGS
 
 
@@ -39,7 +39,7 @@ class Kind:
 CLASSIFIERS = Kind(RunSpec, ("train",), STUDIES)
 TRANSLATORS = Kind(TranslationSpec, ("translate",), PAIR_STUDIES)
 TRANSFORMERS = Kind(TransformerTraining, ("train", "hf"), TRANSFORMER_STUDIES)
-FINE_TUNED = Kind(FineTuning, ("train", "hf"), {})
+FINE_TUNED = Kind(FineTuning, ("train", "hf"), TUNED_STUDIES)
 KINDS = {kind.spec.kind: kind for kind in (CLASSIFIERS, TRANSLATORS, TRANSFORMERS, FINE_TUNED)}
 # Settings that a corpus of pairs alone has.
 _OF_PAIRS = {"corpus.source_ending", "corpus.target_ending"}

@@ -20,7 +20,7 @@ from attnaudit.recipes.calibration import BY_OPTION as OF_CALIBRATION
 from attnaudit.recipes.calibration import PLACE as CALIBRATION
 from attnaudit.recipes.calibration import Calibration
 from attnaudit.recipes.copying import BY_OPTION as OF_COPYING
-from attnaudit.studies import PAIR_STUDIES, STUDIES, TRANSFORMER_STUDIES
+from attnaudit.studies import PAIR_STUDIES, STUDIES, TRANSFORMER_STUDIES, TUNED_STUDIES
 from attnaudit.tracing.settings import ReplacementSettings
 from attnaudit.training.settings import Deceive
 
@@ -33,6 +33,7 @@ _KINDS: tuple[tuple[Mapping[str, Any], str, Callable[[], Any]], ...] = (
     (STUDIES, "", lambda: RunSpec.of("text.csv")),
     (PAIR_STUDIES, " of translators", lambda: TranslationSpec.of("pairs")),
     (TRANSFORMER_STUDIES, " of transformers", lambda: TransformerTraining.of("text.csv")),
+    (TUNED_STUDIES, " of fine-tuning", lambda: FineTuning(CorpusSpec("text.csv"))),
     ({COPYING: Copying, CALIBRATION: Calibration}, "", lambda: None),
 )
 
@@ -62,14 +63,14 @@ def sections() -> dict[str, list[Setting]]:
 
 
 def _sections() -> Iterator[tuple[str, list[Setting]]]:
-    texts, pairs, transformers, _ = (base() for _, _, base in _KINDS)
+    texts, pairs, transformers, pretrained, _ = (base() for _, _, base in _KINDS)
     usual = ("corpus", "model", "training", "collect")
     of_transformers = ("model", "training", "schedule", "collect")
     for title, base, names, hidden in (
         ("classifiers", texts, usual, BY_OPTION),
         ("translators", pairs, (*usual, "decode"), BY_OPTION.keys() - {"model.attention"}),
         ("transformers", transformers, of_transformers, ()),
-        ("pretrained transformers", FineTuning(CorpusSpec("text.csv")), of_transformers, ()),
+        ("pretrained transformers", pretrained, of_transformers, ()),
     ):
         for name in names:
             yield f"{name} of {title}", _settings(name, getattr(base, name), hidden)

@@ -85,7 +85,7 @@ class StudySpec(Spec):
             settings: Settings by dotted name. Those that begin with the study's name are its own;
                 ``training.epochs`` and ``training.patience`` hold for all of its trainings.
             **options: Those of the kind of model: `RunSpec.of`, `TranslationSpec.of`, or with
-                ``config`` `TransformerTraining.of`.
+                ``config`` `TransformerTraining.of`, with ``folder`` `FineTuning.of`.
 
         Raises:
             InputError: For an unknown study or setting, or one that has no effect.
@@ -93,8 +93,9 @@ class StudySpec(Spec):
         given = dict(settings or {})
         kind = kind_of_corpus(source, given, options)
         if study not in kind.studies:
-            names, what = ", ".join(kind.studies), options.get("config", source)
-            expected, near = f"one of {names} for {what}", did_you_mean(study, kind.studies)
+            named = options.get("config", options.get("folder", source))
+            expected = f"one of {', '.join(kind.studies)} for {named}"
+            near = did_you_mean(study, kind.studies)
             raise InputError("study", "name", repr(study), expected, near)
         of_study, stated = kind.studies[study], options | given
         # Epochs are those of the study's own trainings too.

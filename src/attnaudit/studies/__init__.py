@@ -8,7 +8,7 @@ from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.deceive import Deceive, PairDeceive, TransformerDeceive
 from attnaudit.studies.dynamics.study import Dynamics, PairDynamics
 from attnaudit.studies.guide import Guide
-from attnaudit.studies.seeds import Seeds
+from attnaudit.studies.seeds import Seeds, TunedSeeds
 from attnaudit.studies.study import Study
 from attnaudit.studies.uniform import TransformerUniform, Uniform
 
@@ -20,6 +20,7 @@ def _named(*studies: type[Study]) -> dict[str, type[Study]]:
 STUDIES = _named(Uniform, Seeds, Guide, ModelAdversary, Deceive, Dynamics)
 PAIR_STUDIES = _named(PairDeceive, PairDynamics)
 TRANSFORMER_STUDIES = _named(TransformerUniform, TransformerDeceive)
+TUNED_STUDIES = _named(TunedSeeds)
 EVERY_STUDY = PAIR_STUDIES | STUDIES  # studies of one name have the same facts
 
 
@@ -35,6 +36,7 @@ __all__ = [
     "PAIR_STUDIES",
     "STUDIES",
     "TRANSFORMER_STUDIES",
+    "TUNED_STUDIES",
     "Study",
     "Training",
     "known_measures",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -119,6 +119,17 @@ class Seeds(Study):
             table.lazy(), lambda rows: rows.select("jsd", "tvd", "^tau_.*$"), further=bins_of_alpha
         )
         return summarise_means(self.name, groups, self.seed, self.measures)
+
+
+@dataclass(frozen=True)
+class TunedSeeds(Seeds):
+    """Fine-tune a pretrained transformer with other seeds.
+
+    All trainings begin with the same weights, so a head is compared with itself.
+    """
+
+    def check_model(self, model: Any, **options: bool) -> None:
+        """Accept several heads."""
 
 
 def _compared(base: Trace, other: Trace) -> dict[str, np.ndarray]:
