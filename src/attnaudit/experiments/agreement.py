@@ -13,7 +13,7 @@ import polars as pl
 
 from attnaudit.core.papers import KRISHNA2024, NEELY2021
 from attnaudit.experiments.rows import (
-    importance_scores,
+    judged_scores,
     make_table,
     over_words,
     summarise_measures,
@@ -47,6 +47,7 @@ class Agreement:
     """
 
     name = "agreement"
+    of_scores = True
     needs = ()
     scope = "traces with several importance scores"
     papers = (KRISHNA2024, NEELY2021)
@@ -87,8 +88,8 @@ class Agreement:
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the table, one row per row of the trace."""
-        scores = over_words(trace, {"attention": trace.alpha, **importance_scores(trace)})
-        pairs, lengths = list(combinations(scores, 2)), scores["attention"].lengths
+        scores = over_words(trace, judged_scores(trace))
+        pairs, lengths = list(combinations(scores, 2)), next(iter(scores.values())).lengths
         overlaps = top_overlaps(list(scores.values()), TOP)
         columns = {f"tau_{a}{AND}{b}": kendall_tau(scores[a], scores[b]).tau for a, b in pairs}
         columns |= {

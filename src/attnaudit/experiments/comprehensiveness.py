@@ -18,9 +18,9 @@ from attnaudit.experiments.confidence import at_same_confidence
 from attnaudit.experiments.erasure.experiment import MOST_ORDERS
 from attnaudit.experiments.erasure.falls import falls
 from attnaudit.experiments.rows import (
-    against_attention,
+    against_heatmap,
     differences,
-    importance_scores,
+    judged_scores,
     make_table,
     no_single_decision,
     row_streams,
@@ -56,7 +56,8 @@ class Comprehensiveness(Settings):
     on how confident the model is. It is null unless the attended sums are the logits.
 
     ``input_<measure>_<score>`` are the same falls if the tokens are deleted from the text and the
-    model runs again. They need a trace collected with ``collect.erase_input``.
+    model runs again. They need a trace collected with ``collect.erase_input``, and are all that a
+    trace without attention has.
 
     Rows of one position, and removals that leave no weight, are null.
 
@@ -66,15 +67,15 @@ class Comprehensiveness(Settings):
     """
 
     name = "comprehensiveness"
+    of_scores = True
     needs = ()
     papers = (DEYOUNG2020,)
     measures = (
         *(
             Measure(
-                f"{kind}_attention_minus_{kind}_{{score}}",
-                f"{label}, attention minus {{score}}, paired",
-                f"{label.capitalize()} of attention minus that of another score, over the same "
-                "texts.",
+                f"{kind}_{{score}}_minus_{kind}_{{score}}",
+                f"{label}, {{score}} minus {{score}}, paired",
+                f"{label.capitalize()} of one score minus that of another, over the same texts.",
                 direction,
             )
             for kind, label, direction in _KINDS
@@ -133,7 +134,7 @@ class Comprehensiveness(Settings):
         }
         # The column ``<measure>_at_x`` has the five numbers of score x. A score named "at_x" would
         # have its mean there.
-        ours = {"attention", "gradient", "loo", "random"}
+        ours = {"attention", "gradient", "loo"} | ({"random"} if trace.has("alpha") else set())
         clashing = sorted(
             name
             for name in named
@@ -142,7 +143,10 @@ class Comprehensiveness(Settings):
         if clashing:
             columns = ", ".join(f"importance_{name}" for name in clashing)
             return f"the name of column {columns} is taken by what is computed from another"
-        for name in _of_input(trace):
+        of_input = _of_input(trace)
+        if not (of_input or trace.has("alpha")):
+            return "the trace has neither attention nor deletions from the text"
+        for name in of_input:
             kind = trace.table.schema[name]
             if not (isinstance(kind, pl.List | pl.Array) and kind.inner.is_numeric()):
                 return f"column {name} holds {kind}; it needs a list of numbers for every row"
@@ -150,8 +154,15 @@ class Comprehensiveness(Settings):
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Remove the top tokens of each score from each row of a trace."""
-        readout, alpha = trace.readout, trace.alpha
-        scores = {"attention": alpha, **importance_scores(trace)}
+        columns = self._of_attention(trace) if trace.has("alpha") else {}
+        for name in _of_input(trace):
+            drops = trace.table[name].cast(pl.List(pl.Float64))
+            columns[name] = drops.list.mean().fill_nan(None)
+        return make_table(trace, columns)
+
+    def _of_attention(self, trace: Trace) -> dict[str, np.ndarray | pl.Series]:
+        """Measure the falls when tokens are removed from the attention."""
+        readout, alpha, scores = trace.readout, trace.alpha, judged_scores(trace)
         streams = row_streams(trace, self.seed, self.name)
         by_score = falls(readout, alpha, scores, streams, self.orders)
         columns: dict[str, np.ndarray | pl.Series] = {}
@@ -165,18 +176,15 @@ class Comprehensiveness(Settings):
                 f"matched_comprehensiveness_{name}": matched.of_decided(fall[:, 0].mean(axis=1))
                 for name, fall in by_score.items()
             }
-        for name in _of_input(trace):
-            drops = trace.table[name].cast(pl.List(pl.Float64))
-            columns[name] = drops.list.mean().fill_nan(None)
-        return make_table(trace, columns)
+        return columns
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
-        """Select the measures of each row, with attention's lead over every other score."""
+        """Select the measures of each row, with the heatmap's lead over every other score."""
         families = [kind for kind, _, _ in _KINDS]
         measures = table.select(cs.starts_with(*families) & ~cs.nested())
         names = measures.collect_schema().names()
-        return measures.with_columns(differences(*against_attention(names, families)))
+        return measures.with_columns(differences(*against_heatmap(names, families)))
 
 
 def _of_input(trace: Trace) -> list[str]:

@@ -12,10 +12,11 @@ import polars as pl
 import polars.selectors as cs
 
 from attnaudit.core.papers import DEYOUNG2020
+from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.rows import (
-    against_attention,
+    against_heatmap,
     differences,
-    importance_scores,
+    judged_scores,
     make_table,
     over_words,
     summarise_measures,
@@ -44,20 +45,21 @@ class Plausibility:
     """
 
     name = "plausibility"
+    of_scores = True
     needs = ("rationale",)
     papers = (DEYOUNG2020,)
     measures = (
         Measure(
-            "precision_attention_minus_precision_{score}",
-            "precision, attention minus {score}, paired",
-            "How much higher the precision at the number of known tokens is by attention than by "
-            "another ranking.",
+            "precision_{score}_minus_precision_{score}",
+            "precision, {score} minus {score}, paired",
+            "How much higher the precision at the number of known tokens is by one ranking than by "
+            "another.",
             "higher",
         ),
         Measure(
-            "auprc_attention_minus_auprc_{score}",
-            "average precision, attention minus {score}, paired",
-            "How much higher the average precision is by attention than by another ranking.",
+            "auprc_{score}_minus_auprc_{score}",
+            "average precision, {score} minus {score}, paired",
+            "How much higher the average precision is by one ranking than by another.",
             "higher",
         ),
         Measure(
@@ -84,9 +86,9 @@ class Plausibility:
             "higher",
         ),
         Measure(
-            "rationale_tau_attention_minus_rationale_tau_{score}",
-            "τ with the known tokens, attention minus {score}, paired",
-            "How much higher Kendall τ-b with the rationale is of attention than of another score.",
+            "rationale_tau_{score}_minus_rationale_tau_{score}",
+            "τ with the known tokens, {score} minus {score}, paired",
+            "How much higher Kendall τ-b with the rationale is of one score than of another.",
             "higher",
         ),
         Measure(
@@ -110,13 +112,14 @@ class Plausibility:
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the table, one row per row of the trace."""
-        scores = over_words(trace, {"attention": trace.alpha, **importance_scores(trace)})
+        scores = over_words(trace, judged_scores(trace))
         # 1 for the tokens of a rationale. A row without one has only zeros, which leave every
         # measure undefined.
-        rationale, known = trace.ragged("rationale"), np.zeros(len(trace.alpha.values))
-        rows = np.flatnonzero(rationale.lengths == trace.alpha.lengths)
-        known[trace.alpha.positions(rows)] = rationale.take(rows).values
-        marks = over_words(trace, {"rationale": trace.alpha.with_values(known)})["rationale"]
+        rationale, known = trace.ragged("rationale"), np.zeros(trace.lengths.sum())
+        every = Ragged.from_lengths(known, trace.lengths)
+        rows = np.flatnonzero(rationale.lengths == trace.lengths)
+        known[every.positions(rows)] = rationale.take(rows).values
+        marks = over_words(trace, {"rationale": every})["rationale"]
         columns = dict[str, np.ndarray]()
         for name, score in scores.items():
             found = rationale_agreement(score, marks)
@@ -127,8 +130,8 @@ class Plausibility:
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
-        """Select the measures of each row, with attention's lead over every other score."""
+        """Select the measures of each row, with the heatmap's lead over every other score."""
         families = ("precision", "auprc", "rationale_tau")
         measures = table.select(cs.starts_with(*(f"{family}_" for family in families)))
-        pairs = against_attention(measures.collect_schema().names(), families)
+        pairs = against_heatmap(measures.collect_schema().names(), families)
         return measures.with_columns(differences(*pairs))

@@ -37,6 +37,7 @@ class Prediction:
     """
 
     name = "prediction"
+    of_scores = True
     of_model = True
     needs = ("label",)
     papers = (JAIN2019,)

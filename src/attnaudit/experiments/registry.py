@@ -23,7 +23,8 @@ LACKS = "the trace has no column"
 class Experiment(Protocol):
     """Interface of an experiment: a frozen dataclass of settings with a pure call.
 
-    A class may also state facts for pages, help and documentation: see `Facts`.
+    A class may also state facts for pages, help and documentation: see `Facts`. With ``of_scores =
+    True`` it also takes traces of scores, which have no attention.
 
     Attributes:
         name: Unique name.
@@ -162,13 +163,15 @@ def with_settings() -> Iterator[str]:
 def refusal(experiment: Experiment, trace: Trace) -> str | None:
     """Explain why an experiment cannot use a trace.
 
-    A trace must have the columns in ``needs``. If the class has a ``scope``, such as "traces of
-    translations", the reason names that instead of a column. Its method ``refuses`` may reject
-    other traces.
+    A trace must have attention, unless the class is ``of_scores``, and the columns in ``needs``.
+    If the class has a ``scope``, such as "traces of translations", the reason names that instead
+    of a column. Its method ``refuses`` may reject other traces.
 
     Returns:
         The reason, or None if the experiment can use the trace.
     """
+    if not (trace.has("alpha") or getattr(experiment, "of_scores", False)):
+        return "the trace has scores only, no attention"
     missing = [name for name in experiment.needs if not trace.has(name)]
     if missing:
         scope = getattr(experiment, "scope", "")

@@ -1,4 +1,4 @@
-"""Does the output follow the words that attention marks, when words are replaced?
+"""Does the output follow the words that a heatmap marks, when words are replaced?
 
 Source: the linear datamodeling score of Ilyas et al. 2022 and Cohen-Wang et al. 2024.
 """
@@ -16,11 +16,13 @@ from jaxtyping import Bool, Float
 from scipy.special import expit
 
 from attnaudit.core.papers import COHENWANG2024, ILYAS2022
+from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.confidence import CONFIDENCE
 from attnaudit.experiments.rows import (
-    against_attention,
+    against_heatmap,
     differences,
-    importance_scores,
+    heatmap_name,
+    judged_scores,
     make_table,
     no_single_decision,
     summarise_measures,
@@ -34,7 +36,7 @@ from attnaudit.trace import Trace
 from attnaudit.trace.schema import flat, lengths_of
 from attnaudit.trace.tails import IdentityTail, LinearTail
 
-REFERENCES = ("loo", "gradient")  # the first that a trace has is what attention is compared with
+REFERENCES = ("loo", "gradient")  # the first that a trace has is what a heatmap is compared with
 SHARE = "replacement_share"
 # Share of the reference from which heatmaps may be shown: in the fit half, the middle between the
 # highest share of a model with unfaithful attention, 0.46, and the lowest of a faithful one, 0.71.
@@ -67,9 +69,9 @@ class Replacement:
     copies of a text, of the loss with the change of the output, given the number of words replaced
     (a partial correlation). So it is 0 for a score that marks no word, such as uniform attention,
     and 1 if the output changes exactly by the marked words. Scores are ``attention``,
-    ``gradient``, ``loo`` and each ``importance_<name>``. ``replacement_share`` is attention's mean
-    correlation divided by that of a reference, leave-one-out or, in traces without it, the
-    gradient.
+    ``gradient``, ``loo`` and each ``importance_<name>``. ``replacement_share`` is the mean
+    correlation of the heatmap that is judged, ``shown`` if the trace has it, else ``attention``,
+    divided by that of a reference, leave-one-out or, in traces without it, the gradient.
 
     The change is that of the predicted class's probability against the next class, with logits
     scaled so that this probability is `CONFIDENCE` in the text itself. So the model's confidence
@@ -80,21 +82,23 @@ class Replacement:
     """
 
     name = "replacement"
+    of_scores = True
     needs = ("replaced", "replaced_prediction")
     papers = (ILYAS2022, COHENWANG2024)
     measures = (
         Measure(
             SHARE,
-            "change with words replaced, attention's share of the reference",
-            "Attention's mean correlation with the change of the output, divided by that of "
-            "leave-one-out, or of the gradient if leave-one-out is unknown: 1 is as good.",
+            "change with words replaced, the heatmap's share of the reference",
+            "The mean correlation with the change of the output of the heatmap that is judged, "
+            "attention or another, divided by that of leave-one-out, or of the gradient if "
+            "leave-one-out is unknown: 1 is as good.",
             "higher",
             range=None,
         ),
         Measure(
-            "replacement_attention_minus_replacement_{score}",
-            "change with words replaced, attention minus {score}, paired",
-            "Attention's correlation with the change of the output minus that of another score, "
+            "replacement_{score}_minus_replacement_{score}",
+            "change with words replaced, {score} minus {score}, paired",
+            "One score's correlation with the change of the output minus that of another score, "
             "over the same texts.",
             "higher",
         ),
@@ -118,11 +122,11 @@ class Replacement:
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the table, one row per row of the trace."""
-        scores = {"attention": trace.alpha, **importance_scores(trace)}
+        scores = judged_scores(trace)
         columns = {f"replacement_{name}": np.full(len(trace), np.nan) for name in scores}
-        words = trace.alpha.with_values(np.ones(len(trace.alpha.values)))
+        words = Ragged.from_lengths(np.ones(trace.lengths.sum()), trace.lengths)
         if trace.has("special"):
-            words = words_of(trace)[0].with_values(words_of(trace)[0].values.astype(np.float64))
+            words = words.with_values(words_of(trace)[0].values.astype(np.float64))
         copies = trace.table["replaced"].list.len()
         is_given = copies.is_not_null().to_numpy()
         for row, (lost, _, change) in copies_of(trace, is_given & (words.sum() > 1)):
@@ -132,7 +136,7 @@ class Replacement:
         return make_table(trace, {"copies": copies, **columns})
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        """Average the correlations, and divide attention's by the reference's."""
+        """Average the correlations, and divide the heatmap's by the reference's."""
         # A text without copies was not tested, so it does not count as undefined.
         tested = table.lazy().filter(pl.col("copies") > 0)
         means, names = summarise_measures(self, tested), tested.collect_schema().names()
@@ -142,13 +146,14 @@ class Replacement:
         return pl.concat([means, self._share(tested, means, reference)])
 
     def _share(self, table: pl.LazyFrame, means: pl.DataFrame, reference: str) -> pl.DataFrame:
-        """Divide attention's mean correlation by the reference's.
+        """Divide the heatmap's mean correlation by the reference's.
 
         The interval is that of the mean difference from `LIMIT` times the reference, on the scale
         of the share. So it excludes `LIMIT` exactly if the difference is shown not to be 0, even if
         the share is the same in every text, such as 0 for uniform attention.
         """
-        ours, other = pl.col("replacement_attention"), pl.col(f"replacement_{reference}")
+        heatmap = heatmap_name(table.collect_schema().names(), self.name)
+        ours, other = (pl.col(f"replacement_{name}") for name in (heatmap, reference))
         groups = by_group(table, lambda rows: rows.select((ours - LIMIT * other).alias(SHARE)))
         divisor = means.filter(measure=f"replacement_{reference}").select("group", "value")
         found = summarise_means(self.name, groups, self.seed).join(
@@ -160,22 +165,22 @@ class Replacement:
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
-        """Select the correlations of each row, with attention's lead over every other score."""
+        """Select the correlations of each row, with the heatmap's lead over every other score."""
         measures = table.select(cs.starts_with("replacement_"))
         names = measures.collect_schema().names()
-        return measures.with_columns(differences(*against_attention(names, ["replacement"])))
+        return measures.with_columns(differences(*against_heatmap(names, ["replacement"])))
 
 
 def copies_of(trace: Trace, rows: Bool[np.ndarray, " n"]) -> Iterator[tuple[int, Copies]]:
     """Yield the number and the copies of each marked row of a trace."""
-    predicted, own = trace.predicted, trace.prediction
+    predicted, own, lengths = trace.predicted, trace.prediction, trace.lengths
     # A column of float32 rounds a certain prediction to 1, which says nothing of its log-odds.
     if isinstance(trace.tail, IdentityTail | LinearTail) and trace.has("readout"):
         own = trace.readout(trace.alpha)
     for row in np.flatnonzero(rows).tolist():
         lists = trace.table["replaced"][row]
         runs = trace.table["replaced_prediction"][row].to_numpy()
-        lost = np.zeros((len(lists), trace.alpha.lengths[row]), bool)
+        lost = np.zeros((len(lists), lengths[row]), bool)
         lost[np.repeat(np.arange(len(lists)), lengths_of(lists)), flat(lists).to_numpy()] = True
         output, few = int(predicted[row]), runs.shape[1] < own.shape[1]
         lead = log_odds(own[row : row + 1], output)

@@ -17,7 +17,7 @@ from attnaudit.experiments.registry import measures_of_rows
 from attnaudit.results import summarise_means
 from attnaudit.results.groups import by_group
 from attnaudit.trace import ROW_KEYS, Trace
-from attnaudit.trace.schema import list_column, width_of
+from attnaudit.trace.schema import SHOWN, list_column, width_of
 
 
 def keys(trace: Trace) -> pl.DataFrame:
@@ -31,13 +31,13 @@ def keys(trace: Trace) -> pl.DataFrame:
 def make_table(trace: Trace, columns: Mapping[str, Any]) -> pl.DataFrame:
     """Create a table with the keys of each row of a trace, and ``one_word``.
 
-    Attention to one word is 1 by definition, so `measures_of_rows` leaves such rows out of means.
+    A single word has all weight by definition: `measures_of_rows` leaves such rows out of means.
 
     Args:
         trace: The rows.
         columns: One value, one vector, or one list (a `Ragged`) per row; NaN becomes null.
     """
-    one_word = trace.alpha.lengths <= 1
+    one_word = trace.lengths <= 1
     if trace.has("special"):
         words = words_of(trace)[0]
         one_word = words.with_values(words.values.astype(np.int64)).sum() <= 1
@@ -81,6 +81,22 @@ def row_streams(trace: Trace, seed: int, experiment: str) -> UInt64[np.ndarray, 
     return stream_keys(seed, experiment, *numbers)
 
 
+def heatmap_name(columns: Iterable[str], family: str = "") -> str:
+    """Return the name of the score that is judged: ``shown`` if the trace has one.
+
+    Args:
+        columns: Columns of a table with one for each score.
+        family: Prefix of these columns, such as "replacement".
+    """
+    return SHOWN if f"{family}_{SHOWN}" in columns else "attention"
+
+
+def judged_scores(trace: Trace) -> dict[str, Ragged]:
+    """Return attention, if the trace has it, and all importance scores by name."""
+    attention = {"attention": trace.alpha} if trace.has("alpha") else {}
+    return attention | importance_scores(trace)
+
+
 def importance_scores(trace: Trace) -> dict[str, Ragged]:
     """Return importance scores by name: gradient, leave-one-out and ``importance_<name>``."""
     more = [name for name in trace.table.columns if name.startswith("importance_")]
@@ -102,7 +118,8 @@ def words_of(trace: Trace) -> tuple[Ragged, Bool[np.ndarray, " n"]]:
     Returns:
         A mark per token, and whether each row has both words and special tokens.
     """
-    words = trace.alpha.with_values(~trace.ragged("special").values.astype(bool))
+    special = trace.ragged("special")
+    words = special.with_values(~special.values.astype(bool))
     # A row of words only has the same result as all of its tokens; a row without any has none.
     return words, words.reduce(np.logical_or) & ~words.reduce(np.logical_and)
 
@@ -158,19 +175,19 @@ def differences(*pairs: tuple[str, str]) -> list[pl.Expr]:
     ]
 
 
-def against_attention(columns: Iterable[str], families: Iterable[str]) -> list[tuple[str, str]]:
-    """Pair attention's column of each family ``<family>_<score>`` with every other score's.
+def against_heatmap(columns: Iterable[str], families: Iterable[str]) -> list[tuple[str, str]]:
+    """Pair the heatmap's column of each family ``<family>_<score>`` with every other score's.
 
     Args:
         columns: Names of columns.
         families: Prefixes, such as "precision".
 
     Returns:
-        Pairs of names, attention's first.
+        Pairs of names, that of the heatmap that is judged first.
     """
     known = list(columns)
     pairs = [
-        (f"{family}_attention", name)
+        (f"{family}_{heatmap_name(known, family)}", name)
         for family in families
         for name in known
         if name.startswith(f"{family}_")

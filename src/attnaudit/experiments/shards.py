@@ -50,7 +50,7 @@ def tables_of_shards(
 
     def tables(number: int, shard: Trace) -> Tables:
         nonlocal done
-        slow = keep is not None and not has_compiled_tail(shard.readout)
+        slow = keep is not None and _is_network(shard)
         for name, experiment in experiments.items():
             if stopped.is_set():
                 return
@@ -64,7 +64,7 @@ def tables_of_shards(
     with ThreadPoolExecutor(cores()) as pool:
         try:
             for number, shard in enumerate(shards):
-                if number == 0 or cores() == 1 or not has_compiled_tail(shard.readout):
+                if number == 0 or cores() == 1 or _is_network(shard):
                     yield from tables(number, shard)
                     continue
                 waiting.append(pool.submit(list, tables(number, shard)))
@@ -77,3 +77,7 @@ def tables_of_shards(
         finally:
             # After an error the pool still runs what is queued, which then has nothing to do.
             stopped.set()
+
+
+def _is_network(shard: Trace) -> bool:
+    return shard.has("readout") and not has_compiled_tail(shard.readout)

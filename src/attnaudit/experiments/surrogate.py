@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
+import polars.selectors as cs
 from jaxtyping import Bool, Float, UInt64
 from numba import njit
 
@@ -30,9 +31,10 @@ from attnaudit.results import summarise_ratio
 from attnaudit.results.groups import by_group
 from attnaudit.results.measures import SIGNED, Measure
 from attnaudit.trace import Trace
+from attnaudit.trace.schema import SHOWN
 
 SHARE = "surrogate_share"
-LEAD = "replacement_attention_minus_replacement_surrogate"
+LEAD = "replacement_{score}_minus_replacement_surrogate"
 SWEEPS = 1000  # over all words; most fits need fewer than 30
 EXACT = 1e-8  # a fit has converged if no step is larger, relative to the spread of the log-odds
 
@@ -45,29 +47,31 @@ class Surrogate:
     are fitted to all copies of a text. Each half of the copies, drawn by the row's key, is also
     predicted by a fit to the other half: ``r2_held_out`` is its R², ``replacement_surrogate`` the
     mean correlation of its absolute weights with the change of the output, as in `Replacement`.
-    On the same halves, ``surrogate_share`` is attention's mean correlation divided by the
-    surrogate's, and a column has the difference. ``attention_on_surrogate`` is `attention_on` the
-    absolute weights. ``surrogate_words`` is the number of words with a weight.
+    On the same halves, ``surrogate_share`` is the mean correlation of the heatmap that is judged,
+    ``shown`` or ``attention``, divided by the surrogate's, and a column has the difference.
+    ``<heatmap>_on_surrogate`` is `attention_on` the absolute weights. ``surrogate_words`` is the
+    number of words with a weight.
 
     Rows of one word or fewer than two copies are null, and means exclude them.
     """
 
     name = "surrogate"
+    of_scores = True
     needs = ("replaced", "replaced_prediction")
     papers = (COHENWANG2024, BELLONI2011)
     measures = (
         Measure(
             SHARE,
-            "change with words replaced, attention's share of the surrogate",
-            "Attention's mean correlation with the change of the output, divided by that of a "
+            "change with words replaced, the heatmap's share of the surrogate",
+            "The heatmap's mean correlation with the change of the output, divided by that of a "
             "sparse linear fit to other copies: 1 is as good.",
             "higher",
             range=None,
         ),
         Measure(
             LEAD,
-            "change with words replaced, attention minus surrogate, paired",
-            "Attention's correlation with the change of the output minus that of a sparse linear "
+            "change with words replaced, {score} minus surrogate, paired",
+            "The heatmap's correlation with the change of the output minus that of a sparse linear "
             "fit to other copies.",
             "higher",
         ),
@@ -79,10 +83,10 @@ class Surrogate:
             range=SIGNED,
         ),
         Measure(
-            "attention_on_surrogate",
-            "attention on importance, surrogate",
-            "Attention-weighted mean, over the tokens of a text, of a token's share of the "
-            "surrogate's absolute weights, less 1/T: 0 under uniform attention, −0.5 to 1.",
+            "{score}_on_surrogate",
+            "{score} on importance, surrogate",
+            "Mean, over the tokens of a text and weighted by the heatmap, of a token's share "
+            "of the surrogate's absolute weights, less 1/T: 0 for a uniform one, −0.5 to 1.",
             "higher",
             range=(-0.5, 1.0),
         ),
@@ -112,11 +116,14 @@ class Surrogate:
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the table, one row per row of the trace."""
-        weights = trace.alpha.with_values(np.zeros(len(trace.alpha.values)))
-        scores = {"alpha": trace.alpha, "weights": weights}
-        words = over_words(trace, scores)["alpha"].lengths
+        heatmap = SHOWN if trace.heatmap_column != "alpha" else "attention"
+        lead_name, on_surrogate = LEAD.format(score=heatmap), f"{heatmap}_on_surrogate"
+        weights = trace.shown.with_values(np.zeros(len(trace.shown.values)))
+        scores = {heatmap: trace.shown, "weights": weights}
+        words = over_words(trace, scores)[heatmap].lengths
         copies = trace.table["replaced"].list.len().fill_null(0).to_numpy()
-        columns = {measure.name: np.full(len(trace), np.nan) for measure in self.measures[1:]}
+        names = (lead_name, "replacement_surrogate", on_surrogate, "r2_held_out", "surrogate_words")
+        columns = {name: np.full(len(trace), np.nan) for name in names}
         # The heads of a text have the same copies, so they share halves and fits.
         streams = stream_keys(self.seed, self.name, trace.instance)
         fits: dict[tuple[Any, ...], CrossFit] = {}
@@ -124,22 +131,23 @@ class Surrogate:
             text = trace.instance[row], lost.tobytes(), fall.tobytes()
             fit = fits[text] = fits.get(text) or cross_fit(lost, fall, streams[row : row + 1])
             own = fit.correlation(lost, change, np.abs(fit.of_halves))
-            lead = fit.correlation(lost, change, [trace.alpha[row]] * 2) - own
-            columns[LEAD][row] = lead
+            lead = fit.correlation(lost, change, [trace.shown[row]] * 2) - own
+            columns[lead_name][row] = lead
             columns["replacement_surrogate"][row] = own
             columns["r2_held_out"][row] = fit.r2
             columns["surrogate_words"][row] = np.count_nonzero(fit.weights)
             weights[row][:] = fit.weights
-        columns["attention_on_surrogate"] = attention_on(*over_words(trace, scores).values())
+        columns[on_surrogate] = attention_on(*over_words(trace, scores).values())
         table = make_table(trace, {**columns, "weights": weights})
         has_fit = pl.col("surrogate_words").is_not_null()
         return table.with_columns(pl.when(has_fit).then("weights"))
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        """Average the measures, and divide attention's correlation by the surrogate's."""
+        """Average the measures, and divide the heatmap's correlation by the surrogate's."""
         # Rows without a fit were not tested, so they do not count as undefined.
         tested, own = table.lazy().drop_nulls("surrogate_words"), pl.col("replacement_surrogate")
-        groups = by_group(tested, lambda rows: rows.select(top=pl.col(LEAD) + own, bottom=own))
+        lead = cs.matches(f"^{LEAD.format(score='.+')}$")
+        groups = by_group(tested, lambda rows: rows.select(top=lead + own, bottom=own))
         share = summarise_ratio(self.name, SHARE, groups, self.seed)
         return pl.concat([summarise_measures(self, tested), share])
 

@@ -1,6 +1,6 @@
 """Decide what may be claimed when heatmaps of a model are shown: one of four answers.
 
-One figure decides, `replacement_share`: when words are replaced, how well attention predicts the
+One figure decides, `replacement_share`: when words are replaced, how well the heatmap predicts the
 change of the output, divided by how well leave-one-out does. It does not depend on the scale of the
 logits. The threshold was fitted on some models of known truth, and the error rates were measured on
 others (docs/verdict.md).
@@ -117,6 +117,19 @@ def reference_of(rows: SummaryRows) -> str | None:
     return next(known, None)
 
 
+def better_score(rows: SummaryRows) -> str | None:
+    """Return the best score of those that are shown to beat the heatmap; None without any."""
+    lead = f"replacement_{rows.heatmap}_minus_replacement_"
+    better = {
+        measure.removeprefix(lead): row["value"]
+        for (experiment, measure), row in rows.rows.items()
+        if experiment == "replacement" and measure.startswith(lead)
+        if row["high"] is not None and row["high"] < 0
+    }
+    # The lowest difference is that of the highest correlation: all are over the same texts.
+    return min(better, key=lambda name: better[name], default=None)
+
+
 def follows(rows: SummaryRows) -> Finding | None:
     """Judge whether the output follows the attended words; None if no words were replaced.
 
@@ -129,7 +142,7 @@ def follows(rows: SummaryRows) -> Finding | None:
 
 def _follows(rows: SummaryRows) -> Finding | None:
     """Judge rows without regard to classes."""
-    if rows.get("replacement", "replacement_attention") is None:
+    if rows.get("replacement", f"replacement_{rows.heatmap}") is None:
         return None
     name, share = reference_of(rows), rows.get("replacement", SHARE)
     if name is not None:
@@ -178,7 +191,7 @@ def _of_rows(rows: SummaryRows, whole: SummaryRows) -> Verdict:
         "" if found.side else found.code,
         reference_of(rows),
         *map((score or {}).get, ("value", "low", "high")),
-        texts=rows.texts("replacement", "replacement_attention"),
+        texts=rows.texts("replacement", f"replacement_{rows.heatmap}"),
         needed=found.needed,
         replacement_texts=replacement_texts(found, rows, whole),
     )

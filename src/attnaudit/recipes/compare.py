@@ -27,13 +27,14 @@ from attnaudit.steps.finished import (
     trace_shown,
 )
 from attnaudit.trace import ROW_KEYS, Trace
+from attnaudit.trace.schema import SHOWN
 
 # Kinds of folders that hold the results of one trace.
 AUDITED = ("audit", TransformerSpec.kind, *KINDS)
 # How a value was computed, and not what the models do.
 OF_THE_METHOD = (("permutation", "shuffles"), ("permutation", "median_error"))
 DIFFERENCES, INSTANCES = "differences.parquet", "instances.parquet"
-_READ = (*ROW_KEYS, "tokens", "question", "alpha", "prediction")
+_READ = (*ROW_KEYS, "tokens", "question", "alpha", f"importance_{SHOWN}", "prediction")
 
 
 def compare_runs(folders: Sequence[Path]) -> list[PairedRuns]:
@@ -106,8 +107,10 @@ def trace_of(folder: Path) -> Path:
 
 
 def _named(part: Trace) -> pl.DataFrame:
-    """Return keys, predicted class, text and attention of the rows of a piece."""
-    shown = part.table.select([name for name in ("tokens", "question", "alpha") if part.has(name)])
+    """Return keys, predicted class, text and weights of the rows of a piece."""
+    weights = "alpha" if part.has("alpha") else part.heatmap_column
+    text = [name for name in ("tokens", "question") if part.has(name)]
+    shown = part.table.select(*text, pl.col(weights).alias("alpha"))
     if not part.has("question"):
         shown = shown.with_columns(pl.lit(None, pl.List(pl.String)).alias("question"))
     return pl.concat([keys(part), shown], how="horizontal")

@@ -14,19 +14,26 @@ from attnaudit.core.errors import InputError
 from attnaudit.corpora.remarks import WARNING
 from attnaudit.experiments.findings import POLICY, UNCLEAR, skill
 from attnaudit.experiments.registry import LACKS
-from attnaudit.experiments.verdict import QUALITY, Verdict
+from attnaudit.experiments.verdict import QUALITY, Verdict, better_score
 from attnaudit.plans.spec import RunSpec, options_of
 from attnaudit.report.card import VerdictCard, class_rows, verdict
 from attnaudit.report.cards import card
 from attnaudit.report.cards.card import CardRow
 from attnaudit.report.cards.lead import headline, reason
-from attnaudit.report.sections.heatmaps import Instance, read_instances
+from attnaudit.report.sections.heatmaps import (
+    Heatmap,
+    Instance,
+    Strip,
+    caption_of,
+    read_instances,
+)
 from attnaudit.report.sections.instances import height_of, read_rows
 from attnaudit.report.words import difference, listed
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord
 from attnaudit.results.summary import SummaryRows
 from attnaudit.trace import Trace
+from attnaudit.trace.schema import SHOWN
 
 SIGNS = {"show": "✔", "where": "✘", "mixed": "±", "none": "–"}
 LABELS = {
@@ -111,23 +118,31 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Example:
-    """A typical text, and the most different heatmap with the same answer.
+    """A typical text, and another heatmap.
+
+    The other one is the most different with the same answer or, without attention, the score that
+    the output follows best.
 
     Attributes:
-        instance: The text; ``weights`` has ``alpha``, and ``adversary`` if there is one.
+        instance: The text; ``weights`` has the heatmap that is judged, and the other if known.
         other: What the other heatmap shows; empty if none is known.
         differs: Whether the other heatmap is quite different.
         row: Its row among those that the record reads; None if unknown.
+        kind: Kind of the other heatmap among the weights.
     """
 
     instance: Instance
     other: str
     differs: bool
     row: int | None = None
+    kind: str = "adversary"
 
     @classmethod
-    def of(cls, instance: Instance) -> Example:
-        """Compare the heatmap of a text with the most different one."""
+    def of(cls, instance: Instance, better: str | None = None) -> Example:
+        """Compare the heatmap of a text with the most different one, or with a ``better`` score."""
+        if better in instance.weights and "alpha" not in instance.weights:
+            said = f"{caption_of(better)}: the answer follows it better"
+            return cls(instance, said, differs=True, kind=better)
         jsd, upper = (instance.figures[name] for name in ("emax_jsd", "emax_jsd_upper"))
         if jsd is None or "adversary" not in instance.weights:
             return cls(instance, "", differs=False)
@@ -137,6 +152,11 @@ class Example:
         known = "exists" if upper is not None and upper < POLICY.different else "was found"
         said = f"another heatmap, same answer: no very different one {known}"
         return cls(instance, said, differs=False)
+
+    def strips(self, picture: Heatmap) -> list[Strip]:
+        """Return the shading of a picture of the text by the heatmap, and by the other one."""
+        first, *further = picture.strips
+        return [first, *(one for one in further if one.caption == caption_of(self.kind))]
 
 
 @dataclass(frozen=True)
@@ -151,7 +171,7 @@ class Answer:
         advice: What the answer permits, or the reason for none.
         classes: The answer of each predicted class.
         evidence: The measures that decide.
-        example: A typical text; None without a trace that has attention.
+        example: A typical text; None without a trace.
         warnings: What a reader must know before using the result.
         next: A command for the next step, and what it answers.
         again: The command that trains the model with other seeds; empty if it was not trained here.
@@ -237,9 +257,13 @@ def _evidence(
             if (one.experiment, one.question) == (row.experiment, row.question)
         }
         own = card(row.experiment)
+        claim, shows = own.plain or row.question, own.shows.get(row.name, row.measure)
+        if found.heatmap == SHOWN:
+            claim = claim.replace("attended", "marked")
+            shows = shows.replace("attention", "the heatmap")
         return Evidence(
-            own.plain or row.question,
-            own.shows.get(row.name, row.measure),
+            claim,
+            shows,
             skilled if row.of_model else row.sign,
             row,
             {name: (one.figure, one.sign) for name, one in same.items()},
@@ -273,13 +297,14 @@ def _example(record: RunRecord, trace: Trace | str | Path) -> Example | None:
         return None
     picks = np.sort(nearest)
     read, facts = read_rows(trace, record, picks)
-    if not read.has("tokens", "alpha", "prediction"):
+    if not read.has("tokens", read.heatmap_column, "prediction"):
         return None
     instances = read_instances(read, facts)
     order = np.searchsorted(picks, nearest).tolist()
     fitting = (k for k in order if SHORT <= len(instances[k].tokens) <= LONG)
     chosen = next(fitting, order[0])
-    return replace(Example.of(instances[chosen]), row=int(picks[chosen]))
+    better = better_score(SummaryRows.of(record.summary))
+    return replace(Example.of(instances[chosen], better), row=int(picks[chosen]))
 
 
 def outstanding(weights: Float[np.ndarray, " T"], most: int = 3) -> list[int]:

@@ -44,13 +44,13 @@ from attnaudit.trace import Trace
 FIRST, BRIEF = 6, 40  # rows of a trace that are shown, tokens of each
 WHOLE = 2000  # tokens of one text
 MOST_CLASSES = 8
-SHOWN = ("instance", "tokens", "alpha", "prediction")  # columns without which a row has no picture
+SHOWN = ("instance", "tokens", "prediction")  # columns without which a row has no picture
 
 
 def trace_html(trace: Trace) -> str:
     """Show the first rows of a trace, each shaded by its attention, however many rows there are."""
     pictures: list[Heatmap] = []
-    if trace.has(*SHOWN):
+    if trace.has(*SHOWN, trace.heatmap_column):
         rows = replace(trace, table=trace.table.head(FIRST))
         pictures = _pictures(rows, pl.DataFrame(), BRIEF)
     names = trace.class_names if trace.has("prediction") else []
@@ -79,10 +79,7 @@ def results_html(results: Results) -> str:
     """Show the answer, and behind it the verdict card."""
     found, card = _answer(results), verdict(results.summary, About.of(None, results.metadata))
     pictures = [heatmap(found.example.instance, WHOLE)] if found.example else []
-    drawn = [
-        replace(one, strips=[strip for strip in one.strips if strip.kind in ("alpha", "adversary")])
-        for one in pictures
-    ]
+    drawn = [replace(one, strips=found.example.strips(one)) for one in pictures if found.example]
     meaning_of = partial(measure_meaning, unit=card.unit)
     missing = list(results.left_out.items())
     content = {"card": card, "pictures": drawn, "left_out": missing, "meaning_of": meaning_of}
@@ -126,7 +123,7 @@ def heatmap_of(trace: Trace, instance: int | None, results: Results | None = Non
         InputError: The instance is unknown, or the results are of another trace.
     """
     operation = "show heatmap"
-    if missing := [name for name in SHOWN if not trace.has(name)]:
+    if missing := [name for name in (*SHOWN, trace.heatmap_column) if not trace.has(name)]:
         got = f"a trace without {', '.join(missing)}"
         raise InputError(operation, f"text {instance}", got, "a trace with these columns")
     rows, facts = rows_of(operation, trace, instance, results)

@@ -94,7 +94,7 @@ def _strip(picture: Heatmap, strip: Strip) -> str:
     """Draw a text with a box behind each token, as opaque as its weight is large."""
     one = picture.instance
     title = f"{one.name} · {one.predicted} {one.probability:.2f} · {strip.caption}"
-    hue = IMPORTANCE if strip.kind in ("gradient", "loo") else ATTENTION
+    hue = IMPORTANCE if strip.kind in ("gradient", "loo", "score") else ATTENTION
     parts = [f'<text x="0" y="13" font-size="12">{escape(title)}</text>']
     bottom = 0.0
     for token, shade, (x, y) in zip(

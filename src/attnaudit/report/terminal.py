@@ -99,15 +99,16 @@ def _pictured(example: Example, width: int) -> list[Text]:
     """Draw the text, the words that stand out in brackets, and say what another heatmap shows."""
     one = example.instance
     predicted = f"predicted {printable(one.predicted)}, {figure(one.probability)}"
-    lines = [_headed("EXAMPLE", "", predicted), _marked(example, "alpha", width)]
+    lines = [_headed("EXAMPLE", "", predicted), _marked(example, one.main, width)]
     if example.other:
         lines.append(Text(f"   {example.other}", "dim"))
-    return [*lines, _marked(example, "adversary", width)] if example.differs else lines
+    if not example.differs:
+        return lines
+    return [*lines, _marked(example, one.weights[example.kind], width)]
 
 
-def _marked(example: Example, kind: str, width: int) -> Text:
+def _marked(example: Example, weights: np.ndarray, width: int) -> Text:
     """Draw as many words as fit on one line, around the one with the largest weight."""
-    weights = example.instance.weights[kind]
     marked = set(outstanding(weights))
     words = [printable(visible(token)) for token in example.instance.tokens]
     words = [f"[{word}]" if k in marked else word for k, word in enumerate(words)]

@@ -39,8 +39,8 @@ class MeasuredRun:
 
     Attributes:
         name: Name of the run.
-        rows: The `ROW_KEYS` of its trace, ``tokens``, ``question``, ``alpha``, ``predicted`` and
-            measures.
+        rows: The `ROW_KEYS` of its trace, ``tokens``, ``question``, ``predicted``, measures, and
+            ``alpha``, the heatmap that is judged if there is no attention.
         measures: Experiment and measure of each measured column of ``rows``.
         settings: Settings of its experiments.
         notice: Reason to conclude nothing from its attention; empty if there is none.

@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 
 from attnaudit.results.groups import OF_HEAD
+from attnaudit.trace.schema import SHOWN
 
 ROW, TEXT, POSITION = "row", "text", "position"
 """Nouns for the unit of a mean; a text with several heads or positions has several rows."""
@@ -139,6 +140,12 @@ class SummaryRows:
         """Noun for the unit of the means."""
         # Means over several heads count rows. Other means count texts or positions.
         return ROW if self.audited and len(self.audited.names) > 1 else self.prediction_unit
+
+    @property
+    def heatmap(self) -> str:
+        """Name of the score that is judged: ``shown`` if there is one, else ``attention``."""
+        shown = any(measure.endswith(f"_{SHOWN}") for _, measure in self.rows)
+        return SHOWN if shown else "attention"
 
     def get(self, experiment: str, measure: str) -> dict[str, Any] | None:
         """Return the row of a measure; None if it has no value."""

@@ -16,8 +16,10 @@ from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.stats.measures import tvd
 from attnaudit.trace.readout import readout_of, rescaled_alpha
 from attnaudit.trace.schema import (
+    ATTENTION,
     FEW_OUTPUTS,
     MOST_OUTPUTS,
+    SHOWN,
     array_column,
     column_of,
     flat,
@@ -44,7 +46,7 @@ def check_rows(
         first_row: Number that errors give to the first row.
 
     Returns:
-        The largest TVD between the readout of ``alpha`` and the prediction.
+        The largest TVD between the readout of ``alpha`` and the prediction; 0 without attention.
 
     Raises:
         TraceError: For the first fault, with column, instance, value and number of such rows.
@@ -55,10 +57,12 @@ def check_rows(
     check.lengths()
     for values in table:
         check.entries(values)
-    check.weights()
+    for name in ("alpha", f"importance_{SHOWN}"):
+        if name in table.columns:
+            check.weights(name)
     check.classes()
     check.replacements()
-    return check.residual(tail)
+    return 0.0 if metadata["tail"] == "none" else check.residual(tail)
 
 
 @dataclass(frozen=True)
@@ -92,14 +96,19 @@ class _Check:
             )
 
     def lengths(self) -> None:
-        positions = lengths_of(self.table["alpha"])
-        self.refuse(positions == 0, "alpha", positions, "at least one position")
+        has_attention = self.metadata["tail"] != "none"
+        if not has_attention and (given := [n for n in ATTENTION if n in self.table.columns]):
+            expected = f"none of {', '.join(ATTENTION)} with the tail none"
+            raise self.error("columns", ", ".join(given), expected, "see docs/trace.md")
+        first = "alpha" if has_attention else "tokens"
+        positions = lengths_of(self.table[first])
+        self.refuse(positions == 0, first, positions, "at least one position")
         for values in self.table:
             column = column_of(values.name)
             if column is not None and column.per_position:
                 lengths = lengths_of(values)
                 wrong = (lengths != positions) & (lengths >= 0)  # a null row has length -1
-                self.refuse(wrong, values.name, lengths, "as many entries as alpha")
+                self.refuse(wrong, values.name, lengths, f"as many entries as {first}")
 
     def replacements(self) -> None:
         names = ("replaced", "replaced_prediction")
@@ -115,10 +124,11 @@ class _Check:
         inner = flat(self.table["replaced"])
         places, lengths = flat(inner).to_numpy(), lengths_of(inner)
         row = np.repeat(rows, np.maximum(lengths, 0))
-        wrong = (places < 0) | (places >= lengths_of(self.table["alpha"])[row])
+        wrong = (places < 0) | (places >= lengths_of(self.table["tokens"])[row])
         bad = np.zeros(len(copies), bool)
         bad[row[wrong]] = True
-        self.refuse(bad, names[0], places[wrong][:1], "positions from 0, below the length of alpha")
+        expected = "positions from 0, below the length of tokens"
+        self.refuse(bad, names[0], places[wrong][:1], expected)
         vector = flat(self.table[names[1]]).dtype
         assert isinstance(vector, pl.Array)
         outputs, found = self.prediction.shape[1], vector.size
@@ -147,14 +157,14 @@ class _Check:
         rows[row[bad]] = True
         self.refuse(rows, values.name, got, expected)
 
-    def weights(self) -> None:
-        weights = flat(self.table["alpha"]).to_numpy().astype(np.float64)
-        alpha = Ragged.from_lengths(weights, lengths_of(self.table["alpha"]))
-        lowest = alpha.reduce(np.minimum)
-        self.refuse(lowest < 0, "alpha", lowest, "weights of 0 or more")
-        total = alpha.sum()
+    def weights(self, name: str) -> None:
+        weights = flat(self.table[name]).to_numpy().astype(np.float64)
+        rows = Ragged.from_lengths(weights, lengths_of(self.table[name]))
+        lowest = rows.reduce(np.minimum)
+        self.refuse(lowest < 0, name, lowest, "weights of 0 or more")
+        total = rows.sum()
         wrong = np.abs(total - 1) > TOLERANCE.trace
-        self.refuse(wrong, "alpha", total, f"a sum of 1 within {TOLERANCE.trace:g}")
+        self.refuse(wrong, name, total, f"a sum of 1 within {TOLERANCE.trace:g}")
 
     def classes(self) -> None:
         prediction, limit = self.prediction, TOLERANCE.trace

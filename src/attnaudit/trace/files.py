@@ -39,7 +39,7 @@ _DEPTH = 32
 _ALLOWED = {
     "schema": [1, 2],
     "activation": ["sigmoid", "softmax"],
-    "tail": ["identity", "linear", "tanh_mlp", "onnx", "replay"],
+    "tail": ["identity", "linear", "tanh_mlp", "onnx", "replay", "none"],
 }
 _TYPES: dict[str, tuple[type, ...]] = {
     "name": (str,),
@@ -251,7 +251,7 @@ def _tail(
 ) -> Tail | Network:
     kind = metadata["tail"]
     # Reading chosen columns runs no model, so the identity can stand in for it.
-    if kind == "identity" or (kind == "replay" and not is_needed):
+    if kind in ("identity", "none") or (kind == "replay" and not is_needed):
         return IdentityTail()
     if kind == "replay":
         return _network(metadata, path, replay)

@@ -122,10 +122,10 @@ class Readout:
         return pooled
 
 
-def rescaled_alpha(table: pl.DataFrame) -> Ragged:
-    """Return the attention in float64, with every row rescaled to sum to 1."""
+def rescaled_alpha(table: pl.DataFrame, name: str = "alpha") -> Ragged:
+    """Return a column of weights in float64, with every row rescaled to sum to 1."""
     # Stored weights are float32, and their sum may be off by as much as `TOLERANCE.trace`.
-    alpha = ragged_column(table["alpha"])
+    alpha = ragged_column(table[name])
     alpha = alpha.with_values(alpha.values.astype(np.float64))
     return alpha.with_values(alpha.values / alpha.spread(alpha.sum()))
 

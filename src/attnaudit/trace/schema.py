@@ -33,7 +33,7 @@ class Column:
     Attributes:
         type: Polars type of its values; the model sets the width of an array.
         meaning: Description in Markdown, for `docs/trace.md`.
-        required: True if every trace has the column.
+        required: True if every trace with attention has the column.
         nullable: True if a row may have no value.
         per_position: True if each row is a list as long as ``alpha``.
         since: First version of the schema with the column.
@@ -171,6 +171,8 @@ COLUMNS = {
     "written_ids": Column(_IDS, "token ids that the decoder read, for a replay", since=2),
 }
 IDS = ("ids", "type_ids", "written_ids")
+# Absent together from a trace of scores: its tail is ``none``.
+ATTENTION = ("alpha", "readout", "offset")
 REQUIRED = tuple(name for name, column in COLUMNS.items() if column.required)
 IMPORTANCE = Column(_FLOATS, "any further importance measure", per_position=True)
 _NESTING = ("one value a row", "a list of values a row", "a list of lists of values a row")
@@ -184,6 +186,11 @@ def column_of(name: str) -> Column | None:
 def is_read(name: str) -> bool:
     """Return True if an experiment reads the column; ``input_…`` hold deletions from the input."""
     return column_of(name) is not None or name.startswith("input_")
+
+
+def required_columns(tail: str) -> tuple[str, ...]:
+    """Return the columns that a trace with this tail must have."""
+    return tuple(name for name in REQUIRED if tail != "none" or name not in ATTENTION)
 
 
 def check_schema(schema: pl.Schema, origin: str, needed: Sequence[str] = REQUIRED) -> None:

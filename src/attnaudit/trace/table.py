@@ -33,11 +33,15 @@ from attnaudit.trace.files import (
 from attnaudit.trace.keys import keys_of, repeated, repeated_in
 from attnaudit.trace.readout import Readout, candidates_of, readout_of, rescaled_alpha
 from attnaudit.trace.schema import (
+    ATTENTION,
+    SHOWN,
     array_column,
     column_of,
     conform,
     is_read,
+    lengths_of,
     ragged_column,
+    required_columns,
     series_of,
     width_of,
 )
@@ -63,7 +67,7 @@ class Trace:
     def __repr__(self) -> str:
         corpus = self.metadata.get("corpus")
         origin = f" of {corpus['name']}" if isinstance(corpus, Mapping) and "name" in corpus else ""
-        positions = f", {len(self.ragged('alpha').values):,} positions" if self.has("alpha") else ""
+        positions = f", {self.lengths.sum():,} positions" if self.has("tokens") else ""
         classes = f"; classes {', '.join(self.class_names)}" if self.has("prediction") else ""
         columns = ", ".join(self.table.columns)
         rows = f"{len(self):,} rows{positions}{classes}"
@@ -125,13 +129,14 @@ class Trace:
         - ``readout``: n arrays (T_i, P), contributions with all attention on a position;
         - ``offset``: (n, P); ``prediction``: (n, C), probabilities.
 
-        The optional columns are ``gradient``, ``loo``, ``alpha_gradient`` and
-        ``importance_<name>``, n arrays (T_i,); ``rationale`` and ``special``, n lists of T_i
-        booleans; ``label`` (n,), from 0; ``split`` and ``stack``, n strings; ``question``, n lists
-        of strings; ``candidates``, n lists of C booleans; ``layer``, ``head``, ``query`` (n,);
-        ``word_id``, n lists of T_i integers; ``sink`` (n,) booleans; ``first_key`` (n,); ``ids``,
-        ``type_ids`` and ``written_ids``, n lists of integers. In columns that `docs/trace.md` calls
-        nullable, None means unknown. Any other column is stored unchanged.
+        A trace of scores lacks ``alpha``, ``readout`` and ``offset``. The optional columns are
+        ``gradient``, ``loo``, ``alpha_gradient`` and ``importance_<name>``, n arrays (T_i,);
+        ``rationale`` and ``special``, n lists of T_i booleans; ``label`` (n,), from 0; ``split``
+        and ``stack``, n strings; ``question``, n lists of strings; ``candidates``, n lists of C
+        booleans; ``layer``, ``head``, ``query`` (n,); ``word_id``, n lists of T_i integers;
+        ``sink`` (n,) booleans; ``first_key`` (n,); ``ids``, ``type_ids`` and ``written_ids``, n
+        lists of integers. In columns that `docs/trace.md` calls nullable, None means unknown. Any
+        other column is stored unchanged.
 
         Args:
             activation: ``sigmoid`` or ``softmax``.
@@ -162,7 +167,8 @@ class Trace:
                 where, got = f"{origin}: column {one.name}", f"{len(one)} rows"
                 expected = f"{len(series[0])}, as {series[0].name} has"
                 raise TraceError("make trace", where, got, expected)
-        of_tail = tail_metadata(tail)
+        has_attention = any(name in given for name in ATTENTION)
+        of_tail = tail_metadata(tail) if has_attention else {"tail": "none"}
         newer = [column for column in map(column_of, given) if column and column.since > 1]
         full = {
             # The first version that has all its columns and tails, as more programs can read it.
@@ -263,7 +269,8 @@ class Trace:
         Raises:
             TraceError: For the first fault.
         """
-        table = conform(self.table, origin, first_row)
+        needed = required_columns(self.metadata["tail"])
+        table = conform(self.table, origin, first_row, needed)
         residual = check_rows(table, self.metadata, self.tail, origin, first_row)
         if twice := repeated(keys_of(table), [origin] * table.height):
             raise twice
@@ -294,8 +301,11 @@ class Trace:
         return {
             "activation": self.metadata["activation"],
             "tail": self.metadata["tail"],
-            "numbers a row of offset": width_of(self.table, "offset"),
-            "numbers a row of prediction": width_of(self.table, "prediction"),
+            **{
+                f"numbers a row of {name}": width_of(self.table, name)
+                for name in ("offset", "prediction")
+                if self.has(name)
+            },
             "class names": ", ".join(self.class_names),
             "columns": ", ".join(sorted(filter(is_read, schema))),
             **{f"type of column {name}": kind for name, kind in types.items()},
@@ -310,6 +320,21 @@ class Trace:
     def instance(self) -> np.ndarray:
         """Id of every row's text, int64 ``(n,)``."""
         return self.array("instance")
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Number of positions of every row, int64 ``(n,)``."""
+        return lengths_of(self.table["tokens"])
+
+    @property
+    def heatmap_column(self) -> str:
+        """Column of the heatmap that is judged: ``importance_shown``, else ``alpha``."""
+        return name if self.has(name := f"importance_{SHOWN}") else "alpha"
+
+    @cached_property
+    def shown(self) -> Ragged:
+        """The heatmap that is judged, in float64, with every row rescaled to sum to 1."""
+        return rescaled_alpha(self.table, self.heatmap_column)
 
     @cached_property
     def alpha(self) -> Ragged:

@@ -25,6 +25,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     matched = "" if finding is None else "matched_"
     row, chance = (rows.get(_NAME, f"{matched}{_NAME}_{name}") for name in ("attention", "random"))
     if row is None or chance is None:
+        yield from _of_scores(rows)
         return
     probability = "a probability of 90 %" if matched else "the probability of the predicted class"
     sentence = (
@@ -43,6 +44,23 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         places=3,
         claim=Claim(finding),
     )
+
+
+def _of_scores(rows: SummaryRows) -> Iterator[CardRow]:
+    """Word the fall when words are deleted from the text, for a trace without attention."""
+    names = (rows.heatmap, "random")
+    row, chance = (rows.get(_NAME, f"input_{_NAME}_{name}") for name in names)
+    if row is not None and chance is not None:
+        yield card_row(
+            "Does the output need the words that the heatmap marks?",
+            "fall without the words of largest weight, deleted from the text",
+            row,
+            f"words by a random score {with_interval(chance, 3)}",
+            "With the words of largest weight (the top 1 to 50 %) deleted from the text, the "
+            f"probability of the predicted class {_moves(row['value'])} on average; with random "
+            f"words deleted, it {_moves(chance['value'])}.",
+            places=3,
+        )
 
 
 CARD = Card(QUESTION, card_rows)

@@ -8,6 +8,7 @@ from attnaudit.report.cards.card import Card, CardRow, card_row
 from attnaudit.report.words import figure, percent
 from attnaudit.results.about import About
 from attnaudit.results.summary import SummaryRows
+from attnaudit.trace.schema import SHOWN
 
 QUESTION = "Does attention find the tokens known to matter?"
 _NAME = "plausibility"
@@ -20,9 +21,10 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         ("precision", "precision at the number of known tokens", QUESTION),
         ("auprc", "AUPRC", "Does attention rank them first?"),
     ):
-        row = rows.get(_NAME, f"{kind}_attention")
+        row = rows.get(_NAME, f"{kind}_{rows.heatmap}")
         if row is None:
             continue
+        weights = "the heatmap" if rows.heatmap == SHOWN else "attention"
         others = {
             name: value
             for name in _OTHERS
@@ -32,11 +34,11 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         known = [f"{'LOO' if name == 'loo' else name} {figure(others[name])}" for name in others]
         known += [] if chance is None else [f"random order {figure(chance)}"]
         sentence = (
-            "Ranked by attention, the known tokens reach an average precision of "
+            f"Ranked by {weights}, the known tokens reach an average precision of "
             f"{figure(row['value'])}"
         )
         if kind == "precision":
-            sentence = f"{percent(row['value'])} of attention's top tokens are known to matter"
+            sentence = f"{percent(row['value'])} of {weights}'s top tokens are known to matter"
         if chance is not None:
             random = percent(chance) if kind == "precision" else figure(chance)
             sentence += f", where a random order would give {random}"
@@ -46,7 +48,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
             other = f"{_OTHERS[best]} ({figure(others[best])})"
             sentence += f": {_compared(rows, kind, best)} {other}"
         yield card_row(
-            question,
+            question.replace("attention", weights),
             measure,
             row,
             ", ".join(known) or "–",
@@ -55,8 +57,8 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
 
 
 def _compared(rows: SummaryRows, kind: str, other: str) -> str:
-    """Compare attention with another score by the interval of their paired difference."""
-    gap = rows.get(_NAME, f"{kind}_attention_minus_{kind}_{other}")
+    """Compare the heatmap with another score by the interval of their paired difference."""
+    gap = rows.get(_NAME, f"{kind}_{rows.heatmap}_minus_{kind}_{other}")
     if gap is None or gap["low"] is None or gap["low"] <= 0 <= gap["high"]:
         return "it is not shown to find them better or less well than"
     return f"it finds them {'less well' if gap['high'] < 0 else 'better'} than"

@@ -1,4 +1,4 @@
-"""Does the output follow the attended words when words are replaced?"""
+"""Does the output follow the words that a heatmap marks when words are replaced?"""
 
 from __future__ import annotations
 
@@ -14,37 +14,39 @@ from attnaudit.report.words import figure, with_interval
 from attnaudit.results.about import About
 from attnaudit.results.measures import SCORES
 from attnaudit.results.summary import TEXT, SummaryRows, texts
+from attnaudit.trace.schema import SHOWN
 
 QUESTION = "Does the output follow the attended words?"
 _NAME = "replacement"
-_LEAD = f"{_NAME}_attention_minus_{_NAME}_"
 _CAPTION = (
-    "For each text, how well the attention on the replaced words predicts the change of the "
+    "For each text, how well the weights on the replaced words predicts the change of the "
     "output: the rank correlation over the copies, given the number of words replaced. At 1 the "
-    "output follows the words that attention marks; at 0 attention says no more than a count of "
+    "output follows the words that they mark; at 0 they say no more than a count of "
     "words."
 )
 
 
 def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-    """Describe attention's correlation with the output, beside the best other score's."""
-    row = rows.get(_NAME, f"{_NAME}_attention")
+    """Describe the heatmap's correlation with the output, beside the best other score's."""
+    row, is_shown = rows.get(_NAME, f"{_NAME}_{rows.heatmap}"), rows.heatmap == SHOWN
     if row is None:
         return
+    lead_name = f"{_NAME}_{rows.heatmap}_minus_{_NAME}_"
     others = [
-        (measure.removeprefix(_LEAD), score, lead)
+        (measure.removeprefix(lead_name), score, lead)
         for (experiment, measure), lead in rows.rows.items()
-        if experiment == _NAME and measure.startswith(_LEAD)
-        for score in (rows.get(_NAME, measure.replace(_LEAD, f"{_NAME}_")),)
+        if experiment == _NAME and measure.startswith(lead_name)
+        for score in (rows.get(_NAME, measure.replace(lead_name, f"{_NAME}_")),)
         if score is not None
     ]
     number = count(texts(row) or 0, TEXT)
     sentence = (
         f"When words of {number} are replaced by words of other texts, the "
-        f"weights{of_head(rows)} on the replaced words correlate {figure(row['value'])} with the "
-        "change of the output"
+        f"weights{'' if is_shown else of_head(rows)} on the replaced words correlate "
+        f"{figure(row['value'])} with the change of the output"
     )
-    yardstick = "0: no better than a count of words, 1: the output follows attention exactly"
+    weights = "the heatmap" if is_shown else "attention"
+    yardstick = f"0: no better than a count of words, 1: the output follows {weights} exactly"
     if others:
         name, best, lead = max(others, key=lambda one: one[1]["value"])
         title = SCORES.get(name, name.replace("_", " "))
@@ -60,7 +62,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         )
         yardstick = f"the limit, {LIMIT:g}; correlation of {yardstick}"
     yield card_row(
-        QUESTION,
+        "Does the output follow the words that the heatmap marks?" if is_shown else QUESTION,
         measure,
         row,
         yardstick,
@@ -69,16 +71,22 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     )
 
 
-_CHART = Histogram(f"{_NAME}_attention", Scale("correlation of a text", None))
+_CHARTS = tuple(
+    Histogram(f"{_NAME}_{name}", Scale("correlation of a text", None))
+    for name in ("attention", SHOWN)
+)
 CARD = Card(
     QUESTION,
     card_rows,
-    (FigureSpec(_NAME, QUESTION, (_CHART,), _CAPTION),),
+    (FigureSpec(_NAME, QUESTION, _CHARTS, _CAPTION),),
     plain="The answer follows the attended words",
     shows={
         SHARE: "How well attention predicts the effect of replacing words, as a share of what "
         f"leave-one-out (or the gradient) reaches; the limit is {LIMIT:g}.",
-        f"{_NAME}_attention": "How well attention predicts the effect of replacing words: 1 is "
-        "exactly, 0 no better than counting words.",
+        **{
+            f"{_NAME}_{name}": "How well attention predicts the effect of replacing words: 1 is "
+            "exactly, 0 no better than counting words."
+            for name in ("attention", SHOWN)
+        },
     },
 )

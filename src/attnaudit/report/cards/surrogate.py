@@ -10,6 +10,7 @@ from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
 from attnaudit.report.words import figure, with_interval
 from attnaudit.results.about import About
 from attnaudit.results.summary import SummaryRows
+from attnaudit.trace.schema import SHOWN
 
 QUESTION = "Do a few words add up to the prediction?"
 _NAME = "surrogate"
@@ -27,14 +28,15 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     words = rows.value(_NAME, "surrogate_words")
     if row is None or own is None or share is None or words is None:
         return
+    weights = "The heatmap" if rows.heatmap == SHOWN else f"Attention{of_head(rows)}"
     yield card_row(
         QUESTION,
         "R² of a sparse sum of word weights, on copies not fitted",
         row,
         "1: the effects of words add up, 0: no better than the mean",
         f"When words are replaced, a sum with weights for {figure(words, 1)} words of a text on "
-        f"average correlates with the change of the output at {with_interval(own)}. Attention"
-        f"{of_head(rows)} correlates {with_interval(share)} times as well.",
+        f"average correlates with the change of the output at {with_interval(own)}. {weights} "
+        f"correlates {with_interval(share)} times as well.",
     )
 
 

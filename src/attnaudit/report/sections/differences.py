@@ -33,6 +33,7 @@ DECIDING = ("measure", "better", "a", "b", "b − a", "95 % interval", "speaks f
 _MEASURES = (
     ("prediction", "accuracy", True),
     ("replacement", "replacement_attention", True),
+    ("replacement", "replacement_shown", True),
     ("correlation", "tau_gradient", True),
     ("correlation", "tau_loo", True),
     ("permutation", "matched_delta_y", True),

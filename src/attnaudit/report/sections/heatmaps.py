@@ -17,8 +17,10 @@ from jaxtyping import Float
 
 from attnaudit.core.printable import without_controls
 from attnaudit.report.words import figure, percent
+from attnaudit.results.measures import SCORES
 from attnaudit.stats.measures import two_classes
 from attnaudit.trace import ROW_KEYS, Trace
+from attnaudit.trace.schema import SHOWN
 from attnaudit.trace.words import join_tokens, to_words
 
 MEASURES = ("max_alpha", "tau_gradient", "tau_loo", "median_delta_y", "emax_jsd", "emax_jsd_upper")
@@ -30,6 +32,7 @@ LONGEST, LONGEST_SENTENCE = 60, 300  # characters of a token that are shown
 WORD_BEGINS = "▁"  # as sentencepiece writes it
 _SYMBOLS = {code: chr(0x2400 + code) for code in range(32)} | {0x7F: "␡", ord("\n"): "⏎"}
 _CAPTIONS = {
+    "shown": "The heatmap",
     "alpha": "The model's attention α",
     "adversary": "Adversarial attention",
     "gradient": "Gradient",
@@ -45,7 +48,8 @@ class Instance:
         name: Number of the instance, with layer, head and query if the trace has them.
         number: Number of the instance.
         tokens: T tokens, or words.
-        weights: T numbers of each known kind: ``alpha``, ``adversary``, ``gradient``, ``loo``.
+        weights: T numbers of each known kind: ``alpha``, or ``shown`` without attention, then
+            ``adversary``, ``gradient``, ``loo`` and, without attention, further scores.
         notes: The output under this attention, or how the weights agree with it, by kind.
         ranges: Least and most weight of each token with nearly the same output.
         rationale: Marks tokens that are known to matter.
@@ -72,6 +76,11 @@ class Instance:
     figures: Mapping[str, float | None]
 
     @property
+    def main(self) -> Float[np.ndarray, " T"]:
+        """Weights of the attention, or of the heatmap that is judged."""
+        return next(iter(self.weights.values()))
+
+    @property
     def anchor(self) -> str:
         """The fragment of a page's address that names it."""
         return f"instance-{as_address(self.name)}"
@@ -86,7 +95,7 @@ class Strip(NamedTuple):
     """One shading of a text.
 
     Attributes:
-        kind: Kind of the weights.
+        kind: Kind of the weights; ``score`` for one without a colour of its own.
         caption: Its name.
         note: The output under this attention, or how the weights agree with it.
         top: Largest weight.
@@ -134,12 +143,13 @@ class Heatmap:
 
 def heatmap(instance: Instance, budget: int) -> Heatmap:
     """Draw one instance; of a text of more than ``budget`` tokens the part with most attention."""
-    length, alpha, strips = len(instance.tokens), instance.weights["alpha"], list[Strip]()
+    length, alpha, strips = len(instance.tokens), instance.main, list[Strip]()
     part = densest(alpha, budget)
     for kind, weights in instance.weights.items():
         full, note = full_colour(weights, LEAST.get(kind, 0.0)), instance.notes.get(kind, "")
         ends = _short(float(weights.max())), _short(full)
-        strips.append(Strip(kind, _CAPTIONS[kind], note, *ends, _shades(weights[part], full)))
+        shown = kind if kind in _CAPTIONS else "score"
+        strips.append(Strip(shown, caption_of(kind), note, *ends, _shades(weights[part], full)))
     if instance.ranges is not None:
         thousandths = np.rint(1000 * instance.ranges[part]).astype(int).tolist()
         possible, own = instance.ranges[:, 1], _shades(alpha[part], 1.0)
@@ -148,7 +158,8 @@ def heatmap(instance: Instance, budget: int) -> Heatmap:
         strips.append(Strip("ranges", caption, note, top, 1.0, own, thousandths))
     left_out = ""
     if length > budget:
-        held = f"they hold {percent(float(alpha[part].sum()))} of the attention"
+        of = "attention" if "alpha" in instance.weights else "weight"
+        held = f"they hold {percent(float(alpha[part].sum()))} of the {of}"
         left_out = f"Tokens {part.start + 1} to {part.stop} of {length} are shown; {held}."
     known, special = (
         [] if marks is None else np.flatnonzero(np.asarray(marks, bool)[part]).tolist()
@@ -156,6 +167,12 @@ def heatmap(instance: Instance, budget: int) -> Heatmap:
     )
     tokens = list(map(visible, instance.tokens[part]))
     return Heatmap(instance, tokens, strips, left_out, known, special)
+
+
+def caption_of(kind: str) -> str:
+    """Return the title of a kind of weights."""
+    name = SCORES.get(kind, kind.replace("_", " "))
+    return _CAPTIONS.get(kind, name[:1].upper() + name[1:])
 
 
 def densest(weights: Float[np.ndarray, " T"], budget: int) -> slice:
@@ -215,14 +232,20 @@ def read_instances(trace: Trace, rows: pl.DataFrame) -> list[Instance]:
         trace: The trace.
         rows: The experiments' tables side by side, a row per trace row, or empty.
     """
-    columns = {name: trace.ragged(name) for name in ("alpha", "gradient", "loo") if trace.has(name)}
+    names = ["alpha", "gradient", "loo"]
+    if not trace.has("alpha"):
+        further = (name for name in trace.table.columns if name.startswith("importance_"))
+        names = list(dict.fromkeys([trace.heatmap_column, *names, *further]))
+    columns = {
+        name.removeprefix("importance_"): trace.ragged(name) for name in names if trace.has(name)
+    }
     shown = (*MEASURES, "alpha", "prediction", "delta_y", "necessary", "possible")
     known = rows.select(name for name in shown if name in rows.columns).to_dicts()
     instances = []
     for k, facts in enumerate(known or [{}] * len(trace)):
         weights = {name: column[k] for name, column in columns.items()}
         label = int(trace.array("label")[k]) if trace.has("label") else -1
-        chosen, alpha = int(trace.predicted[k]), weights["alpha"]
+        chosen, (main, alpha) = int(trace.predicted[k]), next(iter(weights.items()))
         predicted = trace.class_names[chosen]
         probability = float(two_classes(trace.array("prediction")[k : k + 1])[0, chosen])
         notes = {
@@ -230,7 +253,9 @@ def read_instances(trace: Trace, rows: pl.DataFrame) -> list[Instance]:
             for kind in ("gradient", "loo")
             if facts.get(f"tau_{kind}") is not None
         }
-        notes["alpha"] = f"ŷ({predicted}) = {figure(probability, 3)}"
+        notes[main] = f"ŷ({predicted}) = {figure(probability, 3)}"
+        if main == SHOWN and "heatmap" in trace.metadata:
+            notes[main] = f"{trace.metadata['heatmap']}; {notes[main]}"
         adversary = facts.get("alpha")
         if adversary is not None:
             weights = {"alpha": alpha, "adversary": np.asarray(adversary), **weights}

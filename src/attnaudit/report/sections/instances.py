@@ -25,7 +25,7 @@ from attnaudit.report.sections.heatmaps import (
 )
 from attnaudit.report.words import of_unit
 from attnaudit.results.record import RunRecord
-from attnaudit.results.summary import ROW, TEXT, Heads
+from attnaudit.results.summary import ROW, TEXT, Heads, SummaryRows
 from attnaudit.trace import Trace, concatenate, trace_rows
 
 STATIC_TOKENS, LISTED_TOKENS = 400, 100
@@ -33,6 +33,7 @@ SNIPPET = 14  # tokens that the list shows of each text
 CONFIDENT = 0.75  # quantile of the probability of the predicted class
 SHORTEST = 5
 STRIKING, RANDOM, LISTED = 6, 6, 500
+OF = "replacement"  # the experiment that judges every score
 SHOWN_BY = "emax_jsd"  # the figure whose highest values are striking
 
 FIGURES = (  # of the list: measure, title, experiment, decimals
@@ -176,6 +177,7 @@ def read_rows(
     """
     places = picks if record.sample is None else record.sample[picks]
     parts, done = list[Trace](), 0
+    names = (*names, *score_columns(record))
     for part in [trace] if isinstance(trace, Trace) else Trace.columns(trace, names):
         first, last = np.searchsorted(places, [done, done + len(part)])
         if first < last:
@@ -186,6 +188,14 @@ def read_rows(
     if facts.height and facts["instance"].to_list() != ids:
         raise _another_trace("results of other texts")
     return concatenate(parts), facts
+
+
+def score_columns(record: RunRecord) -> list[str]:
+    """Return the columns of the scores that are drawn of a trace without attention."""
+    judged = [name for experiment, name in SummaryRows.of(record.summary).rows if experiment == OF]
+    if f"{OF}_attention" in judged:
+        return []
+    return [f"importance_{name.removeprefix(f'{OF}_')}" for name in judged]
 
 
 def height_of(trace: Trace | str | Path, record: RunRecord) -> int:

@@ -59,7 +59,7 @@ def refusal(trace: Trace) -> str | None:
 def playground_section(
     rows: Trace, facts: pl.DataFrame, epsilon: float, unit: str = TEXT
 ) -> Section | None:
-    """Make the playground of ``rows``; None if all have a single token.
+    """Make the playground of ``rows``; None without attention, or if all have a single token.
 
     Args:
         rows: Rows of a trace.
@@ -67,7 +67,7 @@ def playground_section(
         epsilon: Change of the output within which attention is sought.
         unit: What a row is called.
     """
-    if not (rows.alpha.lengths > 1).any():
+    if not rows.has("alpha") or not (rows.alpha.lengths > 1).any():
         return None
     reason, data = refusal(rows), {}
     if reason is None:
