@@ -66,6 +66,8 @@ def test_the_verdict_and_its_reasons_come_first(faithful: float, code: str) -> N
     assert (found.code, found.advice) == (code, ADVICE[code])
     follows = next(one for one in found.evidence if one.row.experiment == "replacement")
     assert follows.sign == found.sign
+    said = [one.shows for one in found.evidence if not one.row.of_model]
+    assert [one for one in said if not one.endswith(".")] == [], "a figure without a sentence"
     assert follows.place is not None
     assert (follows.place > 0) == (code == "show")
     lines = printed(found)

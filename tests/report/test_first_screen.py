@@ -79,7 +79,8 @@ def test_another_text_is_shown_and_tried(page: Page) -> None:
     assert shown.locator("h2").inner_text() != first
     number = shown.get_by_role("link", name="Try it yourself").get_attribute("href")
     shown.get_by_role("link", name="Try it yourself").click()
-    assert f"#play-{page.evaluate('playground.state.entry.id')}" == number
+    # The playground follows the address a moment later.
+    page.wait_for_function("name => `#play-${playground.state.entry.id}` === name", arg=number)
 
 
 def test_all_measures_open_and_the_command_is_shown(page: Page) -> None:

@@ -18,6 +18,7 @@ from attnaudit.report.run_page import write_report
 from attnaudit.report.sections.numbers import MOST_COLUMNS, Number, SummaryCell, tables_of
 from attnaudit.trace import Trace
 from tests.report.runs import write_run
+from tests.report.test_heads import statements
 from tests.traces import make_trace
 
 EVIL = "</script><script>alert(1)</script>"
@@ -219,6 +220,7 @@ def test_a_sample_of_the_instances_is_said_to_be_one(tmp_path: Path):
     text, page = _page(write_report(write_run(tmp_path, make_trace(620, (1, 6)), experiments=ONE)))
     assert len(page.data()) == 500
     assert "A sample of 500 texts of 620" in text
+    assert re.findall(r"\binstances?\b", statements(text), re.IGNORECASE) == []
 
 
 @pytest.mark.slow

@@ -126,7 +126,7 @@ class CorpusSpec(_Spec):
         only="files own words",
     )
     removed: Literal["rationale"] | tuple[str, ...] | None = setting(
-        "What to remove from every text: its rationale, or these words.", None, only="words"
+        "Words to remove from every text: its rationale, or these.", None, only="words"
     )
     planted: PlantedRule | None = setting(
         "Rule that plants words into shortened texts with random labels.",

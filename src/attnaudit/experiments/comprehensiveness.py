@@ -112,9 +112,9 @@ class Comprehensiveness(Settings):
         ),
         Measure(
             "sufficiency_{score}",
-            "fall of the predicted probability with the top tokens alone (AOPC), {score}",
-            "Fall of the predicted class's probability with the top 1, 5, 10, 20 and 50 % of "
-            "tokens alone, mean of the five.",
+            "fall of the predicted probability with only the top tokens (AOPC), {score}",
+            "Fall of the predicted class's probability with only the top 1, 5, 10, 20 and 50 % "
+            "of tokens, mean of the five.",
             "lower",
             range=SIGNED,
         ),

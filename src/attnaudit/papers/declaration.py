@@ -182,7 +182,7 @@ class Declaration:
                 near = did_you_mean(pattern, titles) or "--dry-run lists them"
                 raise InputError("reproduce", f"--only {pattern}", "no such cell", expected, near)
         if seeds is not None and quick:
-            got, do = f"{seeds} together with --quick", "--quick has seed 0 alone"
+            got, do = f"{seeds} together with --quick", "--quick has only seed 0"
             raise InputError("reproduce", "--seeds", got, "one of the two", do)
         if seeds is not None and all(cell.study for cell in self.cells):
             got = f"{seeds}, and every cell of {self.name} is a study"

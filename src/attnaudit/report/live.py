@@ -18,7 +18,7 @@ def start_page(entries: Sequence[Mapping[str, Any]]) -> str:
             typed for it, if none can.
     """
     sections = [Section("live_start", {"entries": entries})]
-    return page_text(sections, "Attention audits", "Served to this machine alone.")
+    return page_text(sections, "Attention audits", "Served only to this machine.")
 
 
 def typing_page(name: str, has_question: bool, epsilon: float) -> str:

@@ -33,7 +33,7 @@ STATISTICS = {"mean": "Means", "share": "shares", "std": "standard deviations", 
 NO_REASON = "no reason is known"
 CAPTION = (
     "Every published mean, share and median against ours with its 95 % interval, if both lie in "
-    "[−1, 1]. Of two published values their mean is drawn."
+    "[−1, 1]. For two published values, their mean is drawn."
 )
 Record = Mapping[str, Any]
 

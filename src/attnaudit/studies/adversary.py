@@ -90,7 +90,7 @@ class ModelAdversary(Study):
     )
     seeds: int = setting("Number of trainings (seeds) of each adversary.", 1, least=1)
     controls: int = setting(
-        "Number of models that differ from the base model in the seed alone.", 2, least=0
+        "Number of models that differ from the base model only in the seed.", 2, least=0
     )
     scaling: Literal["mean", "released"] = setting(
         "Scale of the TVD in the loss; released: half, as in the authors' code.", "mean"

@@ -90,7 +90,7 @@ MEASURES = (
     Measure(
         "covered",
         "share without other tokens",
-        "Share of texts that consist of impermissible tokens alone.",
+        "Share of texts that consist only of impermissible tokens.",
     ),
     *UNCOVERING,
 )
@@ -395,4 +395,4 @@ def _covered_note(corpus: Corpus, words: tuple[str, ...] | None) -> str:
     if not counts:
         return ""
     alone = "Texts without any other token, whose penalty would be infinite"
-    return f"{alone}, are trained on their label alone: {', '.join(counts)}."
+    return f"{alone}, are trained only on their label: {', '.join(counts)}."

@@ -79,7 +79,7 @@ class MaximalChange:
         ),
         Measure(
             "max_delta_y_words",
-            "largest change of output by attention to words alone, Δŷ",
+            "largest change of output by attention to words only, Δŷ",
             "Largest change found with no attention on special tokens, such as [CLS] and [SEP], 0 "
             "to 1.",
             "higher",

@@ -67,7 +67,7 @@ _CHARTS = (
     Violins("emax_jsd", _AXIS, "By the largest weight"),
 )
 _DISTANCE = (
-    "How far (JSD, at most 0.69) the most different heatmap with nearly the same answer lies from "
+    "Distance (JSD, at most 0.69) of the most different heatmap with nearly the same answer from "
     "the model's own"
 )
 CARD = Card(

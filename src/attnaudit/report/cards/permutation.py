@@ -66,9 +66,9 @@ CARD = Card(
     (FigureSpec("permutation", _TITLE, (_CHART,), _CAPTION),),
     plain="Shuffled weights change the answer",
     shows={
-        "matched_delta_y": "How far a probability of 0.9 moves when the weights are shuffled among "
+        "matched_delta_y": "Change of a probability of 0.9 when the weights are shuffled among "
         f"the words; the limit is {POLICY.matters:g}.",
-        "median_delta_y": "How far the output moves when the weights are shuffled among the words, "
+        "median_delta_y": "Change of the output when the weights are shuffled among the words, "
         "from 0 to 1.",
     },
 )

@@ -47,7 +47,7 @@ def _between(low: float, high: float, text: Callable[[float], str]) -> str:
 
 
 _CAPTION = (
-    "How much of the attention a token could have with the output within ε, mean over the tokens "
+    "Share of the attention that a token could have with the output within ε, mean over the tokens "
     "of a text. At 1 the output says nothing about the weights; the farther left, the more it "
     "determines them."
 )
@@ -62,6 +62,6 @@ CARD = Card(
     (FigureSpec("ranges", QUESTION, _CHARTS, _CAPTION),),
     plain="The answer fixes the weights",
     shows={
-        "mean_possible": "How much attention the average word can have with nearly the same answer."
+        "mean_possible": "Attention that the average word can have with nearly the same answer."
     },
 )

@@ -19,10 +19,9 @@ from attnaudit.trace.schema import SHOWN
 QUESTION = "Does the output follow the attended words?"
 _NAME = "replacement"
 _CAPTION = (
-    "For each text, how well the weights on the replaced words predicts the change of the "
-    "output: the rank correlation over the copies, given the number of words replaced. At 1 the "
-    "output follows the words that they mark; at 0 they say no more than a count of "
-    "words."
+    "For each text, the rank correlation of the weights on the replaced words with the change of "
+    "the output, over the copies, given the number of words replaced. At 1 the output follows the "
+    "words that they mark; at 0 they say no more than a count of words."
 )
 
 
@@ -81,11 +80,11 @@ CARD = Card(
     (FigureSpec(_NAME, QUESTION, _CHARTS, _CAPTION),),
     plain="The answer follows the attended words",
     shows={
-        SHARE: "How well attention predicts the effect of replacing words, as a share of what "
-        f"leave-one-out (or the gradient) reaches; the limit is {LIMIT:g}.",
+        SHARE: "The heatmap's power to predict the effect of replacing words, as a share of "
+        f"leave-one-out's (or the gradient's); the limit is {LIMIT:g}.",
         **{
-            f"{_NAME}_{name}": "How well attention predicts the effect of replacing words: 1 is "
-            "exactly, 0 no better than counting words."
+            f"{_NAME}_{name}": "Correlation of the heatmap with the effect of replacing words: 1 "
+            "is perfect, 0 no better than counting words."
             for name in ("attention", SHOWN)
         },
     },

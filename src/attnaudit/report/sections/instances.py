@@ -146,13 +146,13 @@ def most_striking(instances: Sequence[Instance], unit: str = TEXT) -> tuple[list
         fits = one.probability >= threshold and len(one.tokens) >= SHORTEST
         if fits and np.isfinite(values[k]):
             best.setdefault(one.number if unit == ROW else k, k)
-    under = " (of each text the head where it is highest)" if unit == ROW else ""
+    under = " (for each text under the head where it is highest)" if unit == ROW else ""
     least = f"{threshold:.2f} or more" if threshold < 0.995 else "more than 0.99"
     rule = (
-        f"Of the quarter of the listed texts whose predicted class is the most probable (here "
-        f"{least}), those of at least {SHORTEST} tokens with the highest ε-max JSD{under}: the "
-        "outputs that leave their attention weights most free. The more certain an output is, the "
-        "more room it leaves: look at the random ones too."
+        f"The listed texts of at least {SHORTEST} tokens with the highest ε-max JSD{under}, among "
+        f"the quarter whose predicted class is the most probable (here {least}). Their outputs "
+        "leave the attention weights most free. The more certain an output is, the more room it "
+        "leaves, so look at the random ones too."
     )
     return list(best.values())[:STRIKING], of_unit(rule, unit)
 

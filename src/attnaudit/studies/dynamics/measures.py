@@ -81,7 +81,7 @@ MEASURES = (
     Measure(
         "best_accuracy_minus_xi",
         "accuracy of the best step, chosen on test, minus ξ",
-        "What is still learned after the step of ξ.",
+        "Accuracy that is still gained after the step of ξ.",
     ),
     Measure(
         "xi_reached",

@@ -184,7 +184,7 @@ def _panel(summary: pl.DataFrame, title: str, axis: str, names: Mapping[str, str
     )
     known = points["group"].unique(maintain_order=True).to_list()
     if known in ([], ["chance"]):
-        return Panel(title, note="One seed alone: there is no other to compare with the reference.")
+        return Panel(title, note="There is only one seed: no other to compare with the reference.")
     chart = line_chart(points, Scale("optimizer steps", None, root=True), Scale(axis, None))
     name = f"dynamics-{next(iter(names)).replace('_', '-')}"
     return drawn(title, chart, name, f"{title} {', '.join(known)}, by optimizer step")
