@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import StringIO
 from shlex import split
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from attnaudit.cli.options import assigned
@@ -75,13 +78,32 @@ def test_the_verdict_and_its_reasons_come_first(faithful: float, code: str) -> N
     assert ADVICE[code] in lines[3]
 
 
+@pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("classes", [2, 3, 9])
-def test_any_number_of_classes_fits_on_a_screen(classes: int) -> None:
+def test_any_number_of_classes_fits_on_a_screen(classes: int, width: int) -> None:
     found = answer_of(make_trace(120, (3, 60), 1 if classes == 2 else classes, seed=1))
     assert 2 <= len(found.classes) <= classes
     assert sum(one.number for one in found.classes) == 120
-    assert len(printed(found)) <= 25
-    assert all(len(line) <= 120 for line in printed(found))
+    lines = printed(found, width)
+    assert len(lines) <= 25
+    assert all(len(line) <= width for line in lines)
+    if classes == 2:
+        assert any("WHY" in line and "negative" in line and "positive" in line for line in lines)
+
+
+@pytest.mark.parametrize("word", ["w" * 500, "中" * 300, "[bold]\n\x1b[31m"])
+def test_long_names_words_and_sentences_stay_on_the_screen(word: str) -> None:
+    names = [word, "<i>" + word, "short"]
+    trace = make_trace(40, [30] * 20 + [600] * 20, 3, class_names=names)
+    tokens = [[word] * len(row) for row in trace.table["tokens"].to_list()]
+    found = answer_of(replace(trace, table=trace.table.with_columns(tokens=pl.Series(tokens))))
+    lines = printed(replace(found, warnings=("one of many words " * 8,)), 80)
+    assert all(cell_len(line) <= 80 for line in lines)
+    assert "\x1b" not in "".join(lines)
+    command = "attnaudit run a.csv " + "--column text=body " * 9
+    text = StringIO()
+    print_answer(found, Console(file=text, width=80), [("NEXT", command.strip())])
+    assert command.strip() in text.getvalue(), "a command is copied as one line"
 
 
 def test_only_what_a_reader_can_mend_is_a_warning() -> None:

@@ -55,6 +55,7 @@ def show_run(folder: Path, as_json: bool, details: bool = False) -> None:
     if as_json:
         known = {name: manifest[name] for name in ("notes", "skipped")}
         said = {
+            "verdict": read_json(folder / VERDICT),
             "card": verdict(record.summary, record.about).to_json(),
             "left_out": _left_out(folder),
             "summary": record.summary.to_dicts(),

@@ -16,7 +16,7 @@ from attnaudit.report.words import figure
 
 MOST_CLASSES = 4  # with a column, or a line, of their own
 NAME, CLAIM = 14, 48  # cells of a class's name, and of a claim
-_COLUMN, _FIGURE = 12, 7  # cells of a figure with its sign, and of the figure
+_COLUMN, _LEAST, _FIGURE = 12, 9, 7  # cells of a figure with its sign, at least, and without
 _MOST_WARNINGS, _MOST_LINES = 2, 2
 _STYLES = {"✔": "green", "✘": "red"}
 _LEGEND = "✔ for  ✘ against  – no conclusion"
@@ -31,28 +31,39 @@ def print_answer(answer: Answer, console: Console, ending: Sequence[tuple[str, s
         ending: Further lines: a word in capitals and what it names, such as the report's path.
     """
     lines = [Text(f"attnaudit · {answer.title}", "bold"), Text(f"  {answer.subtitle}", "dim")]
-    lines += ["", _headed("VERDICT", answer.sign, answer.advice), *_by_class(answer)]
+    lines += ["", *_headed("VERDICT", answer.sign, answer.advice, console)]
+    lines += _by_class(answer, console)
     if answer.evidence:
-        lines += ["", *_why(answer)]
+        lines += ["", *_why(answer, console.width)]
     if answer.example is not None:
-        lines += ["", *_pictured(answer.example, console.width)]
+        lines += ["", *_pictured(answer.example, console)]
     warnings = list(answer.warnings)
     if more := warnings[_MOST_WARNINGS:]:
         warnings = [*warnings[: _MOST_WARNINGS - 1], f"{len(more) + 1} more, listed in the report"]
-    rest = [("WARNINGS" if k == 0 else "", one) for k, one in enumerate(warnings)]
-    lines += ["", *(_headed(head, "", said) for head, said in (*rest, *ending))]
+    lines.append("")
+    for k, warning in enumerate(warnings):
+        lines += _headed("WARNINGS" if k == 0 else "", "", warning, console)
+    # Whoever copies a command or a path wants it without line breaks.
+    lines += [Text(f"  {head:<9} ", "bold").append(printable(said), "") for head, said in ending]
     for line in lines:
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def _headed(head: str, sign: str, said: str) -> Text:
-    line = Text(f"  {head:<9} ", "bold")
+def _headed(head: str, sign: str, said: str, console: Console) -> list[Text]:
+    start = Text(f"  {head:<9} ", "bold")
     if sign:
-        line.append(f"{sign} ", _STYLES.get(sign, ""))
-    return line.append(printable(said), "bold" if sign else "")
+        start.append(f"{sign} ", _STYLES.get(sign, ""))
+    return _hanging(start, Text(printable(said), "bold" if sign else ""), console)
 
 
-def _by_class(answer: Answer) -> list[Text]:
+def _hanging(start: Text, said: Text, console: Console) -> list[Text]:
+    """Break a sentence between words, each further line below the first word."""
+    indent = cell_len(start.plain)
+    first, *further = said.wrap(console, max(console.width - indent, NAME)) or [Text()]
+    return [start.append_text(first), *(Text(" " * indent).append_text(line) for line in further)]
+
+
+def _by_class(answer: Answer, console: Console) -> list[Text]:
     """Return a line for each class, or of many for each answer; none if all agree."""
     if all(one.code == answer.code for one in answer.classes):
         return []
@@ -72,17 +83,20 @@ def _by_class(answer: Answer) -> list[Text]:
         ]
     lines = []
     for head, sign, said in rows:
-        line = Text(f"   {head} ").append(sign, _STYLES.get(sign, ""))
-        lines.append(line.append(f" {printable(said).rstrip()}"))
+        start = Text(f"   {head} ").append(sign, _STYLES.get(sign, "")).append(" ")
+        lines += _hanging(start, Text(printable(said).rstrip()), console)
     return lines
 
 
-def _why(answer: Answer) -> list[Text]:
-    """Return the table of the measures that decide."""
+def _why(answer: Answer, width: int) -> list[Text]:
+    """Return the table of the measures that decide; of classes only if they fit on a line."""
     names = [one.name for one in answer.classes] if len(answer.classes) <= MOST_CLASSES else []
+    column = min((width - CLAIM - 2) // (1 + len(names)) - 1, _COLUMN)
+    if column < _LEAST:
+        names, column = [], _LEAST
     head = Text(f"  {_fit('WHY', CLAIM)}", "bold")
     for name in ("all", *names):
-        head.append(f" {_fit(f'{name:>{_FIGURE}}', _COLUMN)}", "dim")
+        head.append(f" {_fit(f'{name:>{_FIGURE}}', column)}", "dim")
     lines = [head]
     for row in answer.evidence:
         claim = f"{row.claim} ({row.row.measure})" if row.row.of_model else row.claim
@@ -90,18 +104,18 @@ def _why(answer: Answer) -> list[Text]:
         cells = [(row.row.figure, row.sign), *(row.classes.get(name, ("", "")) for name in names)]
         for shown, sign in cells:
             line.append(f" {shown:>{_FIGURE}} ").append(sign or " ", _STYLES.get(sign, ""))
-            line.append(" " * (_COLUMN - _FIGURE - 2))
+            line.append(" " * (column - _LEAST))
         lines.append(line)
     return [*lines, Text(f"   {_fit(_LEGEND, CLAIM - 1)} intervals: in the report", "dim")]
 
 
-def _pictured(example: Example, width: int) -> list[Text]:
+def _pictured(example: Example, console: Console) -> list[Text]:
     """Draw the text, the words that stand out in brackets, and say what another heatmap shows."""
-    one = example.instance
-    predicted = f"predicted {printable(one.predicted)}, {figure(one.probability)}"
-    lines = [_headed("EXAMPLE", "", predicted), _marked(example, one.main, width)]
+    one, width = example.instance, console.width
+    predicted = f"predicted {_fit(one.predicted, CLAIM).rstrip()}, {figure(one.probability)}"
+    lines = [*_headed("EXAMPLE", "", predicted, console), _marked(example, one.main, width)]
     if example.other:
-        lines.append(Text(f"   {example.other}", "dim"))
+        lines += _hanging(Text("   "), Text(example.other, "dim"), console)
     if not example.differs:
         return lines
     return [*lines, _marked(example, one.weights[example.kind], width)]
@@ -110,14 +124,16 @@ def _pictured(example: Example, width: int) -> list[Text]:
 def _marked(example: Example, weights: np.ndarray, width: int) -> Text:
     """Draw as many words as fit on one line, around the one with the largest weight."""
     marked = set(outstanding(weights))
+    remark = "" if marked else "(no word stands out)"
+    room = max(width - 9 - len(remark), NAME)
     words = [printable(visible(token)) for token in example.instance.tokens]
     words = [f"[{word}]" if k in marked else word for k, word in enumerate(words)]
-    first, last = _window([cell_len(word) for word in words], int(np.argmax(weights)), width - 9)
+    words = [word if cell_len(word) < room else _fit(word, room - 1) for word in words]
+    first, last = _window([cell_len(word) for word in words], int(np.argmax(weights)), room)
     line = Text("   … " if first else "   ")
     for k in range(first, last):
         line.append(words[k], "reverse" if k in marked else "").append(" ")
-    if not marked:
-        line.append("(no word stands out)", "dim")
+    line.append(remark, "dim")
     return line.append("…") if last < len(words) else line
 
 
