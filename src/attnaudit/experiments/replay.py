@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +40,10 @@ def network_of(trace: Trace | str | Path, replay: Any = None) -> Network | None:
         require("hf", "audit with replay")
         from attnaudit.hf.network import replay_of
 
-        network = replay_of(replay)
+        network = replay_of(replay, _about_model(trace).get("output"))
     if network is None:
         return None
-    model = (trace.metadata if isinstance(trace, Trace) else trace_metadata(trace)).get("model")
-    known = model.get("fingerprint") if isinstance(model, dict) else None
+    known = _about_model(trace).get("fingerprint")
     if known is None and network is held:
         return network
     if not isinstance(known, str):
@@ -64,6 +64,12 @@ def network_of(trace: Trace | str | Path, replay: Any = None) -> Network | None:
     if held is not None and isinstance(trace, Trace) and len(trace):
         _check_prediction(trace.take(np.zeros(1, np.int64)), network)
     return network
+
+
+def _about_model(trace: Trace | str | Path) -> Mapping[str, Any]:
+    """Return what a trace says of its model."""
+    model = (trace.metadata if isinstance(trace, Trace) else trace_metadata(trace)).get("model")
+    return model if isinstance(model, dict) else {}
 
 
 def _check_prediction(row: Trace, network: Network) -> None:

@@ -86,7 +86,10 @@ def require_classes(model: Any) -> None:
     if number < 2 or kind in ("regression", "multi_label_classification"):
         got = f"num_labels {number}, problem_type {kind}"
         expected = "a classifier with one class for each text, of two or more"
-        raise InputError(OPERATION, type(model).__name__, got, expected)
+        names = ", ".join(map(str, list(model.config.id2label.values())[:LISTED]))
+        do = f"audit one output: --set collect.output=NAME, of {names}"
+        do = "" if kind == "regression" else do
+        raise InputError(OPERATION, type(model).__name__, got, expected, do)
 
 
 def match_outputs(

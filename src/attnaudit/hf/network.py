@@ -28,7 +28,7 @@ from attnaudit.hf.model import (
     require_task,
 )
 from attnaudit.hf.replay import States, Weights, replayed, states_of, way_of_text
-from attnaudit.hf.unwrap import unwrap
+from attnaudit.hf.unwrap import one_output, unwrap
 from attnaudit.models.weights import Fingerprinted
 from attnaudit.torch.capture import forward
 from attnaudit.trace.schema import IDS
@@ -114,7 +114,7 @@ def _array(values: Tensor) -> np.ndarray:
     return values.double().cpu().numpy()
 
 
-def replay_of(model: Any) -> Replay:
+def replay_of(model: Any, output: str | None = None) -> Replay:
     """Check a model of the transformers library, or that in a folder, for replays.
 
     Raises:
@@ -125,6 +125,7 @@ def replay_of(model: Any) -> Replay:
         expected = "a model of the transformers library, its folder, or the module that the trace "
         got = f"a {type(model).__name__}"
         raise InputError("audit", "replay", got, f"{expected}holds")
+    model = one_output(model, output)
     return Replay(model, check_model(model))
 
 

@@ -41,7 +41,7 @@ from attnaudit.hf.replay import states_of
 from attnaudit.hf.segments import SegmentDonors, with_segments
 from attnaudit.hf.tail import MOST_PARAMETERS, write_tail
 from attnaudit.hf.texts import read_texts
-from attnaudit.hf.unwrap import unwrap
+from attnaudit.hf.unwrap import one_output, unwrap
 from attnaudit.trace import Trace, aggregate, concatenate
 from attnaudit.trace.schema import COLUMNS, SHOWN
 from attnaudit.trace.tails import GRAPH_FILE, GraphTail
@@ -336,6 +336,8 @@ class CollectOptions:
         replacement: Settings of the copies of texts with words replaced; None for no copies.
         class_names: Names of a classifier's outputs in place of its own.
         max_tokens: Longest text in tokens.
+        output: Name of the output to audit, of a classifier whose outputs are probabilities of
+            their own (several labels).
         segments: Positions of the trace in place of tokens: ``sentences``, ``lines``, or a regular
             expression for what separates segments. By default those of the texts, if
             `read_texts` was given ``segments="column"``.
@@ -352,6 +354,7 @@ class CollectOptions:
     replacement: ReplacementSettings | None = None
     class_names: Sequence[str] | None = None
     max_tokens: int | None = None
+    output: str | None = None
     segments: str | None = None
     progress: Progress = silent
 
@@ -381,7 +384,7 @@ def collect(model: Any, tokenizer: Any = None, corpus: Any = None, **options: An
     if isinstance(model, Pipeline):
         tokenizer, corpus = (model.tokenizer, tokenizer) if corpus is None else (tokenizer, corpus)
         tokenizer = model.tokenizer if tokenizer is None else tokenizer
-    model = unwrap(model)
+    model = one_output(unwrap(model), given.output)
     gate = check_model(model)
     chosen = choose_layers(gate, given.layers, given.heads, given.cross)
     if given.heatmap is not None:
@@ -406,6 +409,7 @@ def collect(model: Any, tokenizer: Any = None, corpus: Any = None, **options: An
             "name": gate.model,
             "fingerprint": model_fingerprint(model),
             **(outputs.to_json() if outputs else {}),
+            **({"output": given.output} if given.output else {}),
         },
         "gate": gate.to_json(),
     }

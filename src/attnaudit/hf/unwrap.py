@@ -1,4 +1,4 @@
-"""Wrappers around a model, taken off where the model inside predicts the same."""
+"""Models in the form that is audited: without wrappers, and with one of several outputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from transformers import Pipeline, PreTrainedModel
 
 from attnaudit.core.errors import describe_error
 from attnaudit.hf.layers import Probe, refusal
-from attnaudit.hf.model import FAILURES, reading, tvd
+from attnaudit.hf.model import FAILURES, difference, reading, tvd
 
 EXACT = 1e-6  # TVD of the predictions with adapters apart, and merged
 
@@ -51,3 +51,47 @@ def _merged(model: Any) -> PreTrainedModel:
             name, got, f"at most {EXACT:g}", f"audit {merge}, if it predicts as it should"
         )
     return merged
+
+
+def one_output(model: Any, name: str | None) -> Any:
+    """Return a copy of a classifier with independent outputs that only decides one of them.
+
+    The copy has two classes, with the logits 0 and z of that output: their softmax is sigmoid(z).
+
+    Args:
+        model: The model.
+        name: Name of the output; None for the model as it is.
+
+    Raises:
+        InputError: The outputs are not probabilities of their own, or none has this name.
+    """
+    if name is None:
+        return model
+    config, kind = model.config, type(model).__name__
+    names = [str(config.id2label.get(k)) for k in range(config.num_labels)]
+    several = config.problem_type == "multi_label_classification"
+    if not (several or (len(names) == 1 and config.problem_type != "regression")):
+        got = f"num_labels {len(names)}, problem_type {config.problem_type}"
+        expected = "outputs that are each the logit of a probability (multi_label_classification)"
+        raise refusal(kind, got, expected, "leave output out, or correct config.json")
+    if name not in names:
+        raise refusal(kind, f"no output {name!r}", f"one of {', '.join(names)}", "")
+    copied, k = copy.deepcopy(model), names.index(name)
+    copied.config.id2label = {0: f"not {name}", 1: name}
+    copied.config.label2id = {f"not {name}": 0, name: 1}
+    copied.config.problem_type, copied.num_labels = None, 2
+    layers = [one for one in copied.modules() if isinstance(one, nn.Linear)]
+    for layer in [one for one in layers if one.out_features == len(names)][-1:]:
+        for part, values in (("weight", layer.weight), ("bias", layer.bias)):
+            if values is not None:
+                own = values.detach()[k]
+                setattr(layer, part, nn.Parameter(torch.stack([torch.zeros_like(own), own])))
+        layer.out_features = 2
+    with reading(model), reading(copied), torch.no_grad():
+        inputs = Probe.of(model).inputs
+        own = model(**inputs).logits[:, [k]]
+        wanted, logits = torch.cat([torch.zeros_like(own), own], dim=1), copied(**inputs).logits
+    if logits.shape != wanted.shape or difference(logits, wanted) > 10 * EXACT:
+        expected = "a linear layer that gives the outputs"
+        raise refusal(kind, "outputs that cannot be told apart", expected)
+    return copied

@@ -98,6 +98,11 @@ class TransformerCollect(Settings):
         "separates segments; --column segments=NAME names a column that has them.",
         None,
     )
+    output: str | None = setting(
+        "Output that is audited, of a classifier with several labels for a text, each with a "
+        "probability of its own; default: none, the outputs are classes.",
+        None,
+    )
     cross: bool = setting(
         "Cross-attention of an encoder-decoder, in place of its decoder's self-attention.", False
     )

@@ -31,6 +31,7 @@ from attnaudit.hf.network import Replay
 from attnaudit.hf.segments import with_segments
 from attnaudit.hf.texts import Texts, read_texts
 from attnaudit.hf.trace import collect_shards, texts_of_a_shard
+from attnaudit.hf.unwrap import one_output
 from attnaudit.plans.audit import TransformerSpec
 from attnaudit.recipes.audit import PAGE, Notes, pages, report_step
 from attnaudit.recipes.job import COLLECT, Job
@@ -77,7 +78,7 @@ class SavedTransformer(Job):
         require_measures(name for name in collect.scores or () if name != "all")
         require_heatmap(collect.heatmap)
         progress("read the model", 0, 0)
-        model = load_pretrained(spec.model)
+        model = one_output(load_pretrained(spec.model), collect.output)
         task = task_of(model)
         tokenizer = load_tokenizer(spec.model)
         progress("check the model", 0, 0)
@@ -104,6 +105,7 @@ class SavedTransformer(Job):
         rows, network = at_positions(encoded, positions, spec.seed), Replay(model, gate)
         told = [POSITIONS[positions]] if positions in POSITIONS else []
         named = {"name": gate.model, "folder": spec.model.resolve().name}
+        named |= {"output": collect.output} if collect.output else {}
         matched = outputs.to_json() if outputs else {}
         # The texts, the model, and what makes a trace of them: the tokens and the outputs' names.
         made_of = texts.fingerprint, network.fingerprint, rows.fingerprint, names
@@ -165,7 +167,7 @@ class SavedTransformer(Job):
 
     def load(self) -> Any:
         """Load the model."""
-        return load_pretrained(self.spec.model)
+        return one_output(load_pretrained(self.spec.model), self.spec.collect.output)
 
     def shards(
         self,
