@@ -18,16 +18,14 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from attnaudit.core.errors import RunError
 from attnaudit.core.files import read_json, sha256, write_json
 from attnaudit.recipes.audit import audit_into
-from attnaudit.recipes.compare import compare_runs, write_comparison
+from attnaudit.recipes.compare import compare_runs
 from attnaudit.recipes.site import site_into
 from attnaudit.report.run_page import write_report
-from attnaudit.report.sections.differences import lead, texts_of
 from attnaudit.report.site.contents import pack, quantised, script
 from attnaudit.results.record import read_record
 from attnaudit.results.summary import SummaryRows
 from attnaudit.trace import Trace
-from tests.report.conftest import ARGUMENTS, OWN_SCALE, Opened, chromium
-from tests.report.heads import make_heads
+from tests.report.conftest import ARGUMENTS, Opened, chromium
 from tests.report.test_page import EVIL, evil_trace
 from tests.traces import make_trace
 
@@ -147,7 +145,7 @@ def test_the_data_of_a_run_are_its_trace_and_its_results(
 
 
 @pytest.mark.slow
-def test_the_table_is_filtered_sorted_and_leads_to_instances_and_a_comparison(
+def test_the_table_is_filtered_sorted_and_leads_to_instances(
     opened: Opened, runs: list[Path], site: Path
 ) -> None:
     page = opened(site)
@@ -163,7 +161,7 @@ def test_the_table_is_filtered_sorted_and_leads_to_instances_and_a_comparison(
     page.get_by_role("button", name="Clear").click()
     page.locator("#run-table").get_by_role("button", name="τ gradient").click()
     values = page.locator("#run-table tbody tr").evaluate_all(
-        "rows => rows.map(row => Number(row.cells[8].dataset.value))"
+        "rows => rows.map(row => Number(row.cells[7].dataset.value))"
     )
     assert values == sorted(values)
     expect(page).to_have_url(
@@ -171,51 +169,8 @@ def test_the_table_is_filtered_sorted_and_leads_to_instances_and_a_comparison(
     )  # the address follows within an eighth of a second
     page.reload()
     expect(page.locator("#run-table th[aria-sort=ascending]")).to_have_text("τ gradient")
-    for name in ("Compare one", "Compare two"):
-        page.get_by_label(name).check()
-    page.get_by_role("button", name="Compare two").click()
-    expect(page.locator("#compare-lead")).to_contain_text(
-        f"Both runs have {N} texts with the same text"
-    )
-
-
-@pytest.mark.slow
-def test_paired_differences_of_the_page_are_those_of_the_command(
-    opened: Opened, runs: list[Path], site: Path
-) -> None:
-    page = opened(site, "#view=compare&a=one&b=two")
-    page.wait_for_selector("#compare-table tbody tr")
-    shown = columns_of(page.locator("#compare-table tbody tr"))
-    labels = page.locator("#compare-table tbody tr button:first-of-type").all_inner_texts()
-    [pair] = compare_runs(runs[:2])
-    known = pair.differences.filter(pl.col("n") > 0)
-    assert len(shown) == known.height > 10
-    for label, (_, *texts, conclusion), row in zip(
-        labels, shown, known.iter_rows(named=True), strict=True
-    ):
-        assert label == texts_of(row)[0]
-        assert conclusion == row["conclusion"]
-        numbers = re.findall(r"[-\d.]+", " ".join(texts).replace("−", "-"))
-        ends = [] if row["low"] is None else [row["low"], row["high"]]
-        expected = [row["a"], row["b"], row["difference"], *ends, row["n"], row["undefined"]]
-        assert list(map(float, numbers)) == pytest.approx(expected, abs=6e-4)
-    assert lead(pair) in page.locator("#compare-lead").inner_text()
-    one, other = (page.locator(f"#compare-runs select[name={name}]") for name in "ab")
-    one.select_option("two")
-    other.select_option("one")
-    expect(one).to_have_value("one")
-    page.wait_for_selector("#compare-table tbody tr")
-    page.wait_for_selector("[id='chart-pair.jsd']")
-    explorer = page.locator("#compare-explorer")
-    jsd = [(row[0], float(row[5])) for row in columns_of(explorer.locator("tbody tr"))]
-    expected = dict(pair.instances.select(pl.col("instance").cast(pl.String), "jsd").iter_rows())
-    assert len(jsd) == 25
-    assert all(value == pytest.approx(expected[name], abs=1e-3) for name, value in jsd)
-    assert [value for _, value in jsd] == sorted((value for _, value in jsd), reverse=True)
-    explorer.locator(".open").first.click()
-    expect(explorer.locator(".opened .heatmap")).to_have_count(2)
-    strips = explorer.locator(".opened .strip").count()
-    assert explorer.locator(f".opened {OWN_SCALE}").count() == strips > 0
+    page.locator("#run-table .to-instances").first.click()
+    expect(page.locator("#instances-explorer output")).to_have_text(f"{N} of {N} texts")
 
 
 def test_a_brush_filters_the_list_and_the_other_charts(
@@ -348,51 +303,6 @@ def test_an_address_that_leads_nowhere_is_told_and_a_closed_instance_gives_the_f
 
 
 @pytest.mark.slow
-def test_rows_are_paired_by_their_keys_and_settings_that_differ_are_told(
-    opened: Opened, runs: list[Path], tmp_path: Path, trace: Trace
-) -> None:
-    other = make_trace(N, (1, 20), sharpness=0.3).take(np.arange(5, N)[::-1])
-    other.write(tmp_path / "trace")
-    audit_into(tmp_path / "other", tmp_path / "trace", EXPERIMENTS, {"permutation.permutations": 7})
-    site = site_into([runs[0], tmp_path / "other"], tmp_path / "site")
-    page = opened(site, "#view=compare&a=one&b=other")
-    expect(page.locator("#compare-notes")).to_contain_text(
-        "permutation was run with different settings"
-    )
-    pair, _ = data(site, "pair-0-1")
-    there = other.instance[np.cumsum(pair["b"])]
-    assert sorted(there) == sorted(other.instance)
-    assert trace.instance[np.cumsum(pair["a"])].tolist() == there.tolist()
-
-
-@pytest.mark.slow
-def test_pairs_that_share_no_text_or_are_too_many_are_told(
-    opened: Opened, runs: list[Path], site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    place = "#view=compare&a=one&b=long+texts"
-    page = opened(site, place)
-    expect(page.locator("#compare-lead")).to_contain_text("no text in common")
-    monkeypatch.setattr("attnaudit.recipes.site.PAIRED_ROWS", N)
-    page = opened(site_into(runs, tmp_path / "few"), place)
-    expect(page.locator("#compare-lead")).to_contain_text("run attnaudit compare on them")
-    page.locator("#compare-runs select[name=b]").select_option("two")
-    expect(page.locator("#compare-table tbody tr").first).to_be_visible()
-
-
-@pytest.mark.slow
-def test_rows_that_the_shared_keys_do_not_tell_apart_are_not_paired(
-    runs: list[Path], tmp_path: Path
-) -> None:
-    """A run of heads has several rows of an instance, and the other none that names a head."""
-    heads = make_heads(N, 1, 2)
-    site = site_into([audited(tmp_path / "heads", heads), runs[0]], tmp_path / "site").read_text()
-    (read,) = re.findall(r'id="site-data">(.*?)</script>', site)
-    reason = json.loads(read)["pairs"]["0-1"]["reason"]
-    assert "heads: several rows of instance 0, alike in" in reason
-    assert not list((tmp_path / "site" / "data").glob("pair-*"))
-
-
-@pytest.mark.slow
 def test_a_long_text_scrolls(opened: Opened, site: Path) -> None:
     page = opened(site, "#view=instances&run=long+texts&open=0")
     text = page.locator(".opened .strip .tokens").first
@@ -402,17 +312,13 @@ def test_a_long_text_scrolls(opened: Opened, site: Path) -> None:
 
 
 @pytest.mark.slow
-def test_one_file_holds_everything_and_hostile_names_stay_text(
-    opened: Opened, tmp_path: Path, runs: list[Path]
-) -> None:
+def test_hostile_names_stay_text(opened: Opened, tmp_path: Path) -> None:
     hostile = audited(tmp_path / "<img src=x onerror=alert(1)>\u202e", evil_trace())
-    page_file = site_into([hostile, runs[0]], tmp_path / "one.html")
-    assert page_file == tmp_path / "one.html"
-    assert EVIL not in page_file.read_text()
-    page = opened(page_file, "#view=instances&open=0")
+    site = site_into([hostile], tmp_path / "site")
+    page = opened(site, "#view=instances&open=0")
     assert page.locator(".opened .token").first.inner_text() == EVIL
     assert page.locator("img").count() == 0
-    page = opened(site_into([hostile], tmp_path / "site"))
+    page = opened(site)
     expect(page.locator("#run-table bdi")).to_have_text("<img src=x onerror=alert(1)>\\u202e")
     page.locator("#run-table tbody th a").first.click()
     assert EVIL in page.inner_text("body")
@@ -431,15 +337,11 @@ def test_a_site_is_replaced_and_other_things_are_refused(
     page = context.new_page()
     page.goto(f"{index.as_uri()}#view=instances")
     expect(page.locator("#site-error")).to_contain_text("data/run-0-columns.js cannot be read")
-    write_comparison(tmp_path / "compared", compare_runs(runs[:2]))
-    with pytest.raises(RunError, match="no run; expected a run"):
-        site_into([tmp_path / "compared"], tmp_path / "new.html")
     (tmp_path / "other").mkdir()
     for place, mine, reason in (
         ("site", "site/notes.txt", "an earlier site alone"),
         ("other", "other/thesis.tex", "expected a new or empty folder"),
         ("file", "file", "expected a new or empty folder"),
-        ("mine.html", "mine.html", "an earlier site alone"),
     ):
         (tmp_path / mine).write_text("mine")
         with pytest.raises(RunError, match=reason):

@@ -6,13 +6,12 @@ import html
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from itertools import combinations, count
+from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.errors import RunError
 from attnaudit.core.files import content_key, read_json, unwritable, write_json, write_text
 from attnaudit.core.printable import printable
 from attnaudit.core.progress import Progress, silent
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from attnaudit.report.site.page import SiteRun
 
 INDEX, MARK, DATA = "index.html", "site.json", "data"
-PAIRED_ROWS = 1_000_000  # compared for a site, in about a minute
 # Headings of work that is no run, by the kind of its spec, and of indexes.
 HEADINGS = {
     "study": "Studies",
@@ -114,8 +112,7 @@ def site_into(runs: Sequence[str | Path], out: str | Path, progress: Progress = 
     Args:
         runs: Folders of runs, audits, studies, a reproduction, comparisons or a calibration, or
             folders that hold such.
-        out: Folder of the site, or one file for all data, without further pages, if it ends in
-            ``.html``.
+        out: Folder of the site.
         progress: Callback.
 
     Returns:
@@ -125,53 +122,38 @@ def site_into(runs: Sequence[str | Path], out: str | Path, progress: Progress = 
         RunError: If ``out`` holds something else, and for a folder that cannot be shown.
     """
     out, folders = Path(out), [Path(run) for run in runs]
-    single = out.suffix == ".html"
-    _check_out(out, single)
+    _check_out(out)
     places = zip(folders, _names(folders), strict=True)
     parts = [part for folder, place in places for part in parts_of(folder, place)]
-    if single and not any(part.kind in AUDITED for part in parts):
-        where, do = ", ".join(map(str, runs)), "choose a folder by --out"
-        expected = "a run: one file holds the data of runs, and no further pages"
-        raise _refusal(where, "no run", expected, do)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as scratch:
             made = Path(scratch) / out.name
-            _write(made, parts, single, progress)
+            _write(made, parts, progress)
             if out.is_dir():
                 out.replace(Path(scratch) / "before")
             made.replace(out)
     except OSError as error:
         raise unwritable(out, error) from error
-    return out if single else out / INDEX
+    return out / INDEX
 
 
-def _write(site: Path, parts: Sequence[Part], single: bool, progress: Progress) -> None:
-    """Write a site into a folder, or into one file."""
+def _write(site: Path, parts: Sequence[Part], progress: Progress) -> None:
+    """Write a site into a folder."""
     # Charts and templates take long to import.
     from attnaudit.report.site.contents import script
     from attnaudit.report.site.page import write_index
 
-    kept: dict[str, str] = {}
-
     def keep(key: str, packed: str) -> None:
-        if single:
-            kept[key] = packed
-        else:
-            write_text(site / DATA / f"{key}.js", script(key, packed))
+        write_text(site / DATA / f"{key}.js", script(key, packed))
 
     runs = [part for part in parts if part.kind in AUDITED]
     texts: dict[str, str] = {}
     shown = []
     for number, part in enumerate(runs):
         progress("read runs", number, len(runs))
-        run = _read(part, f"run-{number}", texts, keep)
-        shown.append(run if single else replace(run, page=f"{part.place}/{PAGE}"))
+        shown.append(_read(part, f"run-{number}", texts, keep))
     progress("write the site", len(runs), len(runs))
-    pairs = _pairs([part.folder for part in runs], shown, keep)
-    if single:
-        write_index(site, shown, {}, pairs, kept)
-        return
     further: dict[str, list[tuple[str, str]]] = {kind: [] for kind in HEADINGS}
     for part in parts:
         for name in part.pages:
@@ -182,7 +164,7 @@ def _write(site: Path, parts: Sequence[Part], single: bool, progress: Progress) 
                 titled = html.unescape(title[1]).strip() if title else address
                 further[part.kind].append((titled, address))
     listed = {HEADINGS[kind]: pages for kind, pages in further.items() if pages}
-    write_index(site / INDEX, shown, listed, pairs)
+    write_index(site / INDEX, shown, listed)
     write_json(site / MARK, {"schema": SCHEMA, "kind": "site", "files": [*_files(site), MARK]})
 
 
@@ -203,34 +185,7 @@ def _read(part: Part, key: str, texts: dict[str, str], keep: Callable[[str, str]
     notice = no_skill_of_run(SummaryRows.of(record.summary))
     name = printable(part.place.replace("/runs/", "/"))
     sizes = held.rows, held.instances
-    return SiteRun(name, key, record, *sizes, texts[fingerprint], "", notice)
-
-
-def _pairs(
-    folders: Sequence[Path], shown: Sequence[SiteRun], keep: Callable[[str, str], None]
-) -> dict[str, dict[str, str]]:
-    """Compare runs two by two, those on the same texts first, until `PAIRED_ROWS` are compared.
-
-    Returns:
-        For a pair, as ``0-1``, the key of its comparison, or the reason why there is none.
-    """
-    from attnaudit.report.site.contents import paired_contents
-
-    read, room, pairs = lru_cache(2)(measured_run), PAIRED_ROWS, {}
-    every = combinations(range(len(shown)), 2)
-    for a, b in sorted(every, key=lambda two: shown[two[0]].texts != shown[two[1]].texts):
-        room -= min(shown[a].rows, shown[b].rows)
-        if room < 0:
-            break
-        key = f"pair-{a}-{b}"
-        try:
-            one, other = (replace(read(folders[k]), name=shown[k].name) for k in (a, b))
-            keep(key, paired_contents(one, other))
-        except InputError as error:
-            pairs[f"{a}-{b}"] = {"reason": str(error)}
-        else:
-            pairs[f"{a}-{b}"] = {"key": key}
-    return pairs
+    return SiteRun(name, key, record, *sizes, texts[fingerprint], f"{part.place}/{PAGE}", notice)
 
 
 def _text_of(page: Path) -> str:
@@ -242,16 +197,12 @@ def _text_of(page: Path) -> str:
         raise _refusal(page, str(error), "a page written by attnaudit", do) from error
 
 
-def _check_out(out: Path, single: bool) -> None:
+def _check_out(out: Path) -> None:
     """Raise RunError if something else than a site is at ``out``."""
-    if single:
-        page = out.read_text(encoding="utf-8", errors="replace") if out.is_file() else ""
-        is_own = 'id="site-data"' in page
-    else:
-        mark = read_json(out / MARK) if (out / MARK).is_file() else {}
-        is_own = out.is_dir() and set(_files(out)) <= set(mark.get("files", ()))
+    mark = read_json(out / MARK) if (out / MARK).is_file() else {}
+    is_own = out.is_dir() and set(_files(out)) <= set(mark.get("files", ()))
     if not is_own and not is_free(out):
-        expected = f"a new {'file' if single else 'or empty folder'}, or an earlier site alone"
+        expected = "a new or empty folder, or an earlier site alone"
         raise _refusal(out, "something else is there", expected, "choose another --out")
 
 

@@ -41,9 +41,9 @@ function tableOf(title, heads, rows, words = [0]) {
     element("tbody", "", ...rows.map(line(false))));
 }
 
-// Sorts the rows of a table by column `sort`, with a minus for descending, undefined values last.
+// Sorts the rows of a table by column `sort`, with a minus for descending, undefined values last; "" is none.
 function sortRows(table, sort) {
-  const heads = Array.from(table.tHead.rows[0].cells), column = Math.abs(sort);
+  const heads = Array.from(table.tHead.rows[0].cells), column = sort === "" ? -1 : Math.abs(sort);
   const descending = String(sort).startsWith("-");
   for (const head of heads) if (head.ariaSort) head.ariaSort = "none";
   if (!heads[column]?.ariaSort) return;

@@ -1,4 +1,4 @@
-"""Contents of a site: measures, texts and weights of each run, and of each pair of runs.
+"""Contents of a site: measures, texts and weights of each run.
 
 A browser refuses to fetch a file for a page opened from disk, but runs a script next to it. So a
 file is the call
@@ -15,7 +15,6 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,22 +26,14 @@ from attnaudit.core.printable import data_without_controls
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import measure_label
 from attnaudit.report.meanings import measure_meaning
-from attnaudit.report.sections.differences import (
-    COLUMNS,
-    chance,
-    intervals,
-    lead,
-    statements,
-    texts_of,
-)
 from attnaudit.report.sections.heatmaps import visible
-from attnaudit.results.paired import B, MeasuredRun, pair
+from attnaudit.results.paired import MeasuredRun
 from attnaudit.results.record import RunRecord
 from attnaudit.stats.measures import two_classes
 from attnaudit.trace import ROW_KEYS, Trace, concatenate
 from attnaudit.trace.schema import flat
 
-SHADES, FINE_SHADES = 255, 65535  # steps of a weight; attention is compared, and has more
+SHADES, FINE_SHADES = 255, 65535  # steps of a weight; of attention
 OF_ROWS = {
     "row.confidence": "probability of the predicted class, ŷ",
     "row.positions": "tokens",
@@ -168,35 +159,6 @@ def _weights(alpha: Ragged, record: RunRecord, trace: Trace) -> str:
         if len(marks) == len(alpha.values):  # known of every row
             columns[name] = np.asarray(marks, np.uint8)
     return pack(columns, {"kinds": list(kinds)})
-
-
-def paired_contents(a: MeasuredRun, b: MeasuredRun) -> str:
-    """Pack the comparison of two runs: its sentences, its table, and the rows of both.
-
-    Raises:
-        InputError: If the runs have nothing in common.
-    """
-    numbered = (replace(run, rows=run.rows.with_row_index("row")) for run in (a, b))
-    compared = pair(*numbered)
-    shared = compared.instances.sort("row")
-    jsd, *ends = quantised(shared["jsd"].to_numpy())
-    # Differences of rows that follow each other are compressed to nearly nothing.
-    columns = {
-        side: np.diff(shared[name].to_numpy().astype(np.int32), prepend=0).astype(np.int32)
-        for side, name in (("a", "row"), ("b", f"row{B}"))
-    }
-    facts = {
-        "lead": f"{lead(compared)} {intervals(compared)} {chance(compared)}",
-        "notes": [*(f"{side} {claim}" for side, claim in statements(compared)), *compared.notes],
-        "columns": COLUMNS,
-        "measures": [
-            (f"{row['experiment']}.{row['measure']}", row["experiment"], *texts_of(row))
-            for row in compared.differences.iter_rows(named=True)
-            if row["n"]
-        ],
-        "jsd": ends,
-    }
-    return pack(columns | {"jsd": jsd}, facts)
 
 
 def pack(columns: Mapping[str, np.ndarray], facts: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
-"""The page of a site: its runs, one measure over them, their instances, and two compared.
+"""The page of a site: its runs, one measure over them, and their instances.
 
 The page shows what a reader asks for from the columns of `contents`; means and intervals are those
-of the summaries and of `attnaudit compare`.
+of the summaries.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class SiteRun:
         rows: Number of rows.
         instances: Number of instances.
         texts: Key of its texts.
-        page: Address of its page; empty if there is none.
+        page: Address of its page.
         notice: Reason to conclude nothing from its attention.
     """
 
@@ -117,8 +117,6 @@ def write_index(
     path: Path,
     runs: Sequence[SiteRun],
     further: Mapping[str, Sequence[tuple[str, str]]],
-    pairs: Mapping[str, Mapping[str, str]],
-    inlined: Mapping[str, str] | None = None,
 ) -> Path:
     """Write the page of a site and return it.
 
@@ -126,17 +124,13 @@ def write_index(
         path: Path of the page.
         runs: Its runs.
         further: (title, address) of its further pages, by heading.
-        pairs: For two runs, as ``0-1``, the ``key`` of their comparison, or the ``reason`` why
-            there is none.
-        inlined: Data by key, if the site is one file.
 
     Raises:
         RunError: If it cannot be written.
     """
     every = dict.fromkeys(name for run in runs for name in run.figures)
-    site = {"runs": [run.as_json() for run in runs], "pairs": pairs}
-    data: dict[str, Any] = {"site-data": {**site, "measures": list(map(measure_facts, every))}}
-    data |= {f"data-{key}": packed for key, packed in (inlined or {}).items()}
+    site = {"runs": [run.as_json() for run in runs], "measures": list(map(measure_facts, every))}
+    data: dict[str, Any] = {"site-data": site}
     axes = {}  # of the measures of the table that a run has
     for name in HEADLINES.values():
         rows = [run.figures.get(name, {}) for run in runs]
@@ -152,7 +146,7 @@ def write_index(
         "facets": [(name, values) for name, values in settings if len(values) > 1],
         "further": further,
     }
-    views = {"Runs": "runs", "Texts": "instances", "Compare": "compare"} if runs else {}
+    views = {"Runs": "runs", "Texts": "instances"} if runs else {}
     links = [(name, f"#view={view}") for name, view in views.items()]
     links += [(heading, f"#view=runs&at={heading.lower()}") for heading in further]
     corpora = len({run.corpus for run in runs})

@@ -1,6 +1,6 @@
 // What a site shows, which its address holds, and its data: packed columns, each loaded once.
 const site = dataOf("site-data");
-const VIEWS = ["runs", "instances", "compare"];
+const VIEWS = ["runs", "instances"];
 const RESTING = 120; // ms: browsers ignore changes of the address beyond about 20 a second
 const KEYS = ["layer", "head", "query"];
 const CAPTIONS = {
@@ -56,7 +56,7 @@ function runNamed(name, other) {
   return run ?? other;
 }
 
-// Data arrive from a script of their own, or are in an element of a page that is one file.
+// Data arrive from a script of their own.
 const packed = new Map(), arrivals = new Map();
 window.attnauditData = (key, text) => packed.set(key, text);
 
@@ -66,8 +66,7 @@ function load(key) {
 }
 
 async function read(key) {
-  const inlined = dataOf(`data-${key}`), src = `data/${key}.js`;
-  if (inlined) return inlined;
+  const src = `data/${key}.js`;
   await new Promise((arrived, reject) => {
     const script = Object.assign(element("script"), { src });
     on(script, "load", arrived);
@@ -97,7 +96,6 @@ async function loadRun(run) {
     name: (row) => [...split(row), ...keys.map((key) => columns[key][row])].join("."),
     measures: Object.keys(facts.ends),
     value: memo((measure) => restored(columns[measure], facts.ends[measure])),
-    classOf: (row) => facts.classes[columns.predicted[row]],
     weights: () => load(`${run.key}-weights`).then(weightsOf),
   };
 }

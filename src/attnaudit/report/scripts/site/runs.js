@@ -1,15 +1,13 @@
 // The table of runs.
 const runsView = (() => {
   const table = byId("run-table"), rows = Array.from(table.tBodies[0].rows);
-  const facets = byId("facets"), compare = facets.elements.compare;
+  const facets = byId("facets");
   const measure = byId("run-measure"), known = site.measures, title = button("");
   const head = Object.assign(element("th", "num", title), { scope: "col", ariaSort: "none" });
   table.tHead.rows[0].append(head);
   for (const row of rows) row.append(element("td", "num"));
   measureOptions(measure, known, "correlation.tau_gradient");
   const named = Array.from(facets.elements).filter(({ name, type }) => name && type !== "button");
-  const checked = () => Array.from(table.querySelectorAll("input:checked"),
-    (box) => site.runs[box.closest("tr").dataset.run].name);
 
   function filter() {
     const fits = ({ name, settings }) => named.every((field) => field.value === ""
@@ -48,11 +46,6 @@ const runsView = (() => {
     facets.reset();
     facets.dispatchEvent(new Event("input"));
   });
-  on(compare, "click", () => {
-    const [a, b] = checked();
-    state.write({ a, b }, "compare");
-  });
-  on(table, "change", () => { compare.disabled = checked().length !== 2; });
   onSort(table, (sort) => {
     state.write({ sort });
     order(sort);
