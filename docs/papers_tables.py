@@ -15,20 +15,20 @@ import os
 import re
 import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+import polars as pl
 
 from attnaudit.core.files import write_text
 from attnaudit.papers import PAPERS
-from attnaudit.papers.comparison import AGREEMENTS, RULE, legend_of
+from attnaudit.papers.comparison import AGREEMENTS, RULE, legend_of, tally
 from attnaudit.recipes.reproduction.records import records_of
 from attnaudit.recipes.reproduction.sweep import Sweep, record
 from attnaudit.report.paper_page import (
     Filled,
-    Line,
     Reproduction,
     content_of,
-    line_of,
 )
 
 DOCS = Path(__file__).parent
@@ -45,8 +45,7 @@ def write_tables(docs: Path = DOCS) -> None:
     }
     for name, one in found.items():
         write_between(docs / one.paper.page, name, write_results(one, docs))
-    lines = [line_of(one, one.paper.page) for one in found.values()]
-    write_between(docs / "reproduction.md", "all", index_markdown(lines))
+    write_between(docs / "reproduction.md", "all", index_markdown(found.values()))
 
 
 def write_results(found: Reproduction, docs: Path) -> str:
@@ -115,16 +114,24 @@ def slug(table: Filled) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.encode("ascii", "ignore").decode().lower()).strip("-")
 
 
-def index_markdown(lines: Sequence[Line]) -> str:
+def index_markdown(found: Iterable[Reproduction]) -> str:
     """Return the index of all papers as a table of Markdown."""
-    heads = ("paper", "question", "cells recorded", "published numbers")
-    rows = [[line.title, line.question, line.recorded, line.agreement] for line in lines]
-    table = markdown_table(heads, rows)
-    for line in lines:  # links are written after the titles, whose brackets are escaped
-        title = plain(line.title)
-        table = table.replace(f"| {title} |", f"| [{title}]({line.link}) |", 1)
-    commands = "\n".join(f"    {line.command}" for line in lines)
-    return f"{table}\n\n{legend_of(AGREEMENTS)} {RULE}\n\n{commands}\n"
+    rows, links, commands = list[list[str]](), dict[str, str](), list[str]()
+    for one in found:
+        paper, cells = one.paper, {cell.key for cell in one.paper.cells}
+        numbers = one.all_numbers().filter(pl.col("ours").is_not_null())["agreement"]
+        title = f"{paper.paper.citation}, {paper.paper.title}"
+        recorded = f"{len(cells & one.records.keys())} of {len(cells)}"
+        agreement = (
+            f"{len(numbers)} measured: {tally(numbers)}" if len(numbers) else "none measured"
+        )
+        rows.append([title, paper.question, recorded, agreement])
+        links[plain(title)] = paper.page
+        commands.append(f"    attnaudit reproduce {paper.name}")
+    table = markdown_table(("paper", "question", "cells recorded", "published numbers"), rows)
+    for title, link in links.items():  # after the titles, whose brackets are escaped
+        table = table.replace(f"| {title} |", f"| [{title}]({link}) |", 1)
+    return "\n\n".join([table, f"{legend_of(AGREEMENTS)} {RULE}", "\n".join(commands)])
 
 
 def write_between(file: Path, name: str, text: str) -> None:

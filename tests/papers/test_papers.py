@@ -282,7 +282,6 @@ def test_word_vectors_of_a_file_are_those_of_the_paper(tmp_path: Path):
         (["wiegreffe2019", "--only", "sst-uniforn"], "did you mean sst-uniform?"),
         (["jain2019", "--quick", "--only", "imdb-*"], "--dry-run lists them"),
         (["jain2019", "--quick", "--seeds", "5"], "--seeds: 5 together with --quick"),
-        (["--quick"], "PAPER: none, with options that choose cells"),
     ],
 )
 def test_cells_that_a_paper_lacks_are_refused(
@@ -290,15 +289,6 @@ def test_cells_that_a_paper_lacks_are_refused(
 ):
     assert main(["reproduce", *command]) == 2
     assert message in capsys.readouterr().err
-
-
-def test_the_index_lists_every_paper(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    for name in PAPERS:
-        shutil.copytree(DOCS / "research" / "records" / name, tmp_path / name / "records")
-    assert main(["reproduce", "--out", str(tmp_path)]) == 0
-    page = (tmp_path / "reproduction.html").read_text(encoding="utf-8")
-    for shown in (capsys.readouterr().out, page):
-        assert all(f"attnaudit reproduce {name}" in shown for name in PAPERS)
 
 
 def test_a_mean_over_seeds_and_its_interval_are_those_of_a_hand_calculation():

@@ -456,9 +456,9 @@ def report(
     typer.echo(printable(str(page)))
 
 
-@app.command(cls=o.Grouped, short_help="Reproduce a paper, or list the papers.")
+@app.command(cls=o.Grouped, short_help="Reproduce a paper.")
 def reproduce(
-    paper: Annotated[str | None, o.argument("[PAPER]", f"{PAPERS}; without it, the index.")] = None,
+    paper: Annotated[str, o.argument("PAPER", f"{PAPERS}.")],
     quick: Annotated[
         bool,
         o.option("--quick", o.TRAINING, "Only a few fast cells; the output says what is left out."),
@@ -490,8 +490,7 @@ def reproduce(
     A paper is a list of cells: runs and studies, each with its corpus, model and seeds. Each cell
     leaves a small record in DIR (runs/PAPER by default), and the page is written from all records.
     The same command resumes. A corpus whose files are missing is skipped and reported; the exit
-    status is then 2 with --only, or if nothing could be done. Without a PAPER, the index of all
-    papers is written to DIR/reproduction.html (DIR is runs by default).
+    status is then 2 with --only, or if nothing could be done.
 
     \b
     Examples:
@@ -499,20 +498,12 @@ def reproduce(
       attnaudit reproduce jain2019 --only 'sst-bilstm-*' --data-dir data --vectors glove.txt
       attnaudit reproduce wiegreffe2019 --only sst-seeds --data-dir data
       attnaudit reproduce jain2019 --data-dir data --engine ray
-      attnaudit reproduce
     """
-    from attnaudit.cli.show import show_index, show_plan, show_reproduction
+    from attnaudit.cli.show import show_plan, show_reproduction
     from attnaudit.papers import declaration
-    from attnaudit.recipes.reproduction.sweep import Sweep, index, plan_sweep
+    from attnaudit.recipes.reproduction.sweep import Sweep, plan_sweep
     from attnaudit.recipes.reproduction.sweep import reproduce as run_sweep
 
-    if paper is None:
-        if quick or dry_run or only or seeds:
-            got = "none, with options that choose cells"
-            raise InputError("reproduce", "PAPER", got, PAPERS)
-        place = out or Path("runs")
-        show_index(index(place), place / "reproduction.html", as_json)
-        return
     declared = declaration(paper)
     cells = declared.plan(only or (), quick=quick, seeds=seeds)
     place = out or Path("runs") / paper

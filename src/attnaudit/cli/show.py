@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from attnaudit.hf.gate import Gate
     from attnaudit.recipes.reproduction.sweep import Outcome
     from attnaudit.recipes.settings import Setting
-    from attnaudit.report.paper_page import Line
 
 REPORT = "report"
 PAGES = {"report.html": REPORT, "translation.html": "texts", DICTIONARY: "words"}
@@ -225,19 +224,6 @@ def show_reproduction(outcome: Outcome, as_json: bool) -> None:
         show_json({"rows": rows, "not_run": not_run, "notes": list(outcome.notes)})
     else:
         _end({"table": table, "report": outcome.page})
-
-
-def show_index(lines: Sequence[Line], page: Path, as_json: bool) -> None:
-    """Print what there is of each paper, and where the page of all is."""
-    if as_json:
-        show_json([asdict(line) for line in lines])
-        return
-    for line in lines:
-        recorded = f"cells recorded: {line.recorded}; published numbers: {line.agreement}"
-        say(line.title)
-        for text in (line.question, recorded, line.command):
-            say(f"  {text}")
-    say(f"report: {page}")
 
 
 def show_json(value: Any) -> None:

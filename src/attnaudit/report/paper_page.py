@@ -1,4 +1,4 @@
-"""The page of a reproduction, with its published numbers and what agrees, and the index of all."""
+"""The page of a reproduction, with its published numbers and what agrees."""
 
 from __future__ import annotations
 
@@ -282,47 +282,6 @@ def _entry(
     if found is None or found["agreement"] == "unknown":
         return text, ""
     return f"{AGREEMENTS[found['agreement']][0]} {text}{shown}", found["agreement"]
-
-
-@dataclass(frozen=True)
-class Line:
-    """A paper in the index of all papers.
-
-    Attributes:
-        title: Its title.
-        link: Address of its page; empty if there is none.
-        question: What it asks.
-        recorded: How many of its cells are recorded.
-        agreement: How its numbers agree.
-        command: What reproduces it.
-    """
-
-    title: str
-    link: str
-    question: str
-    recorded: str
-    agreement: str
-    command: str
-
-
-def line_of(found: Reproduction, link: str) -> Line:
-    """Return the line of a paper."""
-    paper, cells = found.paper, {cell.key for cell in found.paper.cells}
-    numbers = found.all_numbers().filter(pl.col("ours").is_not_null())["agreement"]
-    return Line(
-        f"{paper.paper.citation}, {paper.paper.title}",
-        link,
-        paper.question,
-        f"{len(cells & found.records.keys())} of {len(cells)}",
-        f"{len(numbers)} measured: {tally(numbers)}" if len(numbers) else "none measured",
-        f"attnaudit reproduce {paper.name}",
-    )
-
-
-def write_index(lines: Sequence[Line], page: Path) -> Path:
-    """Write the index of all papers as a page and return it. Raises RunError."""
-    section = Section("paper_index", {"lines": lines, "marks": legend_of(AGREEMENTS)})
-    return write_page(page, [section], "Reproductions", "Five papers on attention as explanation")
 
 
 MEANS = ("mean", "share", "median")

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.progress import Progress, silent, within
 from attnaudit.corpora.registry import CORPORA as REGISTERED
-from attnaudit.papers import PAPERS, Cell
+from attnaudit.papers import Cell
 from attnaudit.recipes.kinds import LastCorpus
 from attnaudit.recipes.reproduction.cells import RUNS, averaged_runs
 from attnaudit.recipes.reproduction.jobs import Job, Sweep, command_of, settings_changed
 from attnaudit.recipes.reproduction.records import (
-    FOLDER,
     kept,
     load,
     over_seeds,
@@ -32,7 +31,7 @@ from attnaudit.steps import SERIAL, Call, Planned, Pool
 from attnaudit.steps.finished import read_spec, whole_manifest
 
 if TYPE_CHECKING:
-    from attnaudit.report.paper_page import Line
+    pass
 
 PAGE = "index.html"
 
@@ -208,16 +207,3 @@ def _record(sweep: Sweep, job: Job, rows: Sequence[Mapping[str, Any]], **more: A
 def _seeds(record: Mapping[str, Any]) -> int:
     seeds = record.get("seeds", 0)
     return seeds if isinstance(seeds, int) else len(seeds)
-
-
-def index(out: Path) -> list[Line]:
-    """Write ``reproduction.html``, the index of the papers below ``out``, and return its lines."""
-    from attnaudit.report.paper_page import Reproduction, line_of, write_index
-
-    lines = []
-    for paper in PAPERS.values():
-        found = Reproduction(paper, records_of(paper, out / paper.name / FOLDER))
-        link = f"{paper.name}/{PAGE}"
-        lines.append(line_of(found, link if (out / link).exists() else ""))
-    write_index(lines, out / "reproduction.html")
-    return lines
