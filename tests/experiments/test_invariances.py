@@ -26,8 +26,6 @@ PIECES = {
     "through_tail.BLOCK": 20,
     "erasure.removal.NUMBERS": 400,
     "maximal_change.bounds.NUMBERS": 100,
-    "adversary.relaxed.NUMBERS": 500,
-    "ranges.search.TOKENS": 1,
     "shuffles.BLOCK": 300,
 }
 
@@ -47,29 +45,23 @@ TRACES = {
     "a network": opaque(make_trace(16, (1, 12), 3, seed=9, hidden=5, **SCORES)),
     "a layer": layer_trace(12, (1, 9), 3, seed=3),
 }
-SETTINGS = {"ranges": {"share": 1.0}, "relaxed": {"method": "relaxed", "steps": 15}}
 
 
 def applies(kind: str, name: str) -> bool:
     return kind != "gold tokens" if name != "alignment" else kind == "gold tokens"
 
 
-def made(name: str) -> Any:
-    """An experiment, or the adversary of the paper."""
-    return make_experiment("adversary" if name == "relaxed" else name, SETTINGS.get(name, {}))
-
-
 CASES = [
     (kind, name)
     for kind, trace in TRACES.items()
-    for name in [*EXPERIMENTS, "relaxed"]
-    if applies(kind, name) and refusal(made(name), trace) is None
+    for name in EXPERIMENTS
+    if applies(kind, name) and refusal(make_experiment(name), trace) is None
 ]
 
 
 @cache
 def whole(kind: str, name: str) -> pl.DataFrame:
-    return made(name)(TRACES[kind])
+    return make_experiment(name)(TRACES[kind])
 
 
 def assert_same(found: pl.DataFrame, expected: pl.DataFrame, kind: str, name: str) -> None:
@@ -84,7 +76,7 @@ def assert_same(found: pl.DataFrame, expected: pl.DataFrame, kind: str, name: st
 @pytest.mark.parametrize(("kind", "name"), CASES)
 def test_neither_order_nor_company_nor_threads_matter(kind: str, name: str):
     """To the last digit where the tail computes each row by itself; and the trace stays as it is."""
-    trace, experiment = TRACES[kind], made(name)
+    trace, experiment = TRACES[kind], make_experiment(name)
     own, table = trace.alpha.values.copy(), whole(kind, name)
     np.testing.assert_array_equal(trace.alpha.values, own)
     keys = ["split", "instance", "predicted"]
@@ -108,7 +100,7 @@ def test_calls_of_any_size_give_the_same(kind: str, name: str, monkeypatch: pyte
     table = whole(kind, name)
     for constant, size in PIECES.items():
         monkeypatch.setattr(f"attnaudit.experiments.{constant}", size)
-    assert_same(made(name)(TRACES[kind]), table, kind, name)
+    assert_same(make_experiment(name)(TRACES[kind]), table, kind, name)
 
 
 @pytest.fixture(scope="module")
@@ -204,12 +196,12 @@ def with_classes_reversed(trace: Trace) -> Trace:
     )
 
 
-@pytest.mark.parametrize("name", ["adversary", "relaxed", "erasure"])
+@pytest.mark.parametrize("name", ["adversary", "erasure"])
 def test_several_sigmoids_are_refused(name: str):
     base = make_trace(3, (2, 4), 2)
     tail = opaque(base).tail if name == "erasure" else base.tail
     trace = Trace(base.table, base.metadata | {"activation": "sigmoid"}, tail)
-    assert "several sigmoid outputs" in (refusal(made(name), trace) or "")
+    assert "several sigmoid outputs" in (refusal(make_experiment(name), trace) or "")
 
 
 @pytest.mark.parametrize("hidden", [None, 6])
@@ -217,7 +209,7 @@ def test_several_sigmoids_are_refused(name: str):
 def test_the_order_of_the_classes(name: str, hidden: int | None):
     """Of several smallest sets that flip the decision it may select another, which has another attention."""
     trace = make_trace(150, (6, 14), 5, seed=6, hidden=hidden, candidates=True)
-    table, other = (made(name)(one) for one in (trace, with_classes_reversed(trace)))
+    table, other = (make_experiment(name)(one) for one in (trace, with_classes_reversed(trace)))
     assert other["predicted"].equals(table["predicted"])
     for column in table.select(pl.selectors.float()).columns:
         numbers = (one[column].to_numpy() for one in (other, table))

@@ -14,15 +14,9 @@ RANGES: list[tuple[str, str, list[Any], list[Any]]] = [
     ("correlation", "significance", [0.0, 1.0], [-0.01, 1.01, float("nan")]),
     ("comprehensiveness", "orders", [1, 10_000], [0, 10_001, 10**20]),
     ("erasure", "other", ["any", "code"], ["cod"]),
-    ("adversary", "method", ["exact", "relaxed"], ["exat"]),
     ("adversary", "epsilon", [0.0, 1.0], [-0.01, 1.01, float("nan")]),
-    ("adversary", "accept", [0.0, 1.0, None], [-0.01, 1.01, float("nan")]),
     ("ranges", "epsilon", [0.0, 1.0], [-0.01, 1.01, float("nan")]),
-    ("ranges", "share", [1e-9, 1.0], [0.0, 1.01, float("nan")]),
-    ("identifiability", "tokens", [1, 10_000], [0, 10_001]),
     ("joint", "sweeps", [1, 100], [0, 101]),
-    ("adversary", "k", [1], [0]),
-    ("adversary", "steps", [0], [-1]),
 ]
 
 

@@ -7,7 +7,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from attnaudit.core.errors import TraceError
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import audit
 from attnaudit.experiments.adversary.exact import unconstrained_bound
@@ -201,14 +200,6 @@ def test_several_classes_need_mixtures(monkeypatch: pytest.MonkeyPatch):
         divergence(bounded_attention(readout, trace.alpha, 0.01).attention, trace.alpha).mean()
         < exact - 0.05
     )
-
-
-def test_the_gradient_search_is_refused():
-    with pytest.raises(
-        TraceError,
-        match=r"method relaxed does not apply: the attended sum goes .*; use method exact",
-    ):
-        audit(opaque(make_trace(3)), ["adversary"], {"adversary": {"method": "relaxed"}})
 
 
 @pytest.mark.parametrize(

@@ -121,3 +121,13 @@ def naive_search(
         adversary_loss(scores, model, alpha, epsilon, penalty).sum().backward()
         optimiser.step()
     return torch.softmax(scores.detach().masked_fill(~model.mask[:, None], -torch.inf), dim=-1)
+
+
+def searched_jsd(trace: Trace, epsilon: float = 0.01, k: int = 5, steps: int = 500) -> np.ndarray:
+    """ε-max JSD (n,) that the paper's search finds: the best of its ends within ε, 0 if there is none."""
+    model, alpha = padded(trace)
+    noise = torch.randn(len(trace), k, alpha.shape[1], generator=torch.Generator().manual_seed(0))
+    ends = naive_search(model, alpha, 3.0 * noise.double(), epsilon, steps)
+    own = alpha[:, None]
+    within = torch_tvd(model.predict(ends), model.predict(own)) <= epsilon
+    return torch.where(within, torch_jsd(ends, own.expand_as(ends)), 0.0).amax(1).numpy()

@@ -24,7 +24,6 @@ from attnaudit.results.record import RunRecord
 def _record(
     corpus: str = "sst",
     classes: tuple[str, ...] = ("negative", "positive"),
-    method: str = "exact",
     **values: float,
 ) -> RunRecord:
     """A run whose summary has ``measure__group`` = value, underscores in groups for nothing else."""
@@ -44,8 +43,7 @@ def _record(
                 "n": 9,
             }
         )
-    about = About.of({"corpus": {"name": corpus}, "model": {"encoder": "bilstm", "attention": "additive"},
-                      "experiments": {"adversary": {"method": method}}}, {"class_names": list(classes)})  # fmt: skip
+    about = About.of({"corpus": {"name": corpus}, "model": {"encoder": "bilstm", "attention": "additive"}}, {"class_names": list(classes)})  # fmt: skip
     return RunRecord("run", pl.DataFrame(rows, schema=SUMMARY_SCHEMA), about)
 
 
@@ -117,16 +115,14 @@ def test_an_interval_agrees_unless_it_is_wider_than_half_of_what_the_measure_can
 
 
 def test_an_exact_maximum_above_their_search_is_called_that_and_a_lower_one_is_not():
-    def judged(method: str, value: float) -> dict:
-        frame = compare_runs([_record(method=method, emax_jsd__negative=value)])
+    def judged(value: float) -> dict:
+        frame = compare_runs([_record(emax_jsd__negative=value)])
         return _cell(frame, "emax_jsd", "predicted:negative")
 
-    above = judged("exact", 0.65)
+    above = judged(0.65)
     assert above["agreement"] == "above"
     assert "exact maximum" in above["note"]
-    assert judged("exact", 0.2)["agreement"] == "farther"
-    searched = judged("relaxed", 0.65)
-    assert (searched["agreement"], searched["note"]) == ("farther", "")
+    assert judged(0.2)["agreement"] == "farther"
 
 
 @pytest.mark.parametrize("paper", PAPERS)

@@ -90,18 +90,6 @@ def uniform(keys: np.ndarray, counters: np.ndarray | int) -> np.ndarray:
     return ((bits(keys, counters) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
 
 
-def normal(keys: np.ndarray, counters: np.ndarray | int) -> np.ndarray:
-    """Draw standard normal numbers (Box & Muller 1958).
-
-    Args:
-        keys: Streams.
-        counters: Number of each draw. Draw k uses the positions 2k and 2k + 1 of its stream.
-    """
-    first = 2 * np.asarray(counters)
-    radius = np.sqrt(-2.0 * np.log(uniform(keys, first)))
-    return radius * np.cos(2.0 * np.pi * uniform(keys, first + 1))
-
-
 def shuffled(rows: Ragged, keys: np.ndarray, number: int | np.ndarray) -> Ragged:
     """Shuffle the values within every row (Fisher & Yates), independently of the other rows.
 

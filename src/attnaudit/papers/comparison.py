@@ -124,7 +124,6 @@ def compare(
     cell: Mapping[str, str],
     rows: Iterable[Mapping[str, Any]],
     class_names: Sequence[str] = (),
-    exact: bool = True,
 ) -> pl.DataFrame:
     """Compare our numbers with the published ones of a cell.
 
@@ -133,7 +132,6 @@ def compare(
         cell: Published ``corpus``, ``study`` and ``model``.
         rows: Summary rows of the cell, with those of `medians_by_weight`; none if it was not run.
         class_names: Our classes.
-        exact: Whether our adversary is the exact one.
 
     Returns:
         `SCHEMA`; ``agreement`` is a key of `AGREEMENTS`.
@@ -147,7 +145,7 @@ def compare(
     compared = []
     for theirs in numbers.iter_rows(named=True):
         group = groups.get(theirs["group"], theirs["group"])
-        searched = exact and theirs["measure"] == "emax_jsd" and theirs["statistic"] != "std"
+        searched = theirs["measure"] == "emax_jsd" and theirs["statistic"] != "std"
         found = own.get((theirs["measure"], _of_bin(group, theirs["max_alpha"])), {})
         if theirs["statistic"] == "std":
             found = {"value": found.get("std"), "n": found.get("n")}
@@ -184,9 +182,8 @@ def compare_runs(runs: Iterable[RunRecord | str | Path], to: str = "jain2019") -
         record = run if isinstance(run, RunRecord) else read_record(run)
         about = record.about
         cell = _cell_of(record, to)
-        exact = about.setting("adversary", "method", "exact") == "exact"
         rows = [*record.summary.to_dicts(), *medians_by_weight(record.columns(COLUMNS))]
-        frame = compare(to, cell, rows, about.class_names, exact)
+        frame = compare(to, cell, rows, about.class_names)
         frames.append(frame.select(pl.lit(record.name).alias("run"), pl.all()))
     return pl.concat(frames) if frames else pl.DataFrame(schema={"run": pl.String, **SCHEMA})
 

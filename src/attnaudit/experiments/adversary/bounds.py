@@ -21,8 +21,7 @@ from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.adversary.exact import gains
 from attnaudit.experiments.adversary.program import LEAST, Box, Solution, Task, halves, solve
 from attnaudit.experiments.adversary.state import CLASSES, GAP, Proposal, State
-from attnaudit.experiments.logits import output_layer
-from attnaudit.experiments.through_tail import attended_sums, two_classes
+from attnaudit.experiments.through_tail import attended_sums, output_layer, two_classes
 from attnaudit.stats.measures import LN2, activate
 from attnaudit.trace.tails import TanhTail
 
@@ -135,7 +134,7 @@ def task_of(state: State, row: int, target: float, box: Box | None = None) -> Ta
         )
     if allowed.sum() > CLASSES:
         return None
-    weight, bias, _ = output_layer(readout)
+    weight, bias = output_layer(readout.tail, readout.activation)
     # Tokens in order of attention: weight may move from any to those before it.
     order = np.argsort(alpha, kind="stable")
     moved = most[order] - np.append(most[order][1:], 0.0)

@@ -6,7 +6,7 @@ Source: Jain & Wallace 2019, §4.2.2, Algorithm 3.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -24,16 +24,9 @@ from attnaudit.experiments.adversary.exact import (
     slab_within,
     unconstrained_bound,
 )
-from attnaudit.experiments.adversary.relaxed import Search, search_attentions
 from attnaudit.experiments.adversary.search import bounded_attention
 from attnaudit.experiments.confidence import at_same_confidence
-from attnaudit.experiments.rows import (
-    make_table,
-    no_single_decision,
-    row_streams,
-    summarise_measures,
-)
-from attnaudit.experiments.through_tail import through_network
+from attnaudit.experiments.rows import make_table, no_single_decision, summarise_measures
 from attnaudit.results.measures import Measure
 from attnaudit.stats.measures import LN2, tvd
 from attnaudit.trace import Trace
@@ -61,12 +54,9 @@ class Furthest(NamedTuple):
 class Adversary(Settings):
     """The largest JSD to the model's attention of any whose output is within ``epsilon``.
 
-    ``method`` "exact" finds it for two classes by the vertices of the attentions allowed. For more
-    classes, or behind a tail, a search finds an attention, and a bound is computed beside it:
-    from linear programs, or behind a network from the weights only.
-    "relaxed" is the paper's gradient search for ``k`` diverse attentions in ``steps`` steps of
-    Adam. Of its ends those within ``accept`` count (None: within ``epsilon``, as the paper says;
-    the released code used 0.05).
+    The vertices of the attentions allowed give it for two classes. For more classes, or behind a
+    tail, a search finds an attention, and a bound is computed beside it: from linear programs, or
+    behind a network from the weights only. The paper's gradient search never finds more.
 
     The table has ``emax_jsd`` (best found, at least 0), ``emax_jsd_upper`` (no attention allowed
     exceeds it), ``certified`` (the two meet to 1e-3), ``delta_y`` (TVD of the best), its ``alpha``
@@ -135,38 +125,14 @@ class Adversary(Settings):
     )
     summarise = summarise_measures
     seed: int = 0
-    method: Literal["exact", "relaxed"] = setting(
-        "exact, or relaxed: the paper's gradient search.", "exact"
-    )
     epsilon: float = setting(
         "Largest change of the output that an adversary may cause, in TVD.", 0.01, least=0, most=1
     )
-    k: int = setting(
-        "relaxed: number of diverse attentions that are searched for together.", 5, least=1
-    )
-    steps: int = setting("relaxed: steps of Adam.", 500, least=0)
-    accept: float | None = setting(
-        "relaxed: largest change of the output at which an attention counts; none: epsilon.",
-        None,
-        least=0,
-        most=1,
-    )
-
-    def refuses(self, trace: Trace) -> str | None:
-        """Explain why the experiment does not apply to a trace; None if it does."""
-        network = through_network(trace) if self.method == "relaxed" else None
-        if network is not None:
-            return f"method relaxed {network}; use method exact"
-        return no_single_decision(trace)
+    refuses = staticmethod(no_single_decision)
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the table of a trace."""
-        is_relaxed = self.method == "relaxed"
-        limit = self.accept if is_relaxed and self.accept is not None else self.epsilon
-        found = self.bounded(trace, limit)
-        if is_relaxed:
-            attention = self._search(trace, found.own, limit)
-            found = found._replace(attention=attention, prediction=trace.readout(attention))
+        found = self.bounded(trace)
         reached = divergence(found.attention, trace.alpha)
         # A bound is computed apart from what is found, and may be lower by rounding.
         upper = np.maximum(found.upper, reached)
@@ -190,9 +156,9 @@ class Adversary(Settings):
             }
         return make_table(trace, columns)
 
-    def bounded(self, trace: Trace, epsilon: float) -> Furthest:
+    def bounded(self, trace: Trace) -> Furthest:
         """Return for every row the furthest attention found within ``epsilon``, and its bound."""
-        readout, alpha = trace.readout, trace.alpha
+        readout, alpha, epsilon = trace.readout, trace.alpha, self.epsilon
         own = readout(alpha)
         if one_logit_decides(readout):
             found = furthest_attention(alpha, slab_within(readout, alpha, epsilon))
@@ -208,20 +174,3 @@ class Adversary(Settings):
             np.where(within[:, None], prediction, own),
             own,
         )
-
-    def _search(self, trace: Trace, baseline: Float[np.ndarray, "n C"], limit: float) -> Ragged:
-        """Return the best end of the search within ``limit``; the model's own attention if none."""
-        readout, alpha = trace.readout, trace.alpha
-        search = Search(self.epsilon, self.k, self.steps)
-        streams = row_streams(trace, self.seed, self.name)
-        ends = search_attentions(readout, alpha, streams, search)
-        best, reached = alpha.values.copy(), np.zeros(len(alpha))
-        for end in ends.T:
-            candidate = alpha.with_values(end)
-            value = divergence(candidate, alpha)
-            better = (tvd(readout(candidate), baseline) <= limit) & (value > reached)
-            best, reached = (
-                np.where(alpha.spread(better), end, best),
-                np.where(better, value, reached),
-            )
-        return alpha.with_values(best)

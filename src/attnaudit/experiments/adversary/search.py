@@ -32,7 +32,7 @@ from attnaudit.experiments.adversary.some_classes import (
     of_some_classes,
 )
 from attnaudit.experiments.adversary.state import GAP, Proposal, Segments, State, centred
-from attnaudit.experiments.identifiability.null_space import RANGES, movements
+from attnaudit.experiments.identifiability.null_space import movements
 from attnaudit.experiments.through_tail import (
     Outputs,
     attended_sums,
@@ -105,7 +105,7 @@ def search(outputs: Outputs, epsilon: float) -> Bounded:
 def _same_sum(state: State, rows: Indices) -> Segments:
     """Propose the furthest attention with the model's own attended sum, and so its output."""
     alpha, ends = state.alpha.take(rows), []
-    found = movements(state.outputs.readout.contribution.take(rows), alpha, RANGES)
+    found = movements(state.outputs.readout.contribution.take(rows), alpha)
     for own, others in zip(alpha, found.ends, strict=True):
         value = jsd_terms(others, np.broadcast_to(own, others.shape)).sum(axis=1)
         ends.append(others[value.argmax()])
