@@ -10,7 +10,7 @@ import pytest
 from attnaudit.experiments import audit, make_experiment, refusal
 from attnaudit.experiments.adversary import search
 from attnaudit.experiments.adversary.state import Segments
-from attnaudit.experiments.identifiability.null_space import RANGES, movements
+from attnaudit.experiments.identifiability.null_space import movements
 from attnaudit.results import Results
 from attnaudit.stats.measures import jsd
 from attnaudit.trace import Trace
@@ -42,12 +42,12 @@ NAMES = (
 def audited(trace: Trace) -> Results:
     """Of each of these experiments that applies."""
     names = [name for name in NAMES if refusal(make_experiment(name), trace) is None]
-    return audit(trace, names, {"ranges": {"share": 1.0}} if "ranges" in names else {})
+    return audit(trace, names)
 
 
 def same_sum(trace: Trace) -> np.ndarray:
     """The largest JSD of the attentions that `identifiability` finds to have the same output."""
-    found = movements(trace.readout.contribution, trace.alpha, RANGES).ends
+    found = movements(trace.readout.contribution, trace.alpha).ends
     pairs = zip(found, trace.alpha, strict=True)
     return np.array([jsd(ends, np.tile(own, (len(ends), 1))).max() for ends, own in pairs])
 

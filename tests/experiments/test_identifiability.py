@@ -7,7 +7,6 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.identifiability import null_space
 from attnaudit.experiments.identifiability.experiment import Identifiability
 from attnaudit.experiments.identifiability.null_space import movements
-from attnaudit.experiments.programs import Constraints, Solution
 from attnaudit.trace import Trace
 from tests.oracles.identifiability import largest_distance, null_dimension, weight_range
 from tests.traces import make_trace, trace_of
@@ -44,8 +43,13 @@ class Moved(NamedTuple):
     ends: np.ndarray
 
 
-def movement(readout: np.ndarray, alpha: np.ndarray, tokens: int) -> Moved:
-    of_rows = movements(Ragged.from_rows([readout]), Ragged.from_rows([alpha]), tokens)
+@pytest.fixture(autouse=True)
+def every_range(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(null_space, "RANGES", 20)
+
+
+def movement(readout: np.ndarray, alpha: np.ndarray) -> Moved:
+    of_rows = movements(Ragged.from_rows([readout]), Ragged.from_rows([alpha]))
     parts: list[Any] = [part[0] for part in of_rows]
     return Moved(*parts)
 
@@ -59,9 +63,9 @@ def ranges_of(trace: Trace, row: int) -> np.ndarray:
 @pytest.mark.parametrize("kind", TRACES)
 def test_dimension_ranges_and_distance_are_those_of_enumeration(kind: str):
     trace, exact = TRACES[kind], 0
-    table = Identifiability(tokens=10)(trace)
+    table = Identifiability()(trace)
     for row in range(len(trace)):
-        moved = movement(trace.readout.contribution[row], trace.alpha[row], 10)
+        moved = movement(trace.readout.contribution[row], trace.alpha[row])
         assert table["null_dimension"][row] == moved.dimension == null_dimension(trace, row)
         np.testing.assert_allclose([moved.least, moved.most], ranges_of(trace, row), atol=1e-6)
         largest = largest_distance(trace, row)
@@ -73,7 +77,7 @@ def test_dimension_ranges_and_distance_are_those_of_enumeration(kind: str):
 def test_every_attention_at_the_largest_distance_has_the_same_sum():
     trace = make_trace(20, (1, 9), seed=10, zeros=0.1)
     for r, a in zip(trace.readout.contribution, trace.alpha, strict=True):
-        moved = movement(r, a, 4)
+        moved = movement(r, a)
         assert moved.ends[0] @ r == pytest.approx(a @ r, abs=1e-9)
         assert 0.5 * np.abs(moved.ends[0] - a).sum() == pytest.approx(moved.reach, abs=1e-9)
 
@@ -81,7 +85,7 @@ def test_every_attention_at_the_largest_distance_has_the_same_sum():
 def test_the_other_weights_of_a_saturated_row_are_not_lost():
     """Weights of 1e-20 beside one of 1: the sum differs from the readout of its token by less than rounding of either."""
     alpha = np.array([1.0, 3e-20, 1e-20])
-    moved = movement(np.array([[1.0], [3.0], [2.0]]), alpha, 3)
+    moved = movement(np.array([[1.0], [3.0], [2.0]]), alpha)
     assert moved.most == pytest.approx([1.0, 3.5e-20, 7e-20], rel=1e-9, abs=0.0)
 
 
@@ -91,7 +95,7 @@ def test_readouts_on_a_line_need_no_program(monkeypatch: pytest.MonkeyPatch):
     known = [ranges_of(base, row) for row in range(len(base))]
     monkeypatch.setattr("scipy.optimize.linprog", None)
     for row, (r, a) in enumerate(zip(base.readout.contribution, base.alpha, strict=True)):
-        found = movement(r @ np.array([[0.6, -1.2, 0.3]]), a, 20)
+        found = movement(r @ np.array([[0.6, -1.2, 0.3]]), a)
         np.testing.assert_allclose([found.least, found.most], known[row], atol=1e-6)
         assert found.reach == found.upper == pytest.approx(largest_distance(base, row), abs=1e-6)
 
@@ -101,7 +105,7 @@ def test_the_size_of_a_direction_does_not_matter():
     rng = np.random.default_rng(3)
     for _ in range(10):
         readouts, alpha = rng.normal(size=(6, 3)), rng.dirichlet(np.ones(6))
-        one, other = movement(readouts, alpha, 6), movement(readouts * [1.0, 1e-3, 1e-4], alpha, 6)
+        one, other = movement(readouts, alpha), movement(readouts * [1.0, 1e-3, 1e-4], alpha)
         assert one.dimension == other.dimension == 2
         np.testing.assert_allclose([other.least, other.most], [one.least, one.most], atol=1e-6)
 
@@ -114,8 +118,8 @@ def test_rounding_to_float32_is_no_direction():
     alpha = np.array([0.4, 0.3, 0.1, 0.1, 0.1])
     apart = same + 1e-4 * rng.normal(size=same.shape)
     for width, dimension in ((4, 0), (1, 3)):
-        assert movement(rounded[:, :width], alpha, 5).dimension == 4
-        assert movement(apart[:, :width], alpha, 5).dimension == dimension
+        assert movement(rounded[:, :width], alpha).dimension == 4
+        assert movement(apart[:, :width], alpha).dimension == dimension
 
 
 def test_rows_too_large_for_programs_have_their_dimension(monkeypatch: pytest.MonkeyPatch):
@@ -132,11 +136,9 @@ def test_a_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch):
     if bug == "coarse":
         monkeypatch.setattr(null_space, "ZERO", 0.3)
     else:
-        honest = null_space.maximise
-
-        def forgetful(goals: np.ndarray, same: Constraints, own: np.ndarray) -> Solution:
-            return honest(goals, Constraints(same.matrix[:-1], same.limit[:-1], True), own)
-
-        monkeypatch.setattr(null_space, "maximise", forgetful)
+        honest = null_space._maximise
+        monkeypatch.setattr(
+            null_space, "_maximise", lambda goals, spanned, own: honest(goals, spanned[:, :-1], own)
+        )
     with pytest.raises(AssertionError):
         test_dimension_ranges_and_distance_are_those_of_enumeration(str({"outputs": 2}))

@@ -1,8 +1,6 @@
-"""The range of weights with the output within ε: as linear programs where one logit decides, as a fine grid over two tokens otherwise."""
+"""The range of weights with the output within ε: as linear programs."""
 
 from __future__ import annotations
-
-from itertools import combinations
 
 import numpy as np
 import scipy.sparse
@@ -10,7 +8,6 @@ from scipy.optimize import linprog
 from scipy.special import expit, logit
 
 from attnaudit.trace import Trace
-from tests.oracles.adversary_several import predictions, within
 
 TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
@@ -49,12 +46,3 @@ def ranges_by_programs(trace: Trace, row: int, epsilon: float) -> tuple[np.ndarr
     )
     least, most = found.x.reshape(2, size, size)
     return np.diag(least), np.diag(most)
-
-
-def mixtures_within(trace: Trace, row: int, epsilon: float, steps: int = 400) -> np.ndarray:
-    """The row's own attention, and mixtures of two tokens on a grid, within ε; any outputs and tail."""
-    share, each = np.linspace(0.0, 1.0, steps + 1)[:, None], np.eye(len(trace.alpha[row]))
-    pairs = [share * one + (1.0 - share) * other for one, other in combinations(each, 2)]
-    every = np.vstack([trace.alpha[row][None], *pairs])
-    outputs = predictions(trace, row, every)
-    return every[within(outputs, outputs[0]) <= epsilon]

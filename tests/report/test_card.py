@@ -127,7 +127,7 @@ def test_erasure_and_ranges_describe() -> None:
     erasure = {f"erasure__{name}": value for name, value in figures.items()}
     row = row_of(**erasure, erasure__never_minimum=0.1, erasure__never_attention=0.1)
     assert (row.side, row.figure) == ("", "0.20")
-    free = {"mean_possible": 0.9, "mean_possible_upper": 0.9, "top_necessary_lower": 0.0}
+    free = {"mean_possible": 0.9, "top_necessary": 0.0, "any_necessary": 0.1}
     assert row_of(**{f"ranges__{name}": value for name, value in free.items()}).side == ""
 
 
@@ -200,7 +200,8 @@ def replaced(**groups: tuple[float, float]) -> dict[str, dict[str, tuple[float, 
 def test_the_card_has_a_row_for_each_of_five_questions_and_folds_the_rest() -> None:
     measures = (
         *("prediction__f1_macro", "permutation__median_delta_y", "adversary__emax_jsd"),
-        *("ranges__mean_possible", "ranges__mean_possible_upper", "correlation__tau_loo"),
+        *("ranges__mean_possible", "ranges__any_necessary", "ranges__top_necessary"),
+        "correlation__tau_loo",
         *("identifiability__max_tvd_alpha", "identifiability__identifiable"),
         *("replacement__replacement_attention", "replacement__replacement_loo"),
     )

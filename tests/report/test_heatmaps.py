@@ -95,14 +95,6 @@ def test_a_bar_spans_the_weights_of_a_token_and_its_mark_is_the_own_weight():
         assert np.array(ranges[-2]) / 1000 == pytest.approx(own, abs=5e-4)
 
 
-@pytest.mark.slow
-def test_instances_whose_ranges_are_not_known_have_no_bars():
-    trace, rows = _audited(make_trace(40, (2, 6), 3, seed=5))
-    known = [heatmap(one, 40).strips[-1].kind == "ranges" for one in read_instances(trace, rows)]
-    assert known == rows["possible"].is_not_null().to_list()
-    assert 0 < sum(known) < 40
-
-
 def test_even_weights_are_pale_and_one_that_stands_out_is_not():
     cases = {0.2: [0.05] * 20, 1.0: [0.9, 0.05, 0.05], 0.8: [0.8] + [0.01] * 20, 0.0: [0.0] * 3}
     for full, weights in cases.items():

@@ -16,8 +16,7 @@ from jaxtyping import Bool, Float, Int64
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.tolerance import TOLERANCE
-from attnaudit.stats.measures import predicted_class, tvd, two_classes
-from attnaudit.trace import Trace
+from attnaudit.stats.measures import Activation, predicted_class, tvd, two_classes
 from attnaudit.trace.readout import Readout
 from attnaudit.trace.tails import IdentityTail, TanhTail
 
@@ -41,17 +40,16 @@ def has_compiled_tail(readout: Readout) -> bool:
     return isinstance(readout.tail, IdentityTail | TanhTail)
 
 
-def through_network(trace: Trace) -> str | None:
-    """Explain why an analysis that needs the tail as a formula does not apply to a trace.
-
-    Returns:
-        The reason, or None if it applies.
-    """
-    # A trace that was read without its tail holds the identity in its place, so the metadata
-    # decide too.
-    if has_compiled_tail(trace.readout) and trace.metadata["tail"] in ("identity", "tanh_mlp"):
-        return None
-    return "does not apply: the attended sum goes through further layers before the output"
+def output_layer(
+    tail: TanhTail, activation: Activation
+) -> tuple[Float[np.ndarray, "C P"], Float[np.ndarray, " C"]]:
+    """Return weight and bias of two or more classes; a sigmoid output has a first with logit 0."""
+    # Bounds must hold to the rounding of float64, whatever the dtype of the model.
+    weight, bias = (np.asarray(part, np.float64) for part in (tail.weight, tail.bias))
+    if activation == "sigmoid":
+        # A softmax over logits 0 and x gives class 1 the probability sigmoid(x).
+        weight, bias = np.vstack([np.zeros_like(weight), weight]), np.append(0.0, bias)
+    return weight, bias
 
 
 @dataclass(frozen=True)

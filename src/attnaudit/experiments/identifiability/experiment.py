@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from attnaudit.core.papers import BRUNNER2020
-from attnaudit.core.settings import Settings, setting
-from attnaudit.experiments.identifiability.null_space import RANGES, movements
+from attnaudit.core.settings import Settings
+from attnaudit.experiments.identifiability.null_space import movements
 from attnaudit.experiments.rows import (
     make_table,
     summarise_measures,
@@ -26,7 +26,7 @@ class Identifiability(Settings):
     unchanged, ``null_share`` its share of the T − 1 dimensions of all changes, and ``identifiable``
     tells whether it is 0. ``max_tvd_alpha`` is the largest total variation distance found to an
     attention with the same sum, and ``max_tvd_alpha_upper`` bounds the distance to any of them.
-    ``weight_range`` is the mean width of a weight's range over the ``tokens`` most attended
+    ``weight_range`` is the mean width of a weight's range over the four most attended
     positions. ``largest_weight_range`` is the width for the largest weight, from
     ``largest_weight_least`` to ``largest_weight_most``.
 
@@ -34,7 +34,6 @@ class Identifiability(Settings):
 
     Attributes:
         seed: Seed of the resampling of intervals.
-        tokens: Number of most attended positions whose ranges are computed.
     """
 
     name = "identifiability"
@@ -91,17 +90,11 @@ class Identifiability(Settings):
     )
     summarise = summarise_measures
     seed: int = 0
-    tokens: int = setting(
-        "Number of most attended positions whose weight ranges are computed.",
-        RANGES,
-        least=1,
-        most=10_000,
-    )
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the freedom of attention for each row."""
         alpha, contribution = trace.alpha, trace.readout.contribution
-        moved = movements(contribution, alpha, self.tokens)
+        moved = movements(contribution, alpha)
         width = moved.least.with_values(moved.most.values - moved.least.values)
         # The positions of a row come in the order of attention, the largest weight first.
         first = width.offsets[:-1]

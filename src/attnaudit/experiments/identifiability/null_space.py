@@ -16,10 +16,10 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from jaxtyping import Float, Int64
 
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.programs import Constraints, maximise
 from attnaudit.experiments.ranges.line import lowest, ranges_on_line
 
 # Singular values up to this share of the norm of the readouts count as zero. Readouts are stored in
@@ -27,7 +27,7 @@ from attnaudit.experiments.ranges.line import lowest, ranges_on_line
 ZERO = 1e-6
 # Largest T · rank of a row whose programs are solved. They take seconds at this size.
 LARGEST = 10_000
-# Default number of most attended positions whose ranges are computed.
+# Number of most attended positions whose ranges are computed.
 RANGES = 4
 
 
@@ -52,20 +52,19 @@ class Movements(NamedTuple):
     ends: list[Float[np.ndarray, "_ T"]]
 
 
-def movements(contribution: Ragged, alpha: Ragged, tokens: int) -> Movements:
+def movements(contribution: Ragged, alpha: Ragged) -> Movements:
     """Compute how far the attention of each row can move without a change of its attended sum.
 
     Args:
         contribution: Readouts, ``(T, P)`` numbers per row.
         alpha: The model's own attention.
-        tokens: Number of most attended positions whose ranges are computed.
     """
     if contribution.values.shape[1] == 1:
-        return _on_line(contribution.values[:, 0], alpha, tokens)
+        return _on_line(contribution.values[:, 0], alpha)
     spanned = [directions(readout) for readout in contribution]
     # Rows that span more than one direction are replaced below.
     line = np.concatenate([part[:, 0] if part.size else np.zeros(len(part)) for part in spanned])
-    moved = _on_line(line, alpha, tokens)
+    moved = _on_line(line, alpha)
     for row, part in enumerate(spanned):
         if part.shape[1] > 1:
             _replace(moved, row, part, alpha[row])
@@ -102,15 +101,15 @@ def _replace(
         least[:] = most[:] = moved.reach[row] = moved.upper[row] = np.nan
         return
     # The first signs ask for attention that leaves the tokens above the average weight.
-    same_sum, each = Constraints(spanned.T, alpha @ spanned, True), np.eye(length)[top]
+    each = np.eye(length)[top]
     signs = np.where(alpha > 1.0 / length, -1.0, 1.0)
-    ends = maximise(np.vstack([-each, each, signs]), same_sum, alpha).attention
+    ends = _maximise(np.vstack([-each, each, signs]), spanned, alpha)
     np.minimum(least, ends[np.arange(len(top)), top], out=least)
     np.maximum(most, ends[len(top) + np.arange(len(top)), top], out=most)
     # The distance is convex. So maximising its slope at the farthest end gives an attention at
     # least as far (Frank & Wolfe 1956).
     farthest = ends[np.abs(ends - alpha).sum(axis=1).argmax()]
-    further = maximise(np.where(farthest < alpha, -1.0, 1.0)[None], same_sum, alpha).attention
+    further = _maximise(np.where(farthest < alpha, -1.0, 1.0)[None], spanned, alpha)
     moved.ends[row] = np.vstack([ends, further])
     moved.reach[row] = 0.5 * np.abs(moved.ends[row] - alpha).sum(axis=1).max()
     # TVD is what the weights lose in all: those with known ranges can fall to their least value,
@@ -121,7 +120,31 @@ def _replace(
     moved.upper[row] = max(upper, moved.reach[row])
 
 
-def _on_line(readout: Float[np.ndarray, " N"], alpha: Ragged, tokens: int) -> Movements:
+def _maximise(
+    goals: Float[np.ndarray, "g T"],
+    spanned: Float[np.ndarray, "T rank"],
+    own: Float[np.ndarray, " T"],
+) -> Float[np.ndarray, "g T"]:
+    """Maximise each of ``goals @ attention`` over the attentions with the sum of ``own``."""
+    exact = np.vstack([spanned.T, np.ones_like(own)])
+    # All programs are one block-diagonal program: scipy spends milliseconds on each call.
+    solved = scipy.optimize.linprog(
+        -goals.ravel(),
+        A_eq=scipy.sparse.kron(scipy.sparse.eye_array(len(goals)), exact, format="csr"),
+        b_eq=np.tile(np.append(own @ spanned, 1.0), len(goals)),
+        bounds=(0, None),
+        method="highs",
+        # Presolve takes longer than it saves on programs this small.
+        options={"presolve": False},
+    )
+    if solved.x is None:  # rounding leaves the solver no other
+        return np.tile(own, (len(goals), 1))
+    # Weights are ≥ 0 and sum to 1 only to the solver's tolerance.
+    attention = np.maximum(solved.x.reshape(goals.shape), 0.0)
+    return attention / attention.sum(axis=1, keepdims=True)
+
+
+def _on_line(readout: Float[np.ndarray, " N"], alpha: Ragged) -> Movements:
     """Compute the movements of rows whose readouts are one number per token."""
     rows, order = alpha.with_values(readout), alpha.descending()
     centred = readout - alpha.spread(rows.sum() / alpha.lengths)
@@ -137,7 +160,7 @@ def _on_line(readout: Float[np.ndarray, " N"], alpha: Ragged, tokens: int) -> Mo
     ends, reach = _farthest(value, alpha)
     reach = np.where(dimension == 0, 0.0, reach)
     ends = alpha.with_values(np.where(fixed, alpha.values, ends))
-    count = np.minimum(alpha.lengths, tokens)
+    count = np.minimum(alpha.lengths, RANGES)
     top = order[alpha.places < alpha.spread(count)]
     least, most = (
         Ragged.from_lengths(np.where(fixed, alpha.values, weights)[top], count)

@@ -20,11 +20,10 @@ from jaxtyping import Bool, Float
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.tolerance import TOLERANCE
-from attnaudit.experiments.logits import output_layer
-from attnaudit.experiments.through_tail import Outputs, has_compiled_tail
+from attnaudit.experiments.through_tail import Outputs, has_compiled_tail, output_layer
 from attnaudit.stats.measures import activate, two_classes
 from attnaudit.trace.readout import Readout
-from attnaudit.trace.tails import IdentityTail
+from attnaudit.trace.tails import IdentityTail, TanhTail
 
 # Most classes of which every difference of two logits is bounded, C² numbers a row. With more, each
 # logit is bounded by itself, which is looser.
@@ -95,14 +94,14 @@ def bound_from_ranges(
 
 def _most(single: Ragged, readout: Readout, sign: float, over: int | None = None) -> PerClass:
     """Bound ``sign`` times every logit, or its lead over that of one class, from above."""
-    weight, bias, tanh = output_layer(readout)
-    if not tanh:
+    if not isinstance(readout.tail, TanhTail):
         logits = single.values
         if readout.activation == "sigmoid":
             logits = np.hstack([np.zeros_like(logits), logits])
         return single.with_values(
             sign * (logits if over is None else logits - logits[:, [over]])
         ).max()
+    weight, bias = output_layer(readout.tail, readout.activation)
     if over is not None:
         weight, bias = weight - weight[over], bias - bias[over]
     units = single.with_values(np.tanh(single.values))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from attnaudit.report.cards.adversary import within_epsilon
 from attnaudit.report.cards.card import Card, CardRow, card_row
@@ -12,38 +12,24 @@ from attnaudit.results.about import About
 from attnaudit.results.summary import SummaryRows
 
 QUESTION = "How much attention could, and must, each token have with nearly the same output?"
-_SEEN_GAP = 5e-3  # a bound closer than this has the same two decimals as the figure
 
 
 def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     """Word the weights that tokens could have and must have."""
-    row = rows.get("ranges", "mean_possible")
-    upper = rows.value("ranges", "mean_possible_upper")
-    if row is None or upper is None:
+    row, kept = (rows.get("ranges", name) for name in ("mean_possible", "top_necessary"))
+    some = rows.value("ranges", "any_necessary")
+    if row is None or kept is None or some is None:
         return
-    # With exact programs both ends are one number, and "at least" would be wrong.
-    loose = upper - row["value"] > _SEEN_GAP
-    some, most = (rows.value("ranges", f"any_necessary{end}") or 0.0 for end in ("", "_upper"))
-    least, kept = (rows.value("ranges", f"top_necessary{end}") or 0.0 for end in ("_lower", ""))
-    sentence = (
-        f"With the output {within_epsilon(about, 'ranges')} of the original, the average token "
-        f"can have {'at least ' if loose else ''}{figure(row['value'])} of the attention. In "
-        f"{_between(some, most, percent)} of the {rows.unit}s some token must have a weight above "
-        f"0; the most attended token must keep {_between(least, kept, figure)} on average."
-    )
     yield card_row(
         QUESTION,
-        f"mean possible weight{', found' if loose else ''}",
+        "mean possible weight",
         row,
-        (f"at most {figure(upper)} (upper bound); " if loose else "")
-        + "1: any token could have all attention",
-        sentence,
+        "1: any token could have all attention",
+        f"With the output {within_epsilon(about, 'ranges')} of the original, the average token "
+        f"can have {figure(row['value'])} of the attention. In {percent(some)} of the "
+        f"{rows.unit}s some token must have a weight above 0; the most attended token must keep "
+        f"{figure(kept['value'])} on average.",
     )
-
-
-def _between(low: float, high: float, text: Callable[[float], str]) -> str:
-    """Write a number, or the ends between which it lies if these look different."""
-    return text(low) if text(low) == text(high) else f"{text(low)} to {text(high)}"
 
 
 _CAPTION = (
@@ -53,7 +39,7 @@ _CAPTION = (
 )
 _AXIS = Scale("mean possible weight")
 _CHARTS = (
-    Histogram("mean_possible", _AXIS, upper="mean_possible_upper"),
+    Histogram("mean_possible", _AXIS),
     Violins("mean_possible", _AXIS, "By the largest weight"),
 )
 CARD = Card(
