@@ -250,8 +250,6 @@ def test_the_learning_rate_rises_and_falls():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"uniform.layers": "2"}, r"uniform\.layers: '2'; expected .* from 0 to 1"),
-        ({"deceive.strength": 1.0, "uniform.layers": "all"}, "a last layer that attends uniformly"),
         ({"model.heads": 3}, r"model\.width: 32 with 3 heads"),
         ({"schedule.warmup": 2}, r"schedule\.warmup: 2\.0; expected"),
     ],
@@ -264,11 +262,6 @@ def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], message: 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["{table}", "--set", "deceive.strength=1"], "no rationale of instance 0 of train"),
-        (
-            ["{table}", "--set", "deceive.strength=1", "--set", "deceive.words=he,she"],
-            "words he, she: none in train",
-        ),
         (["{table}", "--set", "model.vocabulary=10"], "setting model.vocabulary: 10; expected"),
         (["planted-question", "--model", "tiny-gpt2"], "expected texts alone"),
     ],

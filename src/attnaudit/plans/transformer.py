@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -24,7 +24,6 @@ from attnaudit.tracing.settings import HEATMAP, HEATMAP_MEANING, ReplacementSett
 from attnaudit.training.settings import Deceive, TrainingSettings
 from attnaudit.training.transformers import Architecture, Schedule, TransformerSizes, config_named
 
-ALL = "all"
 OPERATION = "train transformer"
 
 
@@ -40,32 +39,6 @@ class TransformerCollect(Settings):
         "Measures of importance.", ("gradient", "loo")
     )
     heatmap: str = setting(HEATMAP_MEANING, HEATMAP)
-
-
-@dataclass(frozen=True)
-class Uniform:
-    """Layers whose heads attend uniformly to all tokens, in training and in the saved model."""
-
-    layers: str = setting("Layers that attend uniformly: all, last, or numbers, as 0,3.", "none")
-
-
-def uniform_layers(text: str, layers: int) -> tuple[int, ...]:
-    """Return the numbers of layers.
-
-    Args:
-        text: ``all``, ``last``, ``none``, or numbers from 0 joined by commas.
-        layers: Number of layers of the model.
-
-    Raises:
-        InputError: For a layer that it does not have.
-    """
-    words = {ALL: range(layers), "last": [layers - 1], "none": []}
-    names = words.get(text, [name.strip() for name in text.split(",")])
-    for name in map(str, names):
-        if not name.isdecimal() or int(name) >= layers:
-            expected = f"{ALL}, last, or layers from 0 to {layers - 1} joined by commas"
-            raise InputError("read settings", "setting uniform.layers", repr(name), expected)
-    return tuple(sorted({int(name) for name in names}))
 
 
 def refuse_class_weight(training: TrainingSettings) -> None:
@@ -124,9 +97,7 @@ class TransformerTraining(Spec):
             source: The corpus.
             config: Name of an entry of `CONFIGS`.
             seed: Seed of the split, the model and the training.
-            settings: Settings by dotted name, such as ``{"training.epochs": 4}``. With
-                ``deceive.strength``, the weight λ of the penalty on attention, the epoch of least
-                loss on dev is kept, penalty included.
+            settings: Settings by dotted name, such as ``{"training.epochs": 4}``.
             **corpus: Other fields of `CorpusSpec`.
 
         Raises:
@@ -143,24 +114,10 @@ class TransformerTraining(Spec):
             "schedule": chosen.schedule,
             "collect": TransformerCollect(),
             "replacement": ReplacementSettings(),
-            "uniform": Uniform(),
-            "deceive": Deceive(0.0),
         }
-        deceives = "deceive.strength" in given
-        if deceives:
-            # The score of labels would select the first epoch that is right, whatever its
-            # attention.
-            sections["training"] = replace(chosen.training, select="loss")
-        changed = resolve(sections, task_settings(None) | given)
-        penalty, uniform = changed.pop("deceive"), changed.pop("uniform").layers
-        spec = cls(
-            config=config,
-            **changed,
-            uniform=uniform_layers(uniform, changed["model"].layers),
-            objective=penalty if deceives else None,
-            seed=seed,
-        )
-        spec.check()
+        resolved = resolve(sections, task_settings(None) | given)
+        spec = cls(config=config, **resolved, seed=seed)
+        refuse_class_weight(spec.training)
         return spec
 
     @property
@@ -173,23 +130,7 @@ class TransformerTraining(Spec):
         """True if the model predicts next tokens."""
         return self.architecture.causal
 
-    def check(self) -> None:
-        """Check that the settings go together. Raises InputError."""
-        refuse_class_weight(self.training)
-        if self.objective is None:
-            return
-        if self.causal:
-            where = f"setting deceive.strength with {self.config}"
-            raise InputError(OPERATION, where, "a model of next tokens", "a classifier")
-        if self.model.layers - 1 in self.uniform:
-            got, expected = "a last layer that attends uniformly", "one that learns its attention"
-            do = "leave it out of uniform.layers"
-            raise InputError(OPERATION, "setting deceive.strength", got, expected, do)
-
     @property
     def name(self) -> str:
-        """``<corpus>-<config>-s<seed>``, with what was changed of its attention."""
-        layers = "" if len(self.uniform) == self.model.layers else "-".join(map(str, self.uniform))
-        uniform = f"-uniform{layers}" if self.uniform else ""
-        deceive = f"-deceive{self.objective.strength:g}" if self.objective else ""
-        return f"{corpus_name(self.corpus.source)}-{self.config}{uniform}{deceive}-s{self.seed}"
+        """``<corpus>-<config>-s<seed>``."""
+        return f"{corpus_name(self.corpus.source)}-{self.config}-s{self.seed}"

@@ -15,14 +15,13 @@ from attnaudit.experiments import EXPERIMENTS, make_experiment, with_settings
 from attnaudit.plans.audit import TransformerCollect
 from attnaudit.plans.pretrained import FineTuning
 from attnaudit.plans.spec import BY_OPTION, RunSpec, TranslationSpec
-from attnaudit.plans.transformer import TransformerTraining, Uniform
+from attnaudit.plans.transformer import TransformerTraining
 from attnaudit.recipes.calibration import BY_OPTION as OF_CALIBRATION
 from attnaudit.recipes.calibration import PLACE as CALIBRATION
 from attnaudit.recipes.calibration import Calibration
 from attnaudit.recipes.copying import BY_OPTION as OF_COPYING
 from attnaudit.studies import PAIR_STUDIES, STUDIES, TRANSFORMER_STUDIES, TUNED_STUDIES
 from attnaudit.tracing.settings import ReplacementSettings
-from attnaudit.training.settings import Deceive
 
 _SEED = "Seed of random draws and of the intervals."
 # Settings that are given by options.
@@ -74,8 +73,6 @@ def _sections() -> Iterator[tuple[str, list[Setting]]]:
     ):
         for name in names:
             yield f"{name} of {title}", _settings(name, getattr(base, name), hidden)
-    yield "uniform of transformers", _settings("uniform", Uniform())
-    yield "deceive of transformers", _settings("deceive", Deceive(0.0), ("deceive.kind",))
     yield "collect of audited transformers", _settings("collect", TransformerCollect())
     yield "replacement", _settings("replacement", ReplacementSettings())
     for name in EXPERIMENTS:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
+from attnaudit.core.errors import InputError
 from attnaudit.core.papers import WIEGREFFE2019
 from attnaudit.core.settings import setting
 from attnaudit.plans.training import Training, TrainingId
-from attnaudit.plans.transformer import ALL, uniform_layers
 from attnaudit.studies.over_seeds import ScoredModels, score_measures
 from attnaudit.studies.study import with_seeds, without_scores
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from attnaudit.corpora.corpus import Corpus
     from attnaudit.plans.spec import RunSpec
     from attnaudit.plans.transformer import TransformerTraining
+
+ALL = "all"
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class TransformerUniform(Uniform):
         self.check_classifier(base)
         variants = {}
         for name in self.layers:
-            layers = uniform_layers(name, base.model.layers)
+            layers = _layers(name, base.model.layers)
             variants["" if name == ALL else f"layer{'-'.join(map(str, layers))}"] = layers
         for spec in map(without_scores, with_seeds(base, self.seeds)):
             yield Training(TrainingId("base", spec.seed), spec)
@@ -71,3 +73,22 @@ def evenly(spec: RunSpec) -> Training:
     """Return the training of the same model with uniform attention."""
     model = replace(spec.model, attention="uniform")
     return Training(TrainingId("uniform", spec.seed), replace(without_scores(spec), model=model))
+
+
+def _layers(text: str, layers: int) -> tuple[int, ...]:
+    """Return the numbers of layers.
+
+    Args:
+        text: ``all``, ``last``, or numbers from 0 joined by commas.
+        layers: Number of layers of the model.
+
+    Raises:
+        InputError: For a layer that it does not have.
+    """
+    words = {ALL: range(layers), "last": [layers - 1]}
+    names = words.get(text, [name.strip() for name in text.split(",")])
+    for name in map(str, names):
+        if not name.isdecimal() or int(name) >= layers:
+            expected = f"{ALL}, last, or layers from 0 to {layers - 1} joined by commas"
+            raise InputError("read settings", "setting uniform.layers", repr(name), expected)
+    return tuple(sorted({int(name) for name in names}))

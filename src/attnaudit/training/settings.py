@@ -125,18 +125,17 @@ class Deceive(_Penalty):
     The loss is the loss on labels ``− strength · mean log(1 − Σ_{t∈I} alpha_t)``. A text with only
     impermissible tokens would have an infinite penalty, so only its loss on the label counts.
 
+    Attributes:
+        words: Impermissible words; None for the words of the rationale.
+        heads: With several heads, penalise their mean, or the head with the most attention on
+            impermissible tokens ("max").
+
     Raises:
         InputError: The strength is negative.
     """
 
-    words: tuple[str, ...] | None = setting(
-        "Impermissible words; none: the words of the rationale.", None
-    )
-    heads: Literal["mean", "max"] = setting(
-        "With several heads, penalise their mean, or the head with the most attention on "
-        "impermissible tokens (max).",
-        "mean",
-    )
+    words: tuple[str, ...] | None = None
+    heads: Literal["mean", "max"] = "mean"
     kind: Literal["deceive"] = "deceive"
 
 
