@@ -157,15 +157,6 @@ def test_the_removal_figure_is_over_all_instances_of_more_than_one_token():
     assert only.name == "erasure", "without its columns there are no curves"
 
 
-@pytest.mark.parametrize("classes", [2, 3])
-def test_a_mean_upper_bound_is_marked_where_it_is_seen_to_be_larger(classes: int):
-    rows = _rows(50, classes).select("predicted", "emax_jsd", "emax_jsd_upper")
-    for gap, shown in ((0.0, False), (0.2, True)):
-        bounded = rows.with_columns(emax_jsd_upper=pl.col("emax_jsd") + gap)
-        ((figure,), _) = draw_figures(bounded)
-        assert ("mean upper bound" in _words(ET.fromstring(figure.panels[0].svg))) is shown
-
-
 def test_a_matrix_without_its_diagonal_has_one_order():
     cells = pl.DataFrame({"x": ["a", "b"], "y": ["b", "a"], "value": [0.5, 0.5]})
     axes = cell_chart(cells, (-1, 0, 1)).to_dict()["layer"][0]["encoding"]

@@ -63,7 +63,7 @@ _CAPTION = (
 )
 _AXIS = Scale("ε-max JSD", LN2)
 _CHARTS = (
-    Histogram("emax_jsd", _AXIS, upper="emax_jsd_upper"),
+    Histogram("emax_jsd", _AXIS),
     Violins("emax_jsd", _AXIS, "By the largest weight"),
 )
 _DISTANCE = (

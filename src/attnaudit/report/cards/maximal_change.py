@@ -63,6 +63,6 @@ _CAPTION = (
     "found by a search: all attention on one token, or a mixture of few. Where it is small, the "
     "weights cannot matter much to the output."
 )
-_CHART = Histogram("max_delta_y", Scale("largest Δŷ found"), upper="max_delta_y_upper")
+_CHART = Histogram("max_delta_y", Scale("largest Δŷ found"))
 _FIGURE = FigureSpec("maximal-change", QUESTION, (_CHART,), _CAPTION)
 CARD = Card(QUESTION, card_rows, (_FIGURE,))

@@ -78,14 +78,13 @@ def name_axis(names: Sequence[str], most: float = 215) -> alt.Axis:
     return alt.Axis(ticks=False, domain=False, grid=False, labelLimit=most, minExtent=width)
 
 
-def histogram(rows: pl.DataFrame, scale: Scale, palette: Palette, bound: float | None) -> Drawing:
+def histogram(rows: pl.DataFrame, scale: Scale, palette: Palette) -> Drawing:
     """Draw the share of each group's values per bin as filled steps, with a tick at its mean.
 
     Args:
         rows: {group, value}; values beyond the axis count in its first or last bin.
         scale: Axis of the values.
         palette: The groups.
-        bound: Mean upper bound of the values, which is marked.
     """
     low, high = scale.low or 0.0, scale.high or 1.0
     edges, frames = np.linspace(low, high, _BINS + 1), []
@@ -112,25 +111,7 @@ def histogram(rows: pl.DataFrame, scale: Scale, palette: Palette, bound: float |
             strokeDash=palette.dash()
         ),
         ticks.encode(x=scale.x("value"), y=alt.YValue(HEIGHT - 7), color=palette.colour()),
-        *_bound_layers(bound),
     ).properties(width=WIDTH, height=HEIGHT)
-
-
-def _bound_layers(bound: float | None) -> list[alt.Chart]:
-    """Mark a mean upper bound, with a word above the chart."""
-    if bound is None:
-        return []
-    x = alt.XDatum(bound, type="quantitative")
-    word: dict[str, Any] = {
-        "text": "mean upper bound",
-        "baseline": "bottom",
-        "dy": -2,
-        "fontStyle": "italic",
-    }
-    return [
-        alt.Chart().mark_rule(strokeDash=[5, 3], color=_INK, opacity=0.8).encode(x=x),
-        alt.Chart().mark_text(**word, fontSize=11.5).encode(x=x, y=alt.YValue(0)),
-    ]
 
 
 def box_chart(
@@ -139,7 +120,6 @@ def box_chart(
     names: Sequence[str],
     palette: Palette | None = None,
     title: str | None = None,
-    bound: float | None = None,
 ) -> Drawing:
     """Draw a line from 5 to 95 %, a bar of quartiles and the median, with the number of values.
 
@@ -149,7 +129,6 @@ def box_chart(
         names: The names, in order.
         palette: The groups.
         title: Title of the names.
-        bound: Mean upper bound of the values, which is marked.
     """
     value, height = pl.col("value"), _LINE * len(names)
     quantiles = (value.quantile(q, "linear").alias(end) for end, q in _QUANTILES.items())
@@ -171,7 +150,6 @@ def box_chart(
         chart.mark_bar(size=9, opacity=0.45).encode(x=scale.x("q25"), x2="q75"),
         chart.mark_tick(thickness=3, size=11).encode(x=scale.x("q50")),
         text.encode(x=alt.XValue(width), text=alt.Text("n:N"), color=alt.value(_INK)),
-        *_bound_layers(bound),
     ).properties(width=width, height=max(height, HEIGHT))
 
 

@@ -16,7 +16,6 @@ from attnaudit.report.charts.svg import Drawing as Drawn
 _OVERLAID = 2  # classes; of more, each has a box of its own
 _MEANS = "Ticks mark class means."
 _BOXES = "A line reaches from 5 to 95 % of a class, a bar has its quartiles, a tick its median."
-_SEEN = 0.01  # share of the axis that a bound is above the mean, to be seen
 
 __all__ = ["Chart", "Drawing", "FigureSpec", "Histogram", "Scale", "Violins"]
 
@@ -29,18 +28,16 @@ class Histogram:
         column: The column.
         scale: Its axis.
         title: Title of the chart.
-        upper: Column of upper bounds, whose mean is marked if it is seen to be larger.
     """
 
     column: str
     scale: Scale
     title: str = ""
-    upper: str = ""
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns that the chart reads; rows without a value in the first are not drawn."""
-        return (self.column, self.upper) if self.upper else (self.column,)
+        return (self.column,)
 
     def how(self, palette: Palette) -> str:
         """Say how to read the chart."""
@@ -48,15 +45,10 @@ class Histogram:
 
     def draw(self, rows: pl.DataFrame, palette: Palette) -> Drawn:
         """Draw ``rows``, which have a ``group``."""
-        bound = None
-        if self.upper:
-            found, upper = rows.select(pl.col(self.column, self.upper).mean()).row(0)
-            seen = upper is not None and upper - found > _SEEN * (self.scale.high or 1.0)
-            bound = upper if seen else None
         if len(palette.groups) > _OVERLAID:
             values = rows.select(name="group", value=self.column)
-            return box_chart(values, self.scale, palette.groups, bound=bound)
-        return histogram(rows.select("group", value=self.column), self.scale, palette, bound)
+            return box_chart(values, self.scale, palette.groups)
+        return histogram(rows.select("group", value=self.column), self.scale, palette)
 
 
 @dataclass(frozen=True)
