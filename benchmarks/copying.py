@@ -11,14 +11,12 @@ from __future__ import annotations
 import argparse
 import time
 from dataclasses import replace
-from typing import get_args
 
 import torch
 
 from attnaudit.copying.model import Copier, descend
 from attnaudit.copying.study import Copying
 from attnaudit.copying.training import train
-from attnaudit.models.product import Precision, products_of
 from benchmarks.output import print_header, print_row
 
 STUDY = Copying("permutations", "tied")
@@ -35,14 +33,13 @@ def train_in_turn(steps: int) -> float:
     return (time.process_time() - begun) / steps
 
 
-def train_side_by_side(threads: int, steps: int, precision: Precision) -> float:
+def train_side_by_side(threads: int, steps: int) -> float:
     """Return the CPU seconds of a step of one seed; measurements cancel between two trainings."""
     seconds = []
-    with products_of(precision):
-        for length in (1, steps + 1):
-            begun = time.process_time()
-            train(replace(STUDY, steps=length, seeds=threads, every=length), threads)
-            seconds.append(time.process_time() - begun)
+    for length in (1, steps + 1):
+        begun = time.process_time()
+        train(replace(STUDY, steps=length, seeds=threads, every=length), threads)
+        seconds.append(time.process_time() - begun)
     return (seconds[1] - seconds[0]) / (steps * threads)
 
 
@@ -55,11 +52,9 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     in_turn = train_in_turn(options.steps)
-    columns = ("threads", "products of", "seeds in turn (CPU ms)")
-    print_header((*columns, "a seed on each thread (CPU ms)"))
-    for precision in get_args(Precision):
-        seconds = train_side_by_side(options.threads, options.steps, precision)
-        print_row([options.threads, precision, f"{1e3 * in_turn:.0f}", f"{1e3 * seconds:.0f}"])
+    seconds = train_side_by_side(options.threads, options.steps)
+    print_header(("threads", "seeds in turn (CPU ms)", "a seed on each thread (CPU ms)"))
+    print_row([options.threads, f"{1e3 * in_turn:.0f}", f"{1e3 * seconds:.0f}"])
 
 
 if __name__ == "__main__":

@@ -7,13 +7,12 @@ from typing import Any
 
 import polars as pl
 import pytest
-import torch
 from playwright.sync_api import Browser
 from typer.testing import CliRunner
 
 from attnaudit.cli.app import app
 from attnaudit.copying.study import Copying, PresetName, passing, summarise
-from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.errors import InputError
 from attnaudit.recipes.copying import copying_study, run_copying
 from attnaudit.report.cards.card import WITHHELD
 from attnaudit.report.study_page import copying_card
@@ -216,29 +215,6 @@ def test_the_command_prints_the_summary(done: Path):
     shown = CliRunner().invoke(app, command, catch_exceptions=False)
     # What may be claimed comes first.
     assert shown.stdout.index("Is copying learned?") < shown.stdout.index("study copying of iid")
-
-
-@pytest.mark.slow
-def test_products_of_sixteen_bits_learn_alike_and_are_put_back(tmp_path: Path):
-    from attnaudit.models.product import products_of
-
-    larger = {"hidden": 64, "embedding": 64, "steps": 30, "every": 10}
-    sizes = TINY | {f"copying.{name}": value for name, value in larger.items()}
-    losses = {}
-    for name in ("float32", "bfloat16"):
-        study = copying_study("iid", 1, sizes | {"copying.precision": name})
-        out = run_copying(study, tmp_path / name, threads=1)
-        curves = pl.read_parquet(out / "results" / "copying.parquet")
-        losses[name] = curves["loss"].drop_nulls().to_list()
-    assert losses["bfloat16"] == pytest.approx(losses["float32"], rel=0.03)
-    with pytest.raises(RunError, match="precision"):
-        run_copying(study, tmp_path / "float32")
-    rows, weight = torch.randn(128, 64), torch.randn(32, 64)
-    exact = rows @ weight.T
-    with products_of("bfloat16"):
-        rounded = rows @ weight.T
-    assert torch.equal(rows @ weight.T, exact)
-    assert torch.allclose(rounded, exact, atol=0.3)
 
 
 @pytest.mark.slow

@@ -126,11 +126,6 @@ class Copying(Settings):
         "nothing, since every source has the same symbols.",
         "iid",
     )
-    precision: Literal["float32", "bfloat16"] = setting(
-        "Precision of products: bfloat16 rounds their factors to 16 bits where the processor can, "
-        "which is several times faster, with results that depend on the processor.",
-        "float32",
-    )
     seed: int = setting("First seed.", 0, least=0)
 
     def __post_init__(self) -> None:

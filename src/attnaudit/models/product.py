@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Literal
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -20,32 +16,6 @@ ONEDNN = torch.backends.mkldnn.is_available()
 # make that call at once, one of them sometimes runs other code, with other last bits. So this
 # module makes the first call, on one thread.
 torch.ones(1).exp()
-
-Precision = Literal["float32", "bfloat16"]
-
-
-@contextmanager
-def products_of(precision: Precision) -> Iterator[None]:
-    """Set the precision of oneDNN's products inside the block.
-
-    With ``bfloat16`` the factors are rounded to 16 bits and sums keep 32. This is several times
-    faster on processors that have such products; others ignore it. The setting holds for the whole
-    process.
-
-    Args:
-        precision: Precision of the factors.
-    """
-    # torch before 2.9 has no such setting.
-    place: Any = getattr(torch.backends.mkldnn, "matmul", None)
-    if place is None:
-        yield
-        return
-    before = place.fp32_precision
-    place.fp32_precision = "bf16" if precision == "bfloat16" else "ieee"
-    try:
-        yield
-    finally:
-        place.fp32_precision = before
 
 
 def whole_blocks(rows: int) -> int:

@@ -95,11 +95,9 @@ def run_copying(
 def _train_step(study: Copying, progress: Progress, threads: int) -> Step:
     def work(folder: Folder, made: Path) -> None:
         from attnaudit.copying.training import train
-        from attnaudit.models.product import products_of
 
-        with products_of(study.precision):
-            number = min(threads, study.seeds)
-            trained = train(study, number, folder.scratch, progress)
+        number = min(threads, study.seeds)
+        trained = train(study, number, folder.scratch, progress)
         targets = range(trained.alpha.shape[1])
         places = [{"seed": row["seed"], "target": t} for row in trained.final for t in targets]
         alpha = pl.Series("alpha", trained.alpha.reshape(len(places), -1))

@@ -66,7 +66,7 @@ def headings(study: Copying) -> tuple[str, str]:
         f"Copying {sequences}",
         f"{count(study.steps, 'step')} of training{before}, {PRESETS[study.preset].words}, "
         f"{'bi' if study.encoder == 'bilstm' else 'uni'}directional encoder, "
-        f"{count(study.heads, 'head')}, products in {study.precision}; "
+        f"{count(study.heads, 'head')}; "
         "brackets: 95 % interval",
     )
 
