@@ -137,8 +137,6 @@ def test_degenerate_rows():
     [layer_trace(4), opaque(make_trace(4)), make_trace(4, outputs=3), make_trace(4, hidden=3)],
 )
 def test_more_than_one_logit_is_refused(trace: Trace):
-    with pytest.raises(
-        TraceError, match="ranges does not apply: for two classes only, and no further"
-    ):
+    with pytest.raises(TraceError, match="ranges: more than two classes, or further layers"):
         audit(trace, ["ranges"])
     assert "ranges" not in audit(trace)

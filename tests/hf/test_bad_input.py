@@ -200,7 +200,7 @@ def test_a_corpus_that_cannot_be_read(case: str, models: Path, tmp_path: Path, c
 
 
 UNUSABLE = {
-    "ranges": "ranges: does not apply: for two classes only, and no further layer",
+    "ranges": "ranges: more than two classes, or further layers",
     "joint": "joint: a layer of one head is what the other experiments are about",
 }
 

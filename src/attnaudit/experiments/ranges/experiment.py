@@ -75,7 +75,7 @@ class Ranges(Settings):
         # decide too.
         if trace.metadata["tail"] == "identity" and one_logit_decides(trace.readout):
             return None
-        return "for two classes only, and no further layer between the attended sum and the logit"
+        return "more than two classes, or further layers between the attended sum and the logit"
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the weights and their measures for each row."""
