@@ -112,6 +112,21 @@ def test_longer_rows_stay_above_the_relaxed_search(outputs: int):
         assert (table["emax_jsd_upper"].to_numpy() >= theirs - 1e-12).all()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("lengths", "outputs", "hidden", "seed", "row", "epsilon"),
+    [((2, 8), 3, 8, 4, 2, 0.01), ((8, 20), 4, 6, 2, 7, 0.05)],
+    ids=["slopes instead of single tokens", "weights are at most 1"],
+)
+def test_climbs_come_as_far_as_a_general_optimiser(
+    lengths: tuple[int, int], outputs: int, hidden: int, seed: int, row: int, epsilon: float
+):
+    """Rows in which only the programs of climbs come so far."""
+    trace = tail_trace(8, lengths, outputs, hidden, seed).take(np.array([row]))
+    reached = searched_adversary(trace, 0, epsilon, size=3, starts=1)
+    assert Adversary(epsilon=epsilon)(trace)["emax_jsd"].item() >= reached - 1e-3
+
+
 def test_for_two_classes_it_comes_to_the_exact_maximum():
     """The same rows as a softmax over two classes, and over three of which the third is hopeless."""
     two = make_trace(30, (2, 12), 2, seed=5)
