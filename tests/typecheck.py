@@ -15,7 +15,7 @@ from beartype import BeartypeConf, beartype
 
 checked = beartype(conf=BeartypeConf(is_pep484_tower=True))
 of_all = jaxtyping.jaxtyped
-FIRST = 20  # calls of each function in each test; a check costs 20 µs and more, and loops call some functions thousands of times
+FIRST = 4  # calls of each function in each test; a check costs 20 µs and more, and loops call some functions thousands of times
 _calls: Counter[int] = (
     Counter()
 )  # by the identity of a function's code, which those made by one `def` share

@@ -1,14 +1,14 @@
 """What decides depends neither on confidence, nor on length, nor on texts of one word."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 import polars as pl
 import pytest
 from scipy.optimize import brentq
 
-from attnaudit.experiments import audit
+from attnaudit.experiments import audit, make_experiment, refusal
 from attnaudit.experiments.confidence import at_same_confidence
 from attnaudit.experiments.findings import (
     AGAINST,
@@ -35,11 +35,13 @@ RULES: dict[str, Callable[[SummaryRows], Finding | None]] = {
     "comprehensiveness": comprehensiveness,
 }
 COLUMNS = ("gradient", "loo", "label", "split")
+DECIDE = ("permutation", "adversary", "maximal_change", "comprehensiveness", "correlation")
 
 
 def judged(trace: Trace) -> dict[str, tuple[str, str, float]]:
     """Side, code and value of every finding that a trace has."""
-    rows = SummaryRows.of(audit(trace).summary)
+    names = [name for name in DECIDE if refusal(make_experiment(name), trace) is None]
+    rows = SummaryRows.of(audit(trace, names).summary)
     found = {name: rule(rows) for name, rule in RULES.items()}
     return {
         name: (one.side, one.code, rows.value(*one.figure) or 0.0)
@@ -63,6 +65,11 @@ def scaled(trace: Trace, factor: float) -> Trace:
         class_names=trace.class_names,
     )
     return with_columns(made, **kept)
+
+
+@cache
+def judged_scaled(outputs: int, factor: float) -> dict[str, tuple[str, str, float]]:
+    return judged(scaled(make_trace(80, (3, 25), outputs, seed=2, sharpness=2.5), factor))
 
 
 def with_single_words(trace: Trace, number: int) -> Trace:
@@ -120,8 +127,7 @@ def test_rows_that_are_undecided_or_behind_a_tail_have_no_confidence_to_match():
 @pytest.mark.parametrize("outputs", [1, 2, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("factor", [0.1, 0.3, 3.0, 10.0])
 def test_no_side_depends_on_the_scale_of_the_logits(outputs: int, factor: float):
-    trace = make_trace(80, (3, 25), outputs, seed=2, sharpness=2.5)
-    own, other = judged(scaled(trace, 1.0)), judged(scaled(trace, factor))
+    own, other = judged_scaled(outputs, 1.0), judged_scaled(outputs, factor)
     assert own.keys() == other.keys() >= {"shuffling", "comprehensiveness", "largest_change"}
     for name, (side, code, value) in own.items():
         assert other[name][:2] == (side, code)
@@ -143,8 +149,7 @@ def test_texts_of_one_word_are_in_no_mean_and_counted():
     base = make_trace(6, [1, 3, 3, 4, 5, 2])
     special = [[False], [True, False, True], [True, False, False], [False] * 4, [True] * 5, [True, False]]  # fmt: skip
     trace = with_columns(base, special=special)
-    decide = ("permutation", "adversary", "maximal_change", "comprehensiveness", "correlation", "ranges")  # fmt: skip
-    summary = audit(trace, decide).summary.filter(group="all")
+    summary = audit(trace, (*DECIDE, "ranges")).summary.filter(group="all")
     assert summary.filter(pl.col("measure") != "shuffles")["n"].max() == 2
     assert summary.filter(measure="max_alpha").select("n", "undefined").row(0) == (2, 4)
 

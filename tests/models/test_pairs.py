@@ -149,6 +149,7 @@ def test_nearly_the_same_output_is_so_of_every_word(translator: Translator):
     """What the adversary finds is within ε for the model itself, although few words stay within it that easily."""
     pairs = reversed_pairs(4, seed=5)
     trace = traced(translator, pairs=pairs)
+    trace = trace.take(np.arange(0, len(trace), 5))
     found = audit(trace, "adversary")["adversary"].table
     assert (found["emax_jsd"] > 0.1).any()
     for row, alpha in enumerate(found["alpha"].to_list()):

@@ -91,8 +91,7 @@ def test_nothing_but_the_texts_matters(kind: str) -> None:
     whole = trace_of(model, split, replacement=SETTINGS)
     order = np.random.default_rng(0).permutation(len(split))
     for other in (
-        trace_of(model, split, replacement=SETTINGS, budget=1),
-        trace_of(model, split, replacement=SETTINGS, shard_rows=3),
+        trace_of(model, split, replacement=SETTINGS, budget=1, shard_rows=3),
         concatenate(
             [
                 trace_of(model, split, replacement=SETTINGS, part=part)

@@ -168,7 +168,7 @@ def test_a_text_of_which_no_piece_is_left(pairs: Path, tmp_path: Path, name: str
 PLANTED = {
     **{key: value for key, value in SMALL.items() if not key.startswith("corpus.")},
     "corpus.size": 200, "corpus.length": "2,4", "corpus.symbols": 8, "training.learning_rate": 0.01, "training.epochs": 6,
-    "collect.pairs": 20,
+    "collect.pairs": 5,
 }  # fmt: skip
 
 
@@ -184,7 +184,7 @@ def test_planted_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str], kind:
     assert {word[0] for row in range(len(trace)) for word in trace.tokens(row)} == {"s"}
     marks = [row for row in trace.table["rationale"].to_list() if row is not None]
     assert all(sum(row) == 1 for row in marks)  # one source word for every token but the end
-    assert len(trace) - len(marks) == 20
+    assert len(trace) - len(marks) == 5
 
 
 @pytest.mark.parametrize(

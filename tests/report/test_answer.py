@@ -36,12 +36,14 @@ from attnaudit.trace import Trace
 from tests.experiments.test_verdict import partly_replaced, traced
 from tests.traces import make_trace
 
+QUICK = {"adversary": {"epsilon": 0.99}}  # which any attention keeps
 MEASURED = ["prediction", "replacement", "permutation", "adversary"]
 
 
-def answer_of(trace: Trace, about: About | None = None) -> Answer:
+def answer_of(trace: Trace, about: About | None = None, settings: Any = None) -> Answer:
     needs = {"prediction": "label", "replacement": "replaced"}
-    results = audit(trace, [name for name in MEASURED if trace.has(needs.get(name, "alpha"))])
+    names = [name for name in MEASURED if trace.has(needs.get(name, "alpha"))]
+    results = audit(trace, names, settings=settings)
     tables = {name: result.rows for name, result in results.items()}
     record = RunRecord("", results.summary, about or About.of(None, trace.metadata), tables)
     found = answer(
@@ -81,7 +83,8 @@ def test_the_verdict_and_its_reasons_come_first(faithful: float, code: str) -> N
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("classes", [2, 3, 9])
 def test_any_number_of_classes_fits_on_a_screen(classes: int, width: int) -> None:
-    found = answer_of(make_trace(120, (3, 60), 1 if classes == 2 else classes, seed=1))
+    trace = make_trace(120, (3, 60), 1 if classes == 2 else classes, seed=1)
+    found = answer_of(trace, settings=QUICK)
     assert 2 <= len(found.classes) <= classes
     assert sum(one.number for one in found.classes) == 120
     lines = printed(found, width)
@@ -96,7 +99,8 @@ def test_long_names_words_and_sentences_stay_on_the_screen(word: str) -> None:
     names = [word, "<i>" + word, "short"]
     trace = make_trace(40, [30] * 20 + [600] * 20, 3, class_names=names)
     tokens = [[word] * len(row) for row in trace.table["tokens"].to_list()]
-    found = answer_of(replace(trace, table=trace.table.with_columns(tokens=pl.Series(tokens))))
+    trace = replace(trace, table=trace.table.with_columns(tokens=pl.Series(tokens)))
+    found = answer_of(trace, settings=QUICK)
     lines = printed(replace(found, warnings=("one of many words " * 8,)), 80)
     assert all(cell_len(line) <= 80 for line in lines)
     assert "\x1b" not in "".join(lines)

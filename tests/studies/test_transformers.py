@@ -81,6 +81,7 @@ def test_uniform_layers_attend_uniformly_and_others_do_not(folder: Path):
     assert config["uniform"] == [0, 1]
 
 
+@pytest.mark.slow
 def test_the_differences_are_paired_by_text_and_seed(folder: Path):
     table = pl.read_parquet(folder / "uniform" / "results" / "uniform.parquet")
     assert table.group_by("model", "seed").len()["len"].unique().to_list() == [
@@ -97,6 +98,7 @@ def test_the_differences_are_paired_by_text_and_seed(folder: Path):
     assert model_label("uniform_layer1") == "uniform attention in layer 1"
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_the_order_of_the_trainings(folder: Path):
     for study in TRANSFORMER_STUDIES:
         spec = tiny(study)
@@ -104,6 +106,7 @@ def test_results_do_not_depend_on_the_order_of_the_trainings(folder: Path):
         assert table.equals(pl.read_parquet(folder / study / "results" / f"{study}.parquet"))
 
 
+@pytest.mark.slow
 def test_seeds_of_deceive_are_kept_apart(folder: Path):
     """Traces of one seed stand for those of another: that of λ = 0 for λ = 1, and the other way round."""
     spec = tiny("deceive")
@@ -118,6 +121,7 @@ def test_seeds_of_deceive_are_kept_apart(folder: Path):
     assert (table.filter(strength=1.0)["jsd"] > 1e-9).all()
 
 
+@pytest.mark.slow
 def test_deceive_says_how_often_an_audit_names_what_is_hidden(folder: Path):
     found = measures(folder, "deceive")
     names = [measure.name for measure in UNCOVERING]
