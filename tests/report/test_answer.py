@@ -110,6 +110,14 @@ def test_long_names_words_and_sentences_stay_on_the_screen(word: str) -> None:
     assert command.strip() in text.getvalue(), "a command is copied as one line"
 
 
+def test_no_two_reasons_read_the_same() -> None:
+    """A row that takes the place of a missing one keeps its own question."""
+    summary = audit(make_trace(40, (3, 9)), ["correlation", "permutation"]).summary
+    claims = [one.claim for one in answer(RunRecord("", summary, About())).evidence]
+    assert len(claims) > 2
+    assert len(set(claims)) == len(claims)
+
+
 def test_only_what_a_reader_can_mend_is_a_warning() -> None:
     found = answer_of(make_trace(30, (3, 9)))
     assert "not measured: correlation: the trace has no column loo" in found.warnings

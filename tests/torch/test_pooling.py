@@ -237,6 +237,8 @@ def test_outputs_may_be_independent_labels():
     attnaudit.audit(trace, "permutation")
     with pytest.raises(InputError, match="activation: softmax of one output; expected sigmoid"):
         collected(made(outputs=1), activation="softmax")
+    with pytest.raises(InputError, match="activation: 'relu'; expected softmax or sigmoid"):
+        collected(made(), activation="relu")
 
 
 @pytest.mark.parametrize(

@@ -248,6 +248,8 @@ def _evidence(
     by_class = class_rows(summary, about)
     judged = next(filter(None, (skill(found, name) for name in QUALITY)), None)
     skilled = "–" if judged is None else "✔" if judged.shown else "✘"
+    # The plain words are of the first row of an experiment; another asks a question of its own.
+    first = {row.experiment: row.question for row in reversed(own.rows)}
 
     def evidence(row: CardRow) -> Evidence:
         same = {
@@ -257,7 +259,8 @@ def _evidence(
             if (one.experiment, one.question) == (row.experiment, row.question)
         }
         own = card(row.experiment)
-        claim, shows = own.plain or row.question, own.shows.get(row.name, row.measure)
+        plain = own.plain if row.question == first[row.experiment] else ""
+        claim, shows = plain or row.question, own.shows.get(row.name, row.measure)
         if found.heatmap == SHOWN:
             claim = claim.replace("attended", "marked")
             shows = shows.replace("attention", "the heatmap")

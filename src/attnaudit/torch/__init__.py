@@ -121,6 +121,8 @@ def collect(
     if not parts:
         raise _error("batches", "none", "one batch or more")
     _check_heads(parts)
+    if activation not in (None, "softmax", "sigmoid"):
+        raise _error("activation", repr(activation), "softmax or sigmoid", "leave activation= out")
     if activation == "softmax" and outputs == 1:
         raise _error("activation", "softmax of one output", "sigmoid, or a logit for each class")
     activation = activation or ("sigmoid" if outputs == 1 else "softmax")
