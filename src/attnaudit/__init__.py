@@ -9,6 +9,9 @@
     folder = attnaudit.run("planted-decisive", settings={"training.epochs": 4})
     attnaudit.study("uniform", "planted-decisive", settings={"uniform.seeds": 2})
 
+    # Heatmaps of any kind, of any classifier that is a function.
+    attnaudit.judge(predict, texts, {"lime": scores}).show()
+
     # A model of the transformers library; any torch module that pools by attention.
     trace = attnaudit.hf.collect(model, tokenizer, "reviews.csv")
     trace = attnaudit.torch.collect(net, batches, attention="pool")
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from attnaudit.experiments.registry import register_experiment
     from attnaudit.models.classifier import load_model
     from attnaudit.models.presets import register_encoder
+    from attnaudit.recipes.judge import judge
     from attnaudit.recipes.studies import study
     from attnaudit.recipes.work import compare, run, write_report
     from attnaudit.results import Results
@@ -53,6 +57,7 @@ _HOME = {
     "audit": "experiments",
     "collect": "tracing.texts",
     "compare": "recipes.work",
+    "judge": "recipes.judge",
     "load_model": "models.classifier",
     "read_corpus": "corpora.read",
     "register_corpus": "corpora",
@@ -75,6 +80,7 @@ __all__ = [
     "audit",
     "collect",
     "compare",
+    "judge",
     "load_model",
     "read_corpus",
     "register_corpus",

@@ -13,7 +13,8 @@ import torch
 from attnaudit.core.ragged import Ragged
 from attnaudit.models.batch import Inputs
 from attnaudit.trace import Trace, concatenate
-from attnaudit.tracing.replacement import Donors, Replacement, chosen_texts, copies_of, draw_subsets
+from attnaudit.tracing.classifier import Replacement
+from attnaudit.tracing.replacement import Donors, chosen_texts, copies_of, draw_subsets
 from attnaudit.tracing.settings import ReplacementSettings
 from attnaudit.tracing.texts import collect_shards
 from tests.models.tiny import of_sentences, tiny_model, tiny_split, trace_of

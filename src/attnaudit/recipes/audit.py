@@ -288,7 +288,9 @@ def audit_into(
     battery = choose(experiments, settings, trace_task(trace))
     shards = trace_digests(trace)
     out = Path(out) if out is not None else default_folder(trace)
-    is_own = (out / SPEC).exists() and read_spec(out).get("kind") == "audit"
+    # A folder that holds nothing but this trace is free for its audit.
+    holds = (out / SPEC).exists()
+    is_own = read_spec(out).get("kind") == "audit" if holds else trace.parent == out
     refuse_other("audit", out, is_own, "one of an earlier audit")
     spec = {
         "schema": SCHEMA,

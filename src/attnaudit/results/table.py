@@ -16,9 +16,15 @@ from attnaudit.core.errors import RunError
 from attnaudit.core.files import atomic, write_json
 from attnaudit.results.estimates import SUMMARY_SCHEMA
 from attnaudit.results.groups import ALL, OF_HEAD
+from attnaudit.results.summary import SummaryRows
+from attnaudit.trace.schema import SHOWN
 
 ROW_GROUP = 32_768  # rows of a results file in memory at a time
-SHOWN = 20  # measures in the repr of results
+MOST_SHOWN = 20  # measures in the repr of results
+COMPARED = (
+    *("replacement", "low", "high", "minus_heatmap", "minus_heatmap_low", "minus_heatmap_high"),
+    *("tau_loo", "comprehensiveness"),
+)
 
 
 @contextmanager
@@ -162,6 +168,44 @@ class Results(Mapping[str, Result]):
         parts = (result.summary for result in self.values())
         return pl.concat([pl.DataFrame(schema=SUMMARY_SCHEMA), *parts], how="diagonal")
 
+    def table(self) -> pl.DataFrame:
+        """Compare all scores by how well the output follows them when words are replaced.
+
+        Returns:
+            A row for each score, the best first: its mean rank correlation ``replacement`` with
+            the change of the output and its 95 % interval; ``minus_heatmap``, the paired difference
+            to the heatmap that is judged, with its interval; ``tau_loo``, its agreement with
+            leave-one-out; ``comprehensiveness`` by deletion from the text. Unknown values are null.
+        """
+        rows, table = SummaryRows.of(self.summary), []
+        lead = f"replacement_{rows.heatmap}_minus_replacement_"
+        compared = [name.removeprefix(lead) for _, name in rows.rows if name.startswith(lead)]
+        for name in (rows.heatmap, *compared):
+            own = rows.get("replacement", f"replacement_{name}")
+            gap = rows.get("replacement", f"{lead}{name}") or {}
+            if own is not None:
+                tau = [
+                    rows.value("agreement", f"tau_{pair}")
+                    for pair in (f"loo_and_{name}", f"{name}_and_loo")
+                ]
+                fall = rows.value("comprehensiveness", f"input_comprehensiveness_{name}")
+                ends = (own[end] for end in ("value", "low", "high"))
+                gaps = (gap.get(end) for end in ("value", "high", "low"))
+                differences = (None if one is None else -one for one in gaps)
+                title = self.metadata.get("heatmap", name) if name == SHOWN else name
+                table.append(
+                    (
+                        title,
+                        *ends,
+                        *differences,
+                        next((one for one in tau if one is not None), None),
+                        fall,
+                    )
+                )
+        columns = {"score": pl.String, **dict.fromkeys(COMPARED, pl.Float64)}
+        found = pl.DataFrame(table, columns, orient="row")
+        return found.sort("replacement", descending=True, maintain_order=True)
+
     @property
     def verdict(self) -> Any:
         """The `Verdict`: what may be claimed of heatmaps, for the model and by class."""
@@ -228,9 +272,9 @@ def _size(summary: pl.DataFrame) -> str:
 def _lines(summary: pl.DataFrame) -> list[str]:
     """Format the first measures over all texts, one per line."""
     overall, lines = summary.filter(pl.col("group") == ALL), []
-    for row in overall.head(SHOWN).iter_rows(named=True):
+    for row in overall.head(MOST_SHOWN).iter_rows(named=True):
         value = "undefined" if row["value"] is None else f"{row['value']:.3f}"
         ends = "" if row["low"] is None else f" ({row['low']:.3f} to {row['high']:.3f})"
         lines.append(f"  {row['experiment']}.{row['measure']} = {value}{ends}, n = {counted(row)}")
-    more = overall.height - SHOWN
+    more = overall.height - MOST_SHOWN
     return [*lines, f"  … and {more} more in .summary"] if more > 0 else lines

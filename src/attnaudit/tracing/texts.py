@@ -23,9 +23,9 @@ from attnaudit.models.batch import Inputs
 from attnaudit.models.classifier import AttentionModel, Forward, TanhHead
 from attnaudit.trace import Trace, concatenate, write_shards
 from attnaudit.trace.tails import TanhTail
+from attnaudit.tracing.classifier import Replacement
 from attnaudit.tracing.importance import gradient_importance, input_falls
 from attnaudit.tracing.leave_one_out import leave_one_out
-from attnaudit.tracing.replacement import Replacement
 from attnaudit.tracing.settings import Outputs, ReplacementSettings, Score
 from attnaudit.training.loop import evaluating, torch_threads, without_gradients
 from attnaudit.training.probe import Probe, step_part

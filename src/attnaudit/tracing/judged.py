@@ -1,0 +1,272 @@
+"""The trace of scores of any classifier, which is a function from texts to probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int64
+
+from attnaudit.core.errors import InputError, describe_error, did_you_mean
+from attnaudit.core.progress import Progress, silent
+from attnaudit.core.ragged import Ragged
+from attnaudit.core.random import stream_keys, uniform
+from attnaudit.core.tolerance import TOLERANCE
+from attnaudit.stats.measures import ERASED_SHARES, tvd, two_classes
+from attnaudit.trace import Trace
+from attnaudit.trace.schema import COLUMNS, SHOWN
+from attnaudit.tracing.replacement import Donors, Predicted, TextReplacement, chosen_texts
+from attnaudit.tracing.settings import ReplacementSettings
+from attnaudit.tracing.strings import COMPUTED, OPERATION, TAKEN, Cut, Strings, read_scores
+
+Predict = Callable[[list[str]], Any]
+ONE_BATCH = 8  # texts that are predicted again, in another order
+SUM = 1e-3  # probabilities of float16 add up to 1 within this
+
+
+@dataclass(frozen=True)
+class JudgeOptions:
+    """Options of `judge`.
+
+    Attributes:
+        shown: Name of the score that is shown, which the verdict is about; by default the first.
+        labels: Class of each text, by name or number from 0.
+        class_names: Names of the classes.
+        words: Function that cuts a text into words; by default spaCy's rules for English.
+        replacement: Settings: number of texts that are judged, drawn with the seed, and of copies.
+        batch: Most texts that ``predict`` gets at once.
+        name: Title of the page.
+        progress: Receives the number of texts done.
+    """
+
+    shown: str | None = None
+    labels: Sequence[Any] | None = None
+    class_names: Sequence[str] | None = None
+    words: Cut | None = None
+    replacement: ReplacementSettings = field(default_factory=ReplacementSettings)
+    batch: int = 256
+    name: str = ""
+    progress: Progress = silent
+
+
+def collect_scores(
+    predict: Predict, texts: Sequence[Any], scores: Any, options: JudgeOptions
+) -> Trace:
+    """Make the trace of scores; arguments and errors are those of `judge`."""
+    strings = Strings.of(texts, options.words)
+    found, labels = read_scores(scores, strings), _labels(options, len(texts))
+    shown, settings = _shown(options.shown, found), options.replacement
+    if len(strings) < 2 or settings.texts < 1:
+        got, expected = f"{min(len(strings), settings.texts)} texts", "2 texts or more"
+        raise InputError(OPERATION, "texts", got, expected, "new words come from other texts")
+    rows = np.flatnonzero(chosen_texts([np.arange(len(strings))], settings))
+    model = _Model(predict, options.batch)
+    own = model.checked([strings.text(row) for row in rows.tolist()], options.class_names)
+    columns = _Columns(model, strings, rows, own, options)
+    weights = {name: columns.weights(values) for name, values in found.items()}
+    heatmap = weights[shown]
+    streams = stream_keys(settings.seed, "random score", rows)
+    weights["random"] = heatmap.with_values(uniform(heatmap.spread(streams), heatmap.places))
+    weights["loo"] = heatmap.with_values(columns.leave_one_out())
+    weights = {SHOWN if name == shown else name: own for name, own in weights.items()}
+    falls = {f"input_comprehensiveness_{name}": columns.falls(own) for name, own in weights.items()}
+    total = heatmap.spread(heatmap.sum())
+    equal = 1.0 / heatmap.spread(heatmap.lengths)  # a score that marks no word marks all alike
+    shares = np.divide(heatmap.values, total, out=equal, where=total > 0.0)
+    weights[SHOWN] = heatmap.with_values(shares)
+    signed = [name for name, values in found.items() if any((one < 0).any() for one in values)]
+    notes = [f"negative values of {', '.join(signed)} count by their size"] if signed else []
+    return Trace.from_arrays(
+        activation="softmax",
+        class_names=list(options.class_names or map("class {}".format, range(own.shape[1]))),
+        metadata={"heatmap": shown, "seed": settings.seed, "name": options.name, "notes": notes},
+        origin="scores",
+        instance=rows,
+        tokens=[list(strings.words[row]) for row in rows.tolist()],
+        prediction=own,
+        label=None if labels is None else [labels[row] for row in rows.tolist()],
+        **{name if name in COLUMNS else f"importance_{name}": one for name, one in weights.items()},
+        **falls,
+        **_StringReplacement.of(columns).columns(rows),
+    )
+
+
+def _shown(name: str | None, found: Collection[str]) -> str:
+    """Return the name of the score that is shown, once all names are known to be free."""
+    shown = next(iter(found)) if name is None else name
+    if shown not in found:
+        expected, do = f"one of {', '.join(found)}", did_you_mean(shown, found)
+        raise InputError(OPERATION, "shown", repr(shown), expected, do)
+    for one in found:
+        if one in COMPUTED or (one in TAKEN and one != shown):
+            where, do = f"score {one!r}", "give the score another name"
+            raise InputError(OPERATION, where, "a name that is taken", "a free name", do)
+    return shown
+
+
+def _labels(options: JudgeOptions, texts: int) -> list[int | None] | None:
+    """Return the class of each text by number."""
+    if options.labels is None:
+        return None
+    labels, names = list(options.labels), list(map(str, options.class_names or ()))
+    if len(labels) != texts:
+        raise InputError(
+            OPERATION, "labels", f"{len(labels)} labels", f"{texts}, one for each text"
+        )
+    numbers = [names.index(one) if isinstance(one, str) and one in names else one for one in labels]
+    for row, label in enumerate(numbers):
+        is_number = isinstance(label, int | np.integer) and (not names or 0 <= label < len(names))
+        if label is not None and not is_number:
+            expected = f"one of {', '.join(names) or 'the numbers from 0'}"
+            raise InputError(OPERATION, f"label of text {row}", repr(label), expected)
+    return [None if label is None else int(label) for label in numbers]
+
+
+@dataclass(frozen=True)
+class _Model:
+    """A classifier whose answers are checked."""
+
+    predict: Predict
+    batch: int
+
+    def __call__(self, texts: Sequence[str]) -> Float[np.ndarray, "n C"]:
+        """Predict texts, in float64, with two columns where there is one probability."""
+        parts = [
+            self._predict(list(texts[start : start + self.batch]))
+            for start in range(0, len(texts), self.batch)
+        ]
+        return two_classes(np.concatenate(parts))
+
+    def _predict(self, texts: list[str]) -> Float[np.ndarray, "n C"]:
+        where = f"predict, texts from {texts[0][:60]!r}"
+        try:
+            found = self.predict(texts)
+            found = found.detach().cpu() if hasattr(found, "detach") else found
+            array = np.asarray(found, np.float64)
+        except Exception as error:  # whatever a user's function raises
+            expected = "probabilities, an array of a row for each text"
+            raise InputError(OPERATION, where, describe_error(error), expected) from error
+        array = array[:, None] if array.ndim == 1 else array
+        if array.ndim != 2 or len(array) != len(texts) or not array.shape[1]:
+            expected = f"shape ({len(texts)}, C), a row for each text"
+            raise InputError(OPERATION, where, f"shape {array.shape}", expected)
+        sums = array.sum(axis=1) if array.shape[1] > 1 else np.ones(len(array))
+        wrong = ~(
+            (array >= 0).all(axis=1) & (array <= 1 + SUM).all(axis=1) & (abs(sums - 1) <= SUM)
+        )
+        if wrong.any():
+            got, expected = str(array[wrong][0].tolist()), "probabilities of 0 to 1 with sum 1"
+            do = "apply a softmax or a sigmoid to logits"
+            raise InputError(OPERATION, where, got[:100], expected, do)
+        return array
+
+    def checked(self, texts: list[str], names: Sequence[str] | None) -> Float[np.ndarray, "n C"]:
+        """Predict texts; refuse answers that depend on other texts, on the call, or on nothing."""
+        found = self(texts)
+        if names is not None and len(names) != found.shape[1]:
+            expected = f"{found.shape[1]}, as predict has"
+            raise InputError(OPERATION, "class_names", f"{len(names)} names", expected)
+        if len(texts) > 1 and not np.ptp(found, axis=0).any():
+            got, expected = f"{found[0].tolist()} for every text", "probabilities that differ"
+            raise InputError(OPERATION, "predict", got, expected, "return a column for each class")
+        again = self(texts[:ONE_BATCH][::-1])[::-1]
+        changes = tvd(again, found[:ONE_BATCH])
+        if changes.max() > TOLERANCE.network:
+            where = f"predict, text {texts[int(changes.argmax())][:60]!r}"
+            got = f"probabilities that change by {changes.max():.2g} in another batch or call"
+            expected = f"the same within {TOLERANCE.network:g}"
+            do = "switch off dropout, and padding that is not masked"
+            raise InputError(OPERATION, where, got, expected, do)
+        return found
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Measures of the texts that are judged.
+
+    Attributes:
+        model: The classifier.
+        strings: All texts.
+        rows: Numbers of those that are judged.
+        own: Their probabilities.
+        options: Options.
+    """
+
+    model: _Model
+    strings: Strings
+    rows: Int64[np.ndarray, " n"]
+    own: Float[np.ndarray, "n C"]
+    options: JudgeOptions
+
+    def weights(self, values: Sequence[np.ndarray]) -> Ragged:
+        """Return the magnitudes of a score, of the predicted class if it has one of each."""
+        pairs = zip(self.rows.tolist(), self.own.argmax(axis=1).tolist(), strict=True)
+        return Ragged.from_rows(
+            np.abs(one if one.ndim == 1 else one[:, min(label, one.shape[1] - 1)])
+            for one, label in ((values[row], label) for row, label in pairs)
+        )
+
+    def leave_one_out(self) -> Float[np.ndarray, " N"]:
+        """Return the TVD when each word is deleted; 0 for the only word of a text."""
+        parts = []
+        for k, row in enumerate(self.rows.tolist()):
+            kept = ~np.eye(len(self.strings.words[row]), dtype=bool)
+            texts = [self.strings.text(row, kept=one) for one in kept if one.any()]
+            found = self.model(texts) if texts else self.own[[k]]
+            parts.append(tvd(found, np.broadcast_to(self.own[k], found.shape)))
+            self.options.progress("leave words out", k + 1, len(self.rows))
+        return np.concatenate(parts)
+
+    def falls(self, score: Ragged) -> Float[np.ndarray, "n S"]:
+        """Return the falls of the predicted class without the words of largest weight (ERASER)."""
+        falls = np.full((len(self.rows), len(ERASED_SHARES)), np.nan)
+        ranks = score.with_values(np.empty(len(score.values), np.int64))
+        ranks.values[score.descending()] = score.places
+        several = np.flatnonzero(score.lengths > 1)
+        chosen = np.arange(len(several)), self.own[several].argmax(axis=1)
+        for s, share in enumerate(ERASED_SHARES):
+            # The 1e-9 is for products slightly above a whole number, such as 0.07 · 100.
+            counts = np.maximum(np.ceil(share * score.lengths - 1e-9), 1)
+            texts = [
+                self.strings.text(int(self.rows[k]), kept=ranks[k] >= counts[k])
+                for k in several.tolist()
+            ]
+            falls[several, s] = self.own[several][chosen] - self.model(texts)[chosen]
+        return falls
+
+
+@dataclass(frozen=True, kw_only=True)
+class _StringReplacement(TextReplacement):
+    """Replacement of words in strings."""
+
+    model: _Model
+    strings: Strings
+    vocabulary: Sequence[str]
+
+    @classmethod
+    def of(cls, columns: _Columns) -> _StringReplacement:
+        """Prepare texts."""
+        number: dict[str, int] = {}
+        every = columns.strings.words
+        ids = [[number.setdefault(word, len(number)) for word in own] for own in every]
+        words, instance = Ragged.from_rows(ids, np.int64), np.arange(len(every))
+        return cls(
+            keys=(instance,),
+            lengths=words.lengths,
+            donors=Donors(words, instance),
+            outputs=columns.own.shape[1],
+            settings=columns.options.replacement,
+            progress=columns.options.progress,
+            model=columns.model,
+            strings=columns.strings,
+            vocabulary=list(number),
+        )
+
+    def run(self, rows: Int64[np.ndarray, " b"], copies: int) -> Iterator[Predicted]:
+        """Run the copies of one text at a time."""
+        for row in rows.tolist():
+            lost, drawn = self.copies(row, copies)
+            words = ([self.vocabulary[word] for word in copy] for copy in drawn.tolist())
+            yield [lost], self.model([self.strings.text(row, copy) for copy in words])
