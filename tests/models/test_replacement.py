@@ -163,7 +163,7 @@ def test_long_work_says_its_runs_and_seconds_first(
         words += int((given[0].lengths - 2).sum())
 
     model.register_forward_pre_hook(count)
-    monkeypatch.setattr("attnaudit.tracing.replacement.cores", lambda: 1)
+    monkeypatch.setattr("attnaudit.tracing.classifier.cores", lambda: 1)
     monkeypatch.setattr("attnaudit.tracing.replacement.time.monotonic", lambda: words / speed)
     replacement = Replacement.of(
         model, split, settings=ReplacementSettings(texts=41), budget=4096,

@@ -93,8 +93,8 @@ class Strings:
         Raises:
             InputError: If a token is not found in the text.
         """
-        lengths = [len(part) for pair in zip(self.gaps[row], self.words[row]) for part in pair]  # noqa: B905
-        ends = np.cumsum(lengths)[1::2]
+        pairs = zip(self.gaps[row][:-1], self.words[row], strict=True)
+        ends = np.cumsum([len(gap) + len(word) for gap, word in pairs])
         text, start, found = self.text(row).lower(), 0, np.zeros((len(ends), *values.shape[1:]))
         for token, value in zip(tokens, values, strict=True):
             piece = _CONTINUES.sub("", str(token).strip()).strip().lower()
