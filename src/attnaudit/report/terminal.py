@@ -30,7 +30,10 @@ def print_answer(answer: Answer, console: Console, ending: Sequence[tuple[str, s
         console: Where to print.
         ending: Further lines: a word in capitals and what it names, such as the report's path.
     """
-    lines = [Text(f"attnaudit · {answer.title}", "bold"), Text(f"  {answer.subtitle}", "dim")]
+    lines: list[Text | str] = [
+        Text(f"attnaudit · {answer.title}", "bold"),
+        Text(f"  {answer.subtitle}", "dim"),
+    ]
     lines += ["", *_headed("VERDICT", answer.sign, answer.advice, console)]
     lines += _by_class(answer, console)
     if answer.evidence:
