@@ -76,7 +76,7 @@ def trace(tmp_path: Path) -> Path:
 @pytest.mark.slow
 def test_a_run_prints_its_card_and_where_its_report_is(
     finished: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     command = ("run", "planted-decisive", *TINY, "--out", finished)
     said = answers(capsys, *command)
     assert "bilstm + additive on planted-decisive" in said
@@ -91,9 +91,7 @@ def test_a_run_prints_its_card_and_where_its_report_is(
     assert "did you mean jain2019?" in fails(capsys, "compare", finished, "--to", "jain2018")
 
 
-def test_an_audit_prints_its_card(
-    trace: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_an_audit_prints_its_card(trace: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path):
     out = tmp_path / "audit"
     asked = ("--experiment", "adversary", "--set", "adversary.epsilon=0.05", "--out", out)
     said = answers(capsys, "audit", trace, *asked)
@@ -107,7 +105,7 @@ def test_an_audit_prints_its_card(
 @pytest.mark.usefixtures("quick")
 def test_reports_of_one_run_and_of_several(
     finished: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+):
     assert answers(capsys, "report", finished).strip() == str(finished / "report.html")
     index = Path(answers(capsys, "report", finished, finished, "--out", tmp_path / "site").strip())
     assert (
@@ -115,7 +113,7 @@ def test_reports_of_one_run_and_of_several(
     )  # a link to the page of each, and in the data
 
 
-def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_and_version(capsys: pytest.CaptureFixture[str]):
     assert answers(capsys, "--version").startswith("attnaudit 0.")
     for command in get_command(app).commands:  # type: ignore[attr-defined]
         said = answers(capsys, command, "--help")
@@ -126,14 +124,14 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_help_of_study_lists_the_studies_and_their_scales(
     capsys: pytest.CaptureFixture[str],
-) -> None:
+):
     said = " ".join(answers(capsys, "study", "--help").partition("Studies, their")[2].split())
     for name in (*EVERY_STUDY, "copying", "calibration"):
         assert re.search(rf"\b{name} ", said)
     assert "uniform Is attention needed? seeds=3; --full: seeds=5" in said
 
 
-def test_settings_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_settings_are_listed(capsys: pytest.CaptureFixture[str]):
     said = " ".join(answers(capsys, "run", "--help-settings").split())
     assert "training.epochs" in said
     assert "Largest number of epochs" in said
@@ -143,7 +141,7 @@ def test_settings_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "training.epochs" not in answers(capsys, "audit", "--help-settings")
 
 
-def test_no_command_has_more_than_twelve_options_of_its_own() -> None:
+def test_no_command_has_more_than_twelve_options_of_its_own():
     shared = {"out", "data_dir", "as_json", "details", "dry_run", "engine", "address"}
     commands = get_command(app).commands  # type: ignore[attr-defined]
     assert " ".join(commands) == "demo run audit study compare report reproduce corpora"
@@ -168,7 +166,7 @@ def test_what_the_machine_refuses_is_one_line_and_a_fault_of_ours_keeps_its_trac
     status: int,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     monkeypatch.setattr("attnaudit.recipes.trained.run", Mock(side_effect=error))
     if message:
         assert message in fails(capsys, "demo", status=status)
@@ -223,13 +221,13 @@ def test_usage_and_input_errors_are_one_line(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     monkeypatch.chdir(tmp_path)
     assert message in fails(capsys, *arguments.split())
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unknown_experiment_is_named(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_experiment_is_named(trace: Path, capsys: pytest.CaptureFixture[str]):
     assert "did you mean adversary?" in fails(capsys, "audit", trace, "--experiment", "adversry")
     assert "did you mean adversary.epsilon?" in fails(
         capsys, "audit", trace, "--set", "adversary.epsilonn=1"
@@ -250,7 +248,7 @@ for line in sys.argv[1:]:
 """
 
 
-def test_a_mistyped_file_is_refused_before_anything_heavy_is_imported(tmp_path: Path) -> None:
+def test_a_mistyped_file_is_refused_before_anything_heavy_is_imported(tmp_path: Path):
     reviews = tmp_path / "reviews.csv"
     reviews.write_text("body;stars\ngood;1\n")
     commands = [
@@ -286,7 +284,7 @@ def test_a_mistyped_file_is_refused_before_anything_heavy_is_imported(tmp_path: 
 )
 def test_one_message_asks_for_all_columns_with_the_command_to_type(
     given: tuple[str, ...], command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     reviews = tmp_path / "my reviews.tsv"
     reviews.write_text("body\tstars\ngood\t1\n")
     said = fails(capsys, "run", reviews, *given)
@@ -325,9 +323,7 @@ def without_extras(cwd: Path, *commands: str) -> tuple[list[int], list[str], lis
 
 
 @pytest.mark.slow
-def test_audits_reports_and_comparisons_need_no_extra(
-    trace: Path, finished: Path, tmp_path: Path
-) -> None:
+def test_audits_reports_and_comparisons_need_no_extra(trace: Path, finished: Path, tmp_path: Path):
     """Nor do they, or help, or a corpus without files, import torch, which takes seconds."""
     commands = ("run --help", f"audit {trace} --out audit", f"report {finished}", "corpora list", f"run sst --data-dir {tmp_path}")  # fmt: skip
     statuses, wanted, told = without_extras(tmp_path, *commands)
@@ -336,7 +332,7 @@ def test_audits_reports_and_comparisons_need_no_extra(
 
 
 @pytest.mark.slow
-def test_a_missing_extra_is_named_and_nothing_is_written(tmp_path: Path) -> None:
+def test_a_missing_extra_is_named_and_nothing_is_written(tmp_path: Path):
     commands = {
         "run planted-decisive": "train", "study uniform planted-decisive": "train", "study copying iid": "train",
         "run planted-copy": "translate", "corpora fetch trec6": "train",
@@ -349,7 +345,7 @@ def test_a_missing_extra_is_named_and_nothing_is_written(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_ctrl_c_is_one_line_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_ctrl_c_is_one_line_and_the_run_goes_on(tmp_path: Path):
     out = tmp_path / "run"
     endless = ["run", "planted-decisive", *TINY, "--epochs", "100000", "--out", str(out)]
     command = [sys.executable, "-m", "attnaudit", *endless]
@@ -384,7 +380,7 @@ def stages(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> list[s
 @pytest.mark.usefixtures("quick")
 def test_without_a_terminal_there_is_a_line_for_each_stage(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+):
     told = stages(capsys, "run", "planted-decisive", *TINY, "--out", tmp_path / "run", "--json")
     begun = [line.partition(" (")[0] for line in told if "compiled" not in line]
     assert begun[:2] == ["make the word vectors", "train, epoch 1 of 2"]
@@ -397,7 +393,7 @@ def test_without_a_terminal_there_is_a_line_for_each_stage(
 
 def test_what_takes_long_tells_how_far_it_is_now_and_then(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     now = 1000.0
     monkeypatch.setattr("time.monotonic", lambda: now)
     with progress() as tell:
@@ -415,9 +411,7 @@ def test_what_takes_long_tells_how_far_it_is_now_and_then(
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_study_has_one_line_for_a_training(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_study_has_one_line_for_a_training(capsys: pytest.CaptureFixture[str], tmp_path: Path):
     small = [*TINY, "--set", "uniform.seeds=1", "--out", str(tmp_path)]
     assert main(["study", "uniform", "planted-decisive", *small]) == 0
     shown, told = capsys.readouterr()
@@ -453,7 +447,7 @@ def drawn(
 @pytest.mark.parametrize("columns", [80, 120])
 def test_a_bar_can_be_read(
     columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     what = "deceive-bilinear-1-s0 (3 of 4) · train, epoch 2 of 5"
     line = drawn(monkeypatch, capsys, columns, [(what, 200, 400)])
     assert what in line
@@ -466,7 +460,7 @@ def test_a_bar_can_be_read(
 
 
 @pytest.mark.slow
-def test_a_lost_cluster_ends_a_command_at_once(tmp_path: Path) -> None:
+def test_a_lost_cluster_ends_a_command_at_once(tmp_path: Path):
     """Without what libraries do at the end, which would hold the process."""
     program = (
         "import atexit, sys, time; from attnaudit.cli import main;"

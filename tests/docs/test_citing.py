@@ -20,12 +20,12 @@ def field(name: str) -> str:
     return found[1]
 
 
-def test_both_name_the_software_alike() -> None:
+def test_both_name_the_software_alike():
     assert field("title") == CITATION["title"]
     assert field("author") == CITATION["authors"][0]["name"]
     assert field("year") == str(CITATION["date-released"].year)
 
 
-def test_both_have_the_version_of_the_package() -> None:
+def test_both_have_the_version_of_the_package():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert field("version") == CITATION["version"] == project["version"]

@@ -52,7 +52,7 @@ def strings(path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: path.stem)
-def test_options_that_messages_name_are_there(path: Path) -> None:
+def test_options_that_messages_name_are_there(path: Path):
     if path.name in ("records.py", "svg.py"):  # options of git; variables of CSS
         return
     named = {option for text in strings(path) for option in OPTION.findall(text)}
@@ -60,7 +60,7 @@ def test_options_that_messages_name_are_there(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
-def test_commands_and_options_that_pages_name_are_there(path: Path) -> None:
+def test_commands_and_options_that_pages_name_are_there(path: Path):
     text = path.read_text(encoding="utf-8")
     for first, second in COMMAND.findall(text):
         assert first in NAMES
@@ -69,7 +69,7 @@ def test_commands_and_options_that_pages_name_are_there(path: Path) -> None:
     assert {option for line in lines for option in OPTION.findall(line)} <= OPTIONS
 
 
-def test_pages_in_a_browser_name_commands_that_are_there() -> None:
+def test_pages_in_a_browser_name_commands_that_are_there():
     for path in [*SOURCE.rglob("*.js"), *SOURCE.rglob("*.j2")]:
         named = re.findall(r"attnaudit ([a-z]+)", path.read_text(encoding="utf-8"))
         assert set(named) <= {name.split(" ")[0] for name in NAMES}, path.name

@@ -30,7 +30,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_the_site_has_its_parts(site: Path) -> None:
+def test_the_site_has_its_parts(site: Path):
     parts = (
         "index",
         "gallery",
@@ -54,7 +54,7 @@ def test_the_site_has_its_parts(site: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
+def test_the_site_loads_nothing_from_elsewhere(site: Path):
     pages = [page for page in site.rglob("*.html") if page.parent.name != "gallery"]
     assert len(pages) > 30
     assert [page.name for page in pages if LOADS.search(page.read_text(encoding="utf-8"))] == []
@@ -69,5 +69,5 @@ def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
     "code",
     ['<script src="https://unpkg.com/x.js">', "<link rel=stylesheet href=//fonts.example/x>"],
 )
-def test_a_page_that_loads_something_would_be_found(code: str) -> None:
+def test_a_page_that_loads_something_would_be_found(code: str):
     assert LOADS.search(code)

@@ -15,7 +15,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 @pytest.mark.parametrize(
     "name", sorted({*EXPERIMENTS, *(page.stem for page in DOCS.glob("experiments/*.md"))})
 )
-def test_an_experiment_has_a_page_of_300_to_900_words_with_a_picture(name: str) -> None:
+def test_an_experiment_has_a_page_of_300_to_900_words_with_a_picture(name: str):
     page = (DOCS / "experiments" / f"{name}.md").read_text(encoding="utf-8")
     assert name in EXPERIMENTS
     assert 300 <= len(page.split()) <= 900
@@ -25,7 +25,7 @@ def test_an_experiment_has_a_page_of_300_to_900_words_with_a_picture(name: str) 
         assert f"\n## {part}\n" in page, part
 
 
-def test_the_table_of_erasure_has_the_numbers_of_the_records() -> None:
+def test_the_table_of_erasure_has_the_numbers_of_the_records():
     known: dict[tuple[str, ...], set[str]] = {}
     for file in sorted((DOCS / "research" / "records" / "serrano2019").glob("*.csv")):
         for row in csv.reader(file.read_text(encoding="utf-8").splitlines()):

@@ -40,7 +40,7 @@ def words_of(path: Path) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_page_explains_its_terms_or_leads_to_the_glossary(page: Path) -> None:
+def test_a_page_explains_its_terms_or_leads_to_the_glossary(page: Path):
     text = page.read_text(encoding="utf-8")
     used = terms(text)
     assert sorted(used - terms(GLOSSARY)) == []
@@ -48,9 +48,9 @@ def test_a_page_explains_its_terms_or_leads_to_the_glossary(page: Path) -> None:
 
 
 @pytest.mark.parametrize("module", sorted(CARDS.rglob("*.py")), ids=lambda module: module.stem)
-def test_a_card_uses_terms_of_the_glossary(module: Path) -> None:
+def test_a_card_uses_terms_of_the_glossary(module: Path):
     assert sorted(terms(words_of(module)) - terms(GLOSSARY)) == []
 
 
-def test_each_experiment_is_in_the_glossary() -> None:
+def test_each_experiment_is_in_the_glossary():
     assert [name for name in EXPERIMENTS if f"`{name}`" not in GLOSSARY] == []

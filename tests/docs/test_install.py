@@ -32,7 +32,7 @@ def named(text: str) -> set[str]:
     }
 
 
-def test_every_extra_has_its_row_with_what_it_adds() -> None:
+def test_every_extra_has_its_row_with_what_it_adds():
     rows = ROW.findall((ROOT / "docs/install.md").read_text(encoding="utf-8"))
     assert sorted(extra for extra, _, _ in rows) == sorted(EXTRAS)
     for extra, purpose, adds in rows:

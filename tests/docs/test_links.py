@@ -43,19 +43,19 @@ def broken(path: Path) -> list[str]:
     return found
 
 
-def test_every_link_leads_somewhere() -> None:
+def test_every_link_leads_somewhere():
     pages = [page for place in PLACES for page in place]
     assert len(pages) > 30
     assert [link for page in pages for link in broken(page)] == []
 
 
-def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+def test_a_link_that_leads_nowhere_is_found(tmp_path: Path):
     page = tmp_path / "page.md"
     page.write_text("# A `b`, c\n\n[x](page.md#a-b-c) [y](page.md#d) [z](no.md)\n", "utf-8")
     assert [link.rpartition(" ")[2] for link in broken(page)] == ["page.md#d", "no.md"]
 
 
-def test_pages_that_messages_and_docstrings_name_are_there() -> None:
+def test_pages_that_messages_and_docstrings_name_are_there():
     files = (path for path in (ROOT / "src").rglob("*") if path.suffix in SOURCES)
     named = {
         (path.name, page)

@@ -50,7 +50,7 @@ def with_decimals() -> dict[str, str]:
     return found
 
 
-def test_no_page_has_a_table_of_figures_without_commit_and_command() -> None:
+def test_no_page_has_a_table_of_figures_without_commit_and_command():
     """Also one that nobody listed above; a table written from records has a column of commits."""
     found = with_decimals()
     assert len(found) > 10
@@ -67,7 +67,7 @@ def test_no_page_has_a_table_of_figures_without_commit_and_command() -> None:
 
 def test_what_a_benchmark_prints_is_kept_with_its_command_and_its_commit(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     monkeypatch.setattr("benchmarks.__main__.commit", lambda: "0123abcde-changed")
     said = signed("site", "| a |")
     assert said == "| a |\n\n`python -m benchmarks --only site`, commit 0123abcde-changed."
@@ -105,7 +105,7 @@ By hand.
 
 def test_a_part_that_is_measured_again_leaves_the_rest_of_the_page(
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+):
     monkeypatch.setattr("benchmarks.__main__.commit", lambda: "fedcba987")
     again = merged(PAGE, "one", "One (`benchmarks/one.py`)\n\nAbout it.", "| a |\n|---|\n| 9 |")
     assert again == PAGE.replace("| 1 |", "| 9 |").replace(
@@ -127,7 +127,7 @@ def test_a_part_that_is_measured_again_leaves_the_rest_of_the_page(
     )
 
 
-def test_every_part_has_its_section_and_there_one_signature_below_its_tables() -> None:
+def test_every_part_has_its_section_and_there_one_signature_below_its_tables():
     """By which they are found again; without one they would be put down once more, and with two the wrong ones could give way."""
     found = sections("research/benchmarks.md")
     own = {"runs": found["`attnaudit run sst` and `imdb`"]}
@@ -139,7 +139,7 @@ def test_every_part_has_its_section_and_there_one_signature_below_its_tables() -
         assert MEASURED.search(signature.split(text)[0]), name
 
 
-def test_mutants_are_tried_by_tests_that_are_there() -> None:
+def test_mutants_are_tried_by_tests_that_are_there():
     listed = tomllib.loads(
         (DOCS.parent / "benchmarks" / "mutants.toml").read_text(encoding="utf-8")
     )

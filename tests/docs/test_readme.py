@@ -47,7 +47,7 @@ def marked(page: Path) -> list[dict[str, str]]:
 @pytest.mark.slow
 def test_what_pages_show_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     """Run all marked blocks, page after page, in one folder, as a reader would try them.
 
     The last command is run by the shell, with its script. Planted corpora have 100 texts here, and
@@ -102,7 +102,7 @@ def test_what_pages_show_works(
     assert [name for name in made if not (tmp_path / name).exists()] == []
 
 
-def test_the_readme_is_short_and_activates_the_environment_that_make_installs() -> None:
+def test_the_readme_is_short_and_activates_the_environment_that_make_installs():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(readme.splitlines()) <= 50
     assert "VENV := .venv\n" in (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -111,9 +111,7 @@ def test_the_readme_is_short_and_activates_the_environment_that_make_installs() 
 
 
 @pytest.mark.slow
-def test_the_smallest_writer_of_traces_writes_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_smallest_writer_of_traces_writes_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     page = (ROOT / "docs" / "trace.md").read_text(encoding="utf-8")
     (program,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     monkeypatch.chdir(tmp_path)
@@ -134,12 +132,12 @@ def linked(page: Path) -> set[Path]:
     return {(page.parent / path).resolve() for path, _ in found}
 
 
-def test_there_are_ten_tasks() -> None:
+def test_there_are_ten_tasks():
     assert len(PATHS) == 10
 
 
 @pytest.mark.parametrize(("task", "path"), PATHS, ids=[task for task, _ in PATHS])
-def test_a_task_is_at_most_three_clicks_from_the_readme(task: str, path: str) -> None:
+def test_a_task_is_at_most_three_clicks_from_the_readme(task: str, path: str):
     """Follow its path: each page is linked from the one before, each anchor is on its page."""
     page, clicks = ROOT / "README.md", LINK.findall(path)
     assert 1 <= len(clicks) <= 3
@@ -151,7 +149,7 @@ def test_a_task_is_at_most_three_clicks_from_the_readme(task: str, path: str) ->
 
 
 @pytest.mark.parametrize("script", ["cli_reference", "measures_reference", "settings_reference"])
-def test_generated_pages_are_current(script: str) -> None:
+def test_generated_pages_are_current(script: str):
     place = importlib.util.spec_from_file_location(script, ROOT / "docs" / f"{script}.py")
     assert place is not None
     assert place.loader is not None

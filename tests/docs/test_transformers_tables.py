@@ -37,12 +37,12 @@ def written(module: ModuleType) -> str:
     return module.PAGE.read_text(encoding="utf-8")
 
 
-def test_blocks_without_a_record_stay_as_they_are(script: ModuleType) -> None:
+def test_blocks_without_a_record_stay_as_they_are(script: ModuleType):
     before = script.PAGE.read_text(encoding="utf-8")
     assert written(script) == before
 
 
-def test_audits_are_shown_by_seed_and_by_head(script: ModuleType) -> None:
+def test_audits_are_shown_by_seed_and_by_head(script: ModuleType):
     for seed in (0, 1):
         rows = [
             summary_row("permutation", "median_delta_y", 0.25 + seed, 0.2, 0.3, n=9),
@@ -65,7 +65,7 @@ def test_audits_are_shown_by_seed_and_by_head(script: ModuleType) -> None:
     assert f"code of commit {COMMIT}" in page
 
 
-def test_scores_that_find_the_deciding_words_are_ordered_by_their_mean(script: ModuleType) -> None:
+def test_scores_that_find_the_deciding_words_are_ordered_by_their_mean(script: ModuleType):
     for seed, loo, flow in ((0, 0.5, 0.75), (1, 1.0, 0.5)):
         rows = [
             summary_row("plausibility", f"precision_{name}", value, n=9)
@@ -95,15 +95,13 @@ def test_scores_that_find_the_deciding_words_are_ordered_by_their_mean(script: M
     assert "| leave-one-out | 0.500 | 1.000 |" in page
 
 
-def test_the_csv_files_hold_the_records(
-    script: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_csv_files_hold_the_records(script: ModuleType, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.undo()
     for file, text in script.csv_files():
         assert file.read_text(encoding="utf-8") == text, file
 
 
-def test_scores_are_ordered_and_compared_with_the_first(script: ModuleType) -> None:
+def test_scores_are_ordered_and_compared_with_the_first(script: ModuleType):
     rng = np.random.default_rng(0)
     texts = rng.normal(0.3, 0.1, 200)
     seeds = [
@@ -128,7 +126,7 @@ def test_scores_are_ordered_and_compared_with_the_first(script: ModuleType) -> N
     assert "| -0.200 [-0.200, -0.200] |" in written(script)
 
 
-def test_studies_have_a_row_for_each_model(script: ModuleType) -> None:
+def test_studies_have_a_row_for_each_model(script: ModuleType):
     rows = [
         summary_row("deceive", "accuracy_small-bert_0.1", 0.5, 0.25, 0.75, n=9),
         summary_row("deceive", "found_loo_small-bert_0.1", 1.0, n=9),

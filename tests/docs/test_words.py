@@ -9,7 +9,7 @@ from pathlib import Path
 from docs import words
 
 
-def test_words_are_those_of_pages_notebooks_and_prose_of_scripts(tmp_path: Path) -> None:
+def test_words_are_those_of_pages_notebooks_and_prose_of_scripts(tmp_path: Path):
     research = tmp_path / "docs" / "research"
     research.mkdir(parents=True)
     cells = [{"cell_type": "markdown", "source": ["# One\n", "two"]}, {"source": ["x = 3"]}]
@@ -25,12 +25,12 @@ def test_words_are_those_of_pages_notebooks_and_prose_of_scripts(tmp_path: Path)
     }
 
 
-def test_the_documentation_is_within_its_limits() -> None:
+def test_the_documentation_is_within_its_limits():
     totals = {part: sum(files.values()) for part, files in words.counts().items()}
     assert [part for part, total in totals.items() if total > words.LIMITS[part]] == []
 
 
-def test_an_entry_of_the_log_has_at_most_120_words() -> None:
+def test_an_entry_of_the_log_has_at_most_120_words():
     log = (words.ROOT / "docs" / "research" / "log.md").read_text(encoding="utf-8")
     entries = [part.partition("\n## ")[0] for part in re.split(r"^### ", log, flags=re.M)[1:]]
     assert len(entries) > 50

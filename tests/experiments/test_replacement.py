@@ -37,7 +37,7 @@ def linear_trace(weight: list[np.ndarray], alpha: list[np.ndarray], scale: float
 
 
 @pytest.mark.parametrize("outputs", [1, 4])
-def test_it_is_the_partial_rank_correlation_of_the_textbook(outputs: int) -> None:
+def test_it_is_the_partial_rank_correlation_of_the_textbook(outputs: int):
     trace = make_trace(12, (2, 15), outputs, seed=3, copies=40, importance=("rollout",))
     table = Replacement()(trace)
     for row in range(len(trace)):
@@ -54,7 +54,7 @@ def test_it_is_the_partial_rank_correlation_of_the_textbook(outputs: int) -> Non
             assert table[f"replacement_{name}"][row] == pytest.approx(expected, abs=1e-9)
 
 
-def test_attention_on_the_words_that_decide_gets_1_and_on_others_about_0() -> None:
+def test_attention_on_the_words_that_decide_gets_1_and_on_others_about_0():
     rng = np.random.default_rng(0)
     weight = [rng.dirichlet(np.full(9, 0.3)) for _ in range(40)]
     faithful = Replacement()(linear_trace(weight, weight))["replacement_attention"]
@@ -66,7 +66,7 @@ def test_attention_on_the_words_that_decide_gets_1_and_on_others_about_0() -> No
 
 
 @pytest.mark.parametrize("scale", [0.3, 3.0])
-def test_the_scale_of_the_logits_does_not_matter(scale: float) -> None:
+def test_the_scale_of_the_logits_does_not_matter(scale: float):
     rng = np.random.default_rng(1)
     weight = [rng.dirichlet(np.full(7, 2.0)) for _ in range(20)]
     alpha = [rng.dirichlet(np.full(7, 2.0)) for _ in range(20)]
@@ -77,7 +77,7 @@ def test_the_scale_of_the_logits_does_not_matter(scale: float) -> None:
     assert other == pytest.approx(one, abs=0.02)
 
 
-def test_texts_that_say_nothing_have_no_score() -> None:
+def test_texts_that_say_nothing_have_no_score():
     """One word, no copies, or an output that no copy changes."""
     trace = make_trace(6, [1, 5, 5, 5, 5, 5], seed=0, copies=30)
     runs = trace.table["replaced_prediction"].to_list()
@@ -107,7 +107,7 @@ def test_texts_that_say_nothing_have_no_score() -> None:
     assert row.select("n", "undefined").row(0) == (3, 2)
 
 
-def test_rows_without_copies_do_not_move_the_intervals() -> None:
+def test_rows_without_copies_do_not_move_the_intervals():
     """Texts in three rows each; the first half has no copies."""
     table = Replacement()(make_trace(40, (4, 9), seed=0, copies=20))
     heads = pl.concat([table.with_columns(head=pl.lit(k, pl.Int32)) for k in range(3)])
@@ -118,7 +118,7 @@ def test_rows_without_copies_do_not_move_the_intervals() -> None:
     assert Replacement().summarise(untested).equals(alone)
 
 
-def test_special_tokens_are_no_words() -> None:
+def test_special_tokens_are_no_words():
     trace = make_trace(5, [6] * 5, seed=2, copies=30)
     special = pl.Series("special", [[True, *[False] * 5]] * 5)
     lost = [
@@ -133,7 +133,7 @@ def test_special_tokens_are_no_words() -> None:
     assert score == pytest.approx(oracle.partial_spearman(lost[0], weights, change), abs=1e-9)
 
 
-def test_sums_in_another_order_are_the_same_sum() -> None:
+def test_sums_in_another_order_are_the_same_sum():
     lost = np.array([[1, 1, 1, 0], [0, 1, 1, 1], [1, 0, 0, 0], [0, 0, 0, 1]] * 3, bool)
     score = np.array([0.1, 0.2, 0.3, 0.1])
     change = np.tile([2.0, 2.0, 1.0, 1.5], 3)
@@ -141,7 +141,7 @@ def test_sums_in_another_order_are_the_same_sum() -> None:
     assert partial_spearman(lost, score, change) == pytest.approx(backwards, abs=1e-12)
 
 
-def test_the_size_of_a_score_does_not_matter() -> None:
+def test_the_size_of_a_score_does_not_matter():
     """Leave-one-out of a certain prediction may be 1e-15 at every word."""
     rng = np.random.default_rng(4)
     lost, score = rng.random((60, 9)) < 0.4, rng.random(9)
@@ -163,7 +163,7 @@ def test_the_size_of_a_score_does_not_matter() -> None:
         ("replaced_prediction", None, ("replaced alone", "or neither")),
     ],
 )  # fmt: skip
-def test_columns_that_break_the_schema_are_refused(column: str, value: Any, parts: tuple) -> None:
+def test_columns_that_break_the_schema_are_refused(column: str, value: Any, parts: tuple):
     good = {"replaced": [[[0]]] * 3, "replaced_prediction": [[[0.5]]] * 3}
     columns = {name: one for name, one in (good | {column: value}).items() if one is not None}
     with pytest.raises(TraceError) as error:
@@ -171,7 +171,7 @@ def test_columns_that_break_the_schema_are_refused(column: str, value: Any, part
     assert all(part in str(error.value) for part in parts), str(error.value)
 
 
-def test_a_prediction_that_float32_rounds_to_1_keeps_its_log_odds() -> None:
+def test_a_prediction_that_float32_rounds_to_1_keeps_its_log_odds():
     """The log-odds of a text are 2, and 24, of which float32 leaves a probability of 1."""
     weight = [np.random.default_rng(2).dirichlet(np.full(7, 2.0))]
     one, other = (

@@ -119,17 +119,6 @@ MODELS: dict[str, tuple[Damage, str]] = {
 }
 
 
-@pytest.mark.parametrize("damage", MODELS)
-def test_a_model_that_cannot_be_read(
-    damage: str, models: Path, corpus: Path, tmp_path: Path, capsys: Any
-):
-    change, message = MODELS[damage]
-    model = damaged(models / CLASSIFIER, tmp_path / "model", change)
-    assert message in refused(capsys, model, "--check")
-    assert message in refused(capsys, model, corpus, *LITTLE, out=tmp_path / "out")
-    assert not (model / "ran").exists()
-
-
 def slow(folder: Path) -> None:
     (folder / "tokenizer.json").unlink()
     write(folder / "vocab.json", '{"<unk>": 0}')
@@ -151,13 +140,16 @@ TOKENIZERS: dict[str, tuple[Damage, str]] = {
 }
 
 
-@pytest.mark.parametrize("damage", TOKENIZERS)
-def test_a_tokenizer_that_is_not_the_models(
+@pytest.mark.parametrize("damage", [*MODELS, *TOKENIZERS])
+def test_a_model_or_a_tokenizer_that_cannot_be_read(
     damage: str, models: Path, corpus: Path, tmp_path: Path, capsys: Any
 ):
-    change, message = TOKENIZERS[damage]
+    change, message = (MODELS | TOKENIZERS)[damage]
     model = damaged(models / CLASSIFIER, tmp_path / "model", change)
+    if damage in MODELS:
+        assert message in refused(capsys, model, "--check")
     assert message in refused(capsys, model, corpus, *LITTLE, out=tmp_path / "out")
+    assert not (model / "ran").exists()
 
 
 def test_code_of_a_tokenizer_is_not_run(models: Path, corpus: Path, tmp_path: Path):

@@ -16,7 +16,7 @@ PAGE = DOCS / "transformers.md"
 
 
 @pytest.mark.slow
-def test_the_programs_of_the_pages_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_programs_of_the_pages_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.chdir(tmp_path)
     tiny("BertForSequenceClassification", vocab_size=SIZE).save_pretrained("models/bert")
     tokenizer("wordpiece", "[CLS] $A [SEP]").save_pretrained("models/bert")
@@ -32,7 +32,7 @@ def test_the_programs_of_the_pages_run(tmp_path: Path, monkeypatch: pytest.Monke
         assert Path("runs", run, "summary.json").exists()
 
 
-def test_the_page_lists_the_classes_that_are_tried() -> None:
+def test_the_page_lists_the_classes_that_are_tried():
     listed = PAGE.read_text(encoding="utf-8").partition("### Classes that pass")[2]
     found = set()
     for ending, names in re.findall(r"- `(For\w+)`: (.*?)\.\n", listed, re.DOTALL):

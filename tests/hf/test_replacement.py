@@ -38,7 +38,7 @@ def words(given: Encoded, row: int) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize("name", [BERT, "GPT2ForSequenceClassification"])
-def test_copies_are_the_text_with_words_of_others(name: str, tmp_path: Path) -> None:
+def test_copies_are_the_text_with_words_of_others(name: str, tmp_path: Path):
     model: Any = tiny(name, vocab_size=SIZE)
     pairs = [(text, "so it is") for text in [*texts()[:5], f"a {LONE}"]]
     given = encode(model, tokenizer("wordpiece", "[CLS] $A [SEP]"), read_texts(pairs))
@@ -67,7 +67,7 @@ def test_copies_are_the_text_with_words_of_others(name: str, tmp_path: Path) -> 
             np.testing.assert_allclose(found.to_numpy(), expected, atol=1e-6)
 
 
-def test_nothing_but_the_texts_matters(tmp_path: Path) -> None:
+def test_nothing_but_the_texts_matters(tmp_path: Path):
     model, order = tiny(BERT), np.random.default_rng(0).permutation(7)
     given, few = random_texts(model, 7), {"replacement": ReplacementSettings(texts=2)}
     whole = traced(model, given, tmp_path, shard_texts=3, **few)
@@ -87,7 +87,7 @@ def test_nothing_but_the_texts_matters(tmp_path: Path) -> None:
         np.testing.assert_allclose(runs[0].to_numpy(), runs[1].to_numpy(), atol=1e-6)
 
 
-def test_rows_of_a_part_of_a_text_have_no_copies(tmp_path: Path) -> None:
+def test_rows_of_a_part_of_a_text_have_no_copies(tmp_path: Path):
     model = tiny("MistralForSequenceClassification", sliding_window=8)
     given = random_texts(model, 4, lengths=(6, 12))
     is_null = traced(model, given, tmp_path).table["replaced"].is_null().to_list()
@@ -96,9 +96,7 @@ def test_rows_of_a_part_of_a_text_have_no_copies(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "cross"), [("GPT2LMHeadModel", False), ("MarianMTModel", True)])
-def test_next_tokens_are_predicted_after_copies_of_the_text(
-    name: str, cross: bool, tmp_path: Path
-) -> None:
+def test_next_tokens_are_predicted_after_copies_of_the_text(name: str, cross: bool, tmp_path: Path):
     """Of some positions of every text: what a decoder has written stays."""
     model: Any = tiny(name)
     given = at_positions(random_texts(model, 3), "all")
@@ -128,6 +126,6 @@ def test_next_tokens_are_predicted_after_copies_of_the_text(
     assert same.table["replaced"].equals(trace.table["replaced"])
 
 
-def test_words_of_a_target_are_not_replaced(tmp_path: Path) -> None:
+def test_words_of_a_target_are_not_replaced(tmp_path: Path):
     model = tiny("MarianMTModel")
     assert not traced(model, random_texts(model, 3), tmp_path).has("replaced")

@@ -28,7 +28,7 @@ STORIES = [
 ]
 
 
-def test_ways_to_split_hold_the_whole_text() -> None:
+def test_ways_to_split_hold_the_whole_text():
     texts = read_texts(["it is. not so! yes", "one\ntwo\n\nthree ", "no end"])
     for how, expected in {
         "sentences": [["it is.", "not so!", "yes"], ["one\ntwo\n\nthree"], ["no end"]],
@@ -49,7 +49,7 @@ def test_ways_to_split_hold_the_whole_text() -> None:
     ("name", "pattern"),
     [("BertForSequenceClassification", "[CLS] $A [SEP]"), ("GPT2LMHeadModel", "$A")],
 )
-def test_a_segment_has_what_own_hooks_and_passes_give(name: str, pattern: str) -> None:
+def test_a_segment_has_what_own_hooks_and_passes_give(name: str, pattern: str):
     """Attention by `output_attentions`, and leave-one-out by texts without the segment."""
     model: Any = tiny(name, vocab_size=SIZE)
     own, classifies = tokenizer("wordpiece", pattern), name.startswith("Bert")
@@ -90,7 +90,7 @@ def trace_kind(classifies: bool) -> Any:
     return "classification" if classifies else "causal-lm"
 
 
-def test_copies_exchange_whole_segments_for_those_of_other_texts() -> None:
+def test_copies_exchange_whole_segments_for_those_of_other_texts():
     model: Any = tiny("BertForSequenceClassification", vocab_size=SIZE)
     own = tokenizer("wordpiece", "[CLS] $A [SEP]")
     pairs = [(story, "is it so ?") for story in STORIES]
@@ -123,7 +123,7 @@ def test_copies_exchange_whole_segments_for_those_of_other_texts() -> None:
                 assert any(found == other[: len(found)] for other in others)
 
 
-def test_an_audit_of_segments_has_replacement_and_nothing_depends_on_batches() -> None:
+def test_an_audit_of_segments_has_replacement_and_nothing_depends_on_batches():
     model: Any = tiny("BertForSequenceClassification", vocab_size=SIZE)
     own = tokenizer("wordpiece", "[CLS] $A [SEP]")
     options = {"segments": r"[.!?]\s", "replacement": ReplacementSettings(texts=4, copies=20)}
@@ -152,7 +152,7 @@ def test_an_audit_of_segments_has_replacement_and_nothing_depends_on_batches() -
 )
 def test_wrong_segments_of_a_file_are_refused_with_their_row(
     segments: list[Any], expected: str, tmp_path: Path
-) -> None:
+):
     rows = [
         {"text": "It is so.", "parts": ["It is", "so."]},
         {"text": "Mary went home", "parts": segments},

@@ -52,7 +52,7 @@ def naive(translator: Translator, pairs: Pairs, row: int, number: int) -> tuple[
 
 
 @pytest.mark.parametrize("heads", [1, 2])
-def test_copies_are_the_translator_on_words_of_other_sources(heads: int) -> None:
+def test_copies_are_the_translator_on_words_of_other_sources(heads: int):
     pairs = reversed_pairs(6, seed=5)
     translator = small_translator(reversed_pairs(60), heads=heads)
     trace = traced(translator, pairs)
@@ -66,7 +66,7 @@ def test_copies_are_the_translator_on_words_of_other_sources(heads: int) -> None
         np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
-def test_nothing_but_the_pairs_matters(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_but_the_pairs_matters(monkeypatch: pytest.MonkeyPatch):
     pairs, translator = reversed_pairs(7, seed=5), small_translator(reversed_pairs(60))
     whole = traced(translator, pairs)
     monkeypatch.setattr("attnaudit.tracing.pairs.SHARD_PAIRS", 2)
@@ -85,7 +85,7 @@ def test_nothing_but_the_pairs_matters(monkeypatch: pytest.MonkeyPatch) -> None:
         np.testing.assert_allclose(runs[0].to_numpy(), runs[1].to_numpy(), atol=1e-6)
 
 
-def test_three_of_many_outputs_have_the_log_odds_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_three_of_many_outputs_have_the_log_odds_of_all(monkeypatch: pytest.MonkeyPatch):
     """As in a vocabulary of more than 1,000 words."""
     for module in ("tracing.replacement", "trace.check"):
         monkeypatch.setattr(f"attnaudit.{module}.MOST_OUTPUTS", 10)
@@ -105,7 +105,7 @@ def test_three_of_many_outputs_have_the_log_odds_of_all(monkeypatch: pytest.Monk
         assert (np.abs(p - q)[:, 0] <= tvd(full[1:], np.tile(own, (240, 1))) + 1e-6).all()
 
 
-def test_positions_of_a_text_are_no_other_text() -> None:
+def test_positions_of_a_text_are_no_other_text():
     rows = [(0, 3), (0, 5), (1, 2), (1, 7), (2, 6)]  # number and length
     words = Ragged.from_rows([np.arange(length) + 100 * number for number, length in rows])
     donors = Donors(words, np.array([number for number, _ in rows]))
@@ -116,7 +116,7 @@ def test_positions_of_a_text_are_no_other_text() -> None:
 
 
 @pytest.mark.parametrize("code", ["show", "where"])
-def test_the_answer_for_attention_that_is_faithful_by_construction_and_not(code: str) -> None:
+def test_the_answer_for_attention_that_is_faithful_by_construction_and_not(code: str):
     """Attention over embedded words that alone decide the output, and over states that add nothing."""
     pairs = reversed_pairs(80)
     if code == "show":

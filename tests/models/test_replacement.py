@@ -48,7 +48,7 @@ class Places:
         return logits
 
 
-def test_replaced_words_come_from_the_same_position_of_other_texts() -> None:
+def test_replaced_words_come_from_the_same_position_of_other_texts():
     ids = Ragged.from_rows([100 * row + np.arange(12 + row) for row in range(5)])
     for row in range(4):  # no other text is as long as the last
         replacement = Replacement(
@@ -66,7 +66,7 @@ def test_replaced_words_come_from_the_same_position_of_other_texts() -> None:
         assert (np.abs(counts / 240 - 0.5) < 0.15).all()
 
 
-def test_every_other_text_that_is_long_enough_gives_words() -> None:
+def test_every_other_text_that_is_long_enough_gives_words():
     words = Ragged.from_rows(
         [np.arange(length) + 100 * row for row, length in enumerate([3, 6, 6, 9])]
     )
@@ -81,7 +81,7 @@ def test_every_other_text_that_is_long_enough_gives_words() -> None:
 
 
 @pytest.mark.parametrize("kind", ["text", "pair", "sentences", "heads"])
-def test_nothing_but_the_texts_matters(kind: str) -> None:
+def test_nothing_but_the_texts_matters(kind: str):
     encoder = "han" if kind == "sentences" else "transformer" if kind == "heads" else "bilstm"
     if kind == "sentences":
         split = of_sentences([[4], [3, 1], [2, 9, 5], [1] * 7, [6, 2, 9]], 3)
@@ -110,7 +110,7 @@ def test_nothing_but_the_texts_matters(kind: str) -> None:
             np.testing.assert_allclose(one.to_numpy(), expected.to_numpy(), atol=1e-6)
 
 
-def test_a_copy_that_loses_all_words_is_another_text_to_the_model() -> None:
+def test_a_copy_that_loses_all_words_is_another_text_to_the_model():
     model, split = tiny_model("average", "additive"), tiny_split([6] * 20)
     trace = trace_of(model, split, replacement=ReplacementSettings(copies=60))
     runs = np.concatenate([row.to_numpy() for row in trace.table["replaced_prediction"]])
@@ -121,7 +121,7 @@ def test_a_copy_that_loses_all_words_is_another_text_to_the_model() -> None:
     assert change[np.array(lost) == 6].mean() > 2 * change[np.array(lost) == 1].mean()
 
 
-def test_texts_are_drawn_by_their_numbers() -> None:
+def test_texts_are_drawn_by_their_numbers():
     settings = ReplacementSettings(texts=30)
     instance = np.arange(100)
     chosen = chosen_texts([instance], settings)
@@ -132,13 +132,13 @@ def test_texts_are_drawn_by_their_numbers() -> None:
     assert [copies_of(n, settings) for n in (20, 50, 100, 200, 500)] == [240, 240, 120, 60, 60]
 
 
-def test_every_copy_loses_a_word() -> None:
+def test_every_copy_loses_a_word():
     lost = draw_subsets(3, 300, np.random.default_rng(0))
     assert lost.any(axis=1).all()
     assert lost.mean() == pytest.approx(0.55, abs=0.07)
 
 
-def test_a_text_that_is_not_drawn_has_no_copies(tmp_path: Any) -> None:
+def test_a_text_that_is_not_drawn_has_no_copies(tmp_path: Any):
     model, split = tiny_model("none", "additive"), tiny_split(LENGTHS)
     shards = list(
         collect_shards(model, split, replacement=ReplacementSettings(texts=2), shard_rows=2)
@@ -153,7 +153,7 @@ def test_a_text_that_is_not_drawn_has_no_copies(tmp_path: Any) -> None:
 @pytest.mark.parametrize(("speed", "said"), [(1000, True), (100_000, False)])
 def test_long_work_says_its_runs_and_seconds_first(
     speed: int, said: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+):
     """By a clock that counts the words that the model reads, ``speed`` a second."""
     model, split = tiny_model("average", "additive"), tiny_split([12, *[5, 30] * 20])
     words, told = 0, list[str]()

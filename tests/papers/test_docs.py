@@ -21,13 +21,13 @@ from tests.papers.markdown import markdown_of
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def test_every_reason_is_of_a_cell() -> None:
+def test_every_reason_is_of_a_cell():
     for paper in PAPERS.values():
         known = {name for cell in paper.every_cell for name in (cell.key, cell.corpus)}
         assert {place.partition("/")[0] for place in paper.reasons} <= known
 
 
-def test_every_reason_of_the_largest_page_explains_numbers_that_are_farther_off() -> None:
+def test_every_reason_of_the_largest_page_explains_numbers_that_are_farther_off():
     paper = PAPERS["jain2019"]
     found = Reproduction(paper, records_of(paper, DOCS / "research" / "records" / paper.name))
     text = markdown_of(found).replace("\\", "")
@@ -38,7 +38,7 @@ def test_every_reason_of_the_largest_page_explains_numbers_that_are_farther_off(
     assert marked == sum(line.count("○ ") for line in told) > 100
 
 
-def test_numbers_that_a_reason_takes_from_the_records_of_another_paper_are_in_them() -> None:
+def test_numbers_that_a_reason_takes_from_the_records_of_another_paper_are_in_them():
     cited = [
         (key.partition("/")[0], reason, other)
         for paper in PAPERS.values()
@@ -62,7 +62,7 @@ def test_numbers_that_a_reason_takes_from_the_records_of_another_paper_are_in_th
 
 
 @pytest.mark.parametrize("name", PAPERS)
-def test_every_published_number_belongs_to_a_cell(name: str) -> None:
+def test_every_published_number_belongs_to_a_cell(name: str):
     cells = {(cell.corpus, cell.study, cell.model) for cell in PAPERS[name].cells}
     # The authors of the first have results of corpora that their paper does not mention.
     numbers = published(name).filter(pl.col("corpus").is_in([corpus for corpus, *_ in cells]))
@@ -71,7 +71,7 @@ def test_every_published_number_belongs_to_a_cell(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PAPERS)
-def test_records_of_the_documentation_are_those_of_cells(name: str) -> None:
+def test_records_of_the_documentation_are_those_of_cells(name: str):
     folder = DOCS / "research" / "records" / name
     found = records_of(PAPERS[name], folder)
     assert {place.stem for place in folder.glob("*.json")} == found.keys()
@@ -91,7 +91,7 @@ def tables() -> Any:
     return module
 
 
-def test_tables_are_written_between_the_marks(tables: Any, tmp_path: Path) -> None:
+def test_tables_are_written_between_the_marks(tables: Any, tmp_path: Path):
     page = tmp_path / "smallest.md"
     marks = "<!-- reproduce serrano2019 -->", "<!-- end of reproduce serrano2019 -->"
     page.write_text(f"Before.\n\n{marks[0]}{marks[1]}\n\nAfter.\n", encoding="utf-8")
@@ -108,7 +108,7 @@ def test_tables_are_written_between_the_marks(tables: Any, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_tables_of_the_documentation_are_those_of_its_records(tables: Any, tmp_path: Path) -> None:
+def test_tables_of_the_documentation_are_those_of_its_records(tables: Any, tmp_path: Path):
     shutil.copytree(DOCS, tmp_path / "docs", ignore=shutil.ignore_patterns("*.png", "*.csv"))
     tables.write_tables(tmp_path / "docs")
     kept = DOCS / "research" / "records"

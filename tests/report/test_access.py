@@ -90,9 +90,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("comparison", "calibration")),
     ],
 )
-def test_a_page_has_no_serious_barrier(
-    kind: str, browser: Browser, pages: Callable[[str], Path]
-) -> None:
+def test_a_page_has_no_serious_barrier(kind: str, browser: Browser, pages: Callable[[str], Path]):
     assert barriers(browser, pages(kind).as_uri()) == []
 
 
@@ -107,14 +105,14 @@ def test_a_page_has_no_serious_barrier(
 @pytest.mark.slow
 def test_a_view_of_the_site_has_no_serious_barrier(
     view: str, ready: str, browser: Browser, pages: Callable[[str], Path]
-) -> None:
+):
     assert barriers(browser, f"{pages('site').as_uri()}#{view}", ready) == []
 
 
 @pytest.mark.slow
 def test_a_wide_chart_keeps_the_size_of_its_letters(
     context: BrowserContext, pages: Callable[[str], Path]
-) -> None:
+):
     page = context.new_page()
     for width in (390, 1440):
         page.set_viewport_size({"width": width, "height": 900})
@@ -126,7 +124,7 @@ def test_a_wide_chart_keeps_the_size_of_its_letters(
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_a_barrier_would_be_found(browser: Browser, tmp_path: Path) -> None:
+def test_a_barrier_would_be_found(browser: Browser, tmp_path: Path):
     page = tmp_path / "page.html"
     page.write_text(
         '<html lang="en"><title>t</title><main><h1>t</h1><img src="data:,"><p style="color:#ccc">pale</p></main></html>'
@@ -139,7 +137,7 @@ def test_a_barrier_would_be_found(browser: Browser, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_colours_follow_the_system_until_switched_and_paper_is_white(
     context: BrowserContext, pages: Callable[[str], Path]
-) -> None:
+):
     paper = "getComputedStyle(document.body).backgroundColor"
     page = context.new_page()
     page.emulate_media(color_scheme="dark")
@@ -163,7 +161,7 @@ def test_colours_follow_the_system_until_switched_and_paper_is_white(
     assert page.evaluate(paper) == "rgb(255, 255, 255)"
 
 
-def test_the_numbers_behind_a_chart_are_those_that_it_draws() -> None:
+def test_the_numbers_behind_a_chart_are_those_that_it_draws():
     rows = pl.DataFrame(
         {"name": ["<b>", "two"], "value": [0.5, -0.25], "low": [0.4, -0.5], "high": [0.6, 0.0]}
     )
@@ -175,7 +173,7 @@ def test_the_numbers_behind_a_chart_are_those_that_it_draws() -> None:
     assert ">change of F1</th>" in table
 
 
-def test_of_more_rows_than_can_be_read_some_are_shown_under_the_titles_of_their_axes() -> None:
+def test_of_more_rows_than_can_be_read_some_are_shown_under_the_titles_of_their_axes():
     rng = np.random.default_rng(0)
     points = pl.DataFrame({"group": "a", "x": rng.random(450), "y": rng.normal(size=450)})
     table = drawn("", point_chart(points, Scale("weight"), Scale("JSD")), "points", "").numbers
@@ -185,7 +183,7 @@ def test_of_more_rows_than_can_be_read_some_are_shown_under_the_titles_of_their_
     assert f"one of every {-(-450 // MOST)} rows" in table
 
 
-def test_the_table_behind_boxes_names_the_weights(pages: Callable[[str], Path]) -> None:
+def test_the_table_behind_boxes_names_the_weights(pages: Callable[[str], Path]):
     text = pages("run").read_text()
     assert '<th scope="col">largest attention weight</th>' in text
     assert "<td>[0, .25)</td>" in text

@@ -66,7 +66,7 @@ def printed(found: Answer, width: int = 120) -> list[str]:
 
 
 @pytest.mark.parametrize(("faithful", "code"), [(1.0, "show"), (0.0, "where")])
-def test_the_verdict_and_its_reasons_come_first(faithful: float, code: str) -> None:
+def test_the_verdict_and_its_reasons_come_first(faithful: float, code: str):
     found = answer_of(traced(faithful))
     assert (found.code, found.advice) == (code, ADVICE[code])
     follows = next(one for one in found.evidence if one.row.experiment == "replacement")
@@ -82,7 +82,7 @@ def test_the_verdict_and_its_reasons_come_first(faithful: float, code: str) -> N
 
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("classes", [2, 3, 9])
-def test_any_number_of_classes_fits_on_a_screen(classes: int, width: int) -> None:
+def test_any_number_of_classes_fits_on_a_screen(classes: int, width: int):
     trace = make_trace(120, (3, 60), 1 if classes == 2 else classes, seed=1)
     found = answer_of(trace, settings=QUICK)
     assert 2 <= len(found.classes) <= classes
@@ -95,7 +95,7 @@ def test_any_number_of_classes_fits_on_a_screen(classes: int, width: int) -> Non
 
 
 @pytest.mark.parametrize("word", ["w" * 500, "中" * 300, "[bold]\n\x1b[31m"])
-def test_long_names_words_and_sentences_stay_on_the_screen(word: str) -> None:
+def test_long_names_words_and_sentences_stay_on_the_screen(word: str):
     names = [word, "<i>" + word, "short"]
     trace = make_trace(40, [30] * 20 + [600] * 20, 3, class_names=names)
     tokens = [[word] * len(row) for row in trace.table["tokens"].to_list()]
@@ -110,7 +110,7 @@ def test_long_names_words_and_sentences_stay_on_the_screen(word: str) -> None:
     assert command.strip() in text.getvalue(), "a command is copied as one line"
 
 
-def test_no_two_reasons_read_the_same() -> None:
+def test_no_two_reasons_read_the_same():
     """A row that takes the place of a missing one keeps its own question."""
     summary = audit(make_trace(40, (3, 9)), ["correlation", "permutation"]).summary
     claims = [one.claim for one in answer(RunRecord("", summary, About())).evidence]
@@ -118,7 +118,7 @@ def test_no_two_reasons_read_the_same() -> None:
     assert len(set(claims)) == len(claims)
 
 
-def test_only_what_a_reader_can_mend_is_a_warning() -> None:
+def test_only_what_a_reader_can_mend_is_a_warning():
     found = answer_of(make_trace(30, (3, 9)))
     assert "not measured: correlation: the trace has no column loo" in found.warnings
     assert not any("joint" in one or "plausibility" in one for one in found.warnings)
@@ -129,7 +129,7 @@ def test_only_what_a_reader_can_mend_is_a_warning() -> None:
     assert "made with seed 0" not in warned
 
 
-def test_the_example_is_the_median_text_of_readable_length() -> None:
+def test_the_example_is_the_median_text_of_readable_length():
     """Neither the most striking text nor one that is a phrase or fills the screen."""
     trace = make_trace(101, (2, 60), seed=4)
     found = answer_of(trace).example
@@ -142,7 +142,7 @@ def test_the_example_is_the_median_text_of_readable_length() -> None:
     assert found.instance.number == trace.instance[fits[np.argmin(distance[fits])]]
 
 
-def test_words_stand_out_only_from_others() -> None:
+def test_words_stand_out_only_from_others():
     assert outstanding(np.array([0.1, 0.7, 0.1, 0.1])) == [1]
     assert outstanding(np.array([0.05, 0.4, 0.05, 0.4, 0.1])) == [1, 3]
     assert outstanding(np.full(8, 1 / 8)) == []
@@ -163,12 +163,12 @@ def test_words_stand_out_only_from_others() -> None:
 )
 def test_the_scale_has_the_threshold_in_the_middle(
     value: float, above: str, below: str, place: float | None
-) -> None:
+):
     row = {"experiment": "e", "measure": "m", "value": value, "low": value, "high": value, "n": 50}
     assert decide(row, 0.2, above, below).place == pytest.approx(place)
 
 
-def test_the_next_step_repeats_the_options_of_the_run() -> None:
+def test_the_next_step_repeats_the_options_of_the_run():
     corpus = {"source": "my reviews.csv", "text": "body", "label": "label", "question": None}
     spec = {"kind": "run", "corpus": corpus, "model": {"encoder": "cnn"}}
     command, _ = next_command(About(spec=spec))
@@ -190,7 +190,7 @@ def test_the_next_step_repeats_the_options_of_the_run() -> None:
         ("a.csv", {"settings": {"training.epochs": 3, "prediction.seed": 5}}),
     ],
 )
-def test_the_command_of_another_training_trains_the_same_model(source: str, options: Any) -> None:
+def test_the_command_of_another_training_trains_the_same_model(source: str, options: Any):
     """Options and settings left out would be another model, of which the answer says nothing."""
     plain = RunSpec.of(source, **options).to_json()
     _, _, _, typed, *rest = split(study_command(About(spec=plain)))
@@ -204,7 +204,7 @@ def test_the_command_of_another_training_trains_the_same_model(source: str, opti
     assert spec_of(typed, own["model"][0], **given).to_json() == plain
 
 
-def test_words_are_replaced_in_more_texts_where_there_are_more() -> None:
+def test_words_are_replaced_in_more_texts_where_there_are_more():
     """Words were replaced in a part of the texts, so more test texts would decide nothing."""
     spec = RunSpec.of("a.csv", settings={"replacement.texts": 24, "corpus.min_df": 2}).to_json()
     found = answer_of(partly_replaced(300, 24), About(spec=spec))

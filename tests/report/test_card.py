@@ -43,7 +43,7 @@ def around(value: float, half: float = 0.01) -> tuple[float, float, float]:
 )
 def test_agreement_is_told_as_a_share_of_that_of_two_measures(
     value: float, reference: float, gap: float, said: str
-) -> None:
+):
     """Agreement of attention with gradients, of gradients with leave-one-out, and the difference."""
     names = ("tau_gradient", "tau_gradient_loo", "tau_gradient_loo_minus_tau_gradient")
     figures = zip(names, map(around, (value, reference, gap)), strict=True)
@@ -53,7 +53,7 @@ def test_agreement_is_told_as_a_share_of_that_of_two_measures(
     assert row.value == value
 
 
-def test_agreement_without_a_defined_reference_claims_nothing() -> None:
+def test_agreement_without_a_defined_reference_claims_nothing():
     tau = {"value": 0.4, "low": 0.3, "high": 0.5, "undefined": 7}
     row = row_of(correlation__tau_loo=tau, correlation__tau_gradient_loo={})
     assert row.side == ""
@@ -61,7 +61,7 @@ def test_agreement_without_a_defined_reference_claims_nothing() -> None:
 
 
 @pytest.mark.parametrize(("upper", "loose"), [(0.05, False), (0.1, True), (None, False)])
-def test_a_bound_above_what_was_found_is_compared_with_it(upper: float | None, loose: bool) -> None:
+def test_a_bound_above_what_was_found_is_compared_with_it(upper: float | None, loose: bool):
     about = About.of({"experiments": {"adversary": {"epsilon": 0.05}}})
     bound = {} if upper is None else {"adversary__emax_jsd_upper": upper}
     row = row_of(about, adversary__emax_jsd=0.05, **bound)
@@ -69,7 +69,7 @@ def test_a_bound_above_what_was_found_is_compared_with_it(upper: float | None, l
     assert "ε = 0.05" in row.sentence
 
 
-def test_copies_of_some_rows_do_not_count_all_rows() -> None:
+def test_copies_of_some_rows_do_not_count_all_rows():
     """As of a translator, whose 100 gold tokens are of fewer texts."""
     copies = {"value": 0.3, "n": 30, "texts": 20}
     figures = {"replacement__replacement_attention": copies, "correlation__tau_loo": 0.3}
@@ -109,7 +109,7 @@ def by_class(few: Any = (), **figures: dict[str, tuple[float, float]]) -> pl.Dat
 )
 def test_tokens_are_needed_only_where_the_output_falls_more_than_without_random_ones(
     attention: float, random: float, side: str, said: str
-) -> None:
+):
     name = "matched_comprehensiveness"
     figures = {
         "attention": attention,
@@ -121,7 +121,7 @@ def test_tokens_are_needed_only_where_the_output_falls_more_than_without_random_
     assert said in row.sentence
 
 
-def test_erasure_and_ranges_describe() -> None:
+def test_erasure_and_ranges_describe():
     """When a decision flips hangs on fillers, and how free a weight is on the length of a text."""
     figures = {"area_attention": 0.2, "area_random": 0.1, "area_minimum": 0.9}
     erasure = {f"erasure__{name}": value for name, value in figures.items()}
@@ -131,13 +131,13 @@ def test_erasure_and_ranges_describe() -> None:
     assert row_of(**{f"ranges__{name}": value for name, value in free.items()}).side == ""
 
 
-def test_texts_of_one_word_are_counted() -> None:
+def test_texts_of_one_word_are_counted():
     figures = {"median_delta_y": 0.3, "max_alpha": {"value": 0.4, "n": 90, "undefined": 10}}
     row = row_of(**{f"permutation__{name}": value for name, value in figures.items()})
     assert "Left out: 10 texts of one word" in row.sentence
 
 
-def test_plausibility_compares_with_the_best_other_measure_and_with_chance() -> None:
+def test_plausibility_compares_with_the_best_other_measure_and_with_chance():
     scores = {"attention": around(0.49), "gradient": 0.89, "loo": 0.66, "chance": 0.11}
     scores["attention_minus_precision_gradient"] = around(-0.4)
     row = row_of(**{f"plausibility__precision_{name}": score for name, score in scores.items()})
@@ -145,13 +145,13 @@ def test_plausibility_compares_with_the_best_other_measure_and_with_chance() -> 
 
 
 @pytest.mark.parametrize("n", [FEW, FEW + 1])
-def test_few_labelled_instances_are_too_few_to_judge_a_model_by(n: int) -> None:
+def test_few_labelled_instances_are_too_few_to_judge_a_model_by(n: int):
     row = row_of(prediction__accuracy={"value": 0.5, "n": n}, prediction__roc_auc=0.0)
     assert ("worse than chance" in row.sentence) == (n > FEW)
     assert ("Too few to judge the model by" in row.sentence) == (n <= FEW)
 
 
-def test_the_card_prints_figures_and_names_whatever_they_look_like() -> None:
+def test_the_card_prints_figures_and_names_whatever_they_look_like():
     """Nothing of what is undefined."""
     console, about = Console(record=True, width=200), About(corpus="[red]x[/red]", encoder="cnn")
     verdict(summary_of(permutation__median_delta_y=around(0.35)), about).print(console)
@@ -177,13 +177,13 @@ def test_the_card_prints_figures_and_names_whatever_they_look_like() -> None:
         ({"name": "n" * 5000}, f"{'n' * 99}…"),
     ],
 )
-def test_a_trace_is_called_what_its_metadata_say(metadata: dict[str, Any], title: str) -> None:
+def test_a_trace_is_called_what_its_metadata_say(metadata: dict[str, Any], title: str):
     summary = summary_of(permutation__median_delta_y=0.3)
     assert verdict(summary, About.of({}, metadata)).title == title
 
 
 @pytest.mark.parametrize(("reach", "shown"), [(0.0, "0.000"), (0.0004, "< 0.001"), (0.25, "0.25")])
-def test_a_distance_that_is_not_0_is_not_shown_as_0(reach: float, shown: str) -> None:
+def test_a_distance_that_is_not_0_is_not_shown_as_0(reach: float, shown: str):
     names = {"max_tvd_alpha": reach, "max_tvd_alpha_upper": reach, "identifiable": 0.5}
     row = row_of(**{f"identifiability__{name}": value for name, value in names.items()})
     assert row.figure == shown
@@ -197,7 +197,7 @@ def replaced(**groups: tuple[float, float]) -> dict[str, dict[str, tuple[float, 
     return {f"replacement__replacement_{name}": own for name, own in names.items()}
 
 
-def test_the_card_has_a_row_for_each_of_five_questions_and_folds_the_rest() -> None:
+def test_the_card_has_a_row_for_each_of_five_questions_and_folds_the_rest():
     measures = (
         *("prediction__f1_macro", "permutation__median_delta_y", "adversary__emax_jsd"),
         *("ranges__mean_possible", "ranges__any_necessary", "ranges__top_necessary"),
@@ -211,7 +211,7 @@ def test_the_card_has_a_row_for_each_of_five_questions_and_folds_the_rest() -> N
     assert {row.experiment for row in card.further} == {"ranges", "identifiability"}
 
 
-def test_every_row_has_the_sign_of_its_side() -> None:
+def test_every_row_has_the_sign_of_its_side():
     card = verdict(
         by_class(
             **replaced(all=(0.9, 0.1)),
@@ -242,12 +242,12 @@ SHOWN, WHERE = "may be shown as an explanation", "not why it predicts what it do
         ),
     ],
 )
-def test_the_line_on_top_is_the_verdict(groups: dict[str, Any], said: str) -> None:
+def test_the_line_on_top_is_the_verdict(groups: dict[str, Any], said: str):
     top, _ = verdict(by_class(**replaced(**groups)), ABOUT).lead.split("\n")
     assert said in top
 
 
-def test_the_row_that_decides_shows_the_figure_that_decides() -> None:
+def test_the_row_that_decides_shows_the_figure_that_decides():
     """The share of the reference, not the correlation."""
     for share, sign in ((0.9, "✔"), (0.2, "✘"), (0.6, "–")):
         row = verdict(by_class(**replaced(all=(share, 0.1))), ABOUT).rows[0]
@@ -258,14 +258,14 @@ def test_the_row_that_decides_shows_the_figure_that_decides() -> None:
 
 
 @pytest.mark.parametrize("share", [0.9, 0.2])
-def test_the_row_that_decides_names_what_attention_is_compared_with(share: float) -> None:
+def test_the_row_that_decides_names_what_attention_is_compared_with(share: float):
     figures = replaced(all=(share, 0.1))
     assert verdict(by_class(**figures), ABOUT).rows[0].measure.endswith("leave-one-out")
     figures["replacement__replacement_gradient"] = figures.pop("replacement__replacement_loo")
     assert verdict(by_class(**figures), ABOUT).rows[0].measure.endswith("the gradient")
 
 
-def test_the_line_on_top_gives_the_reason_that_holds() -> None:
+def test_the_line_on_top_gives_the_reason_that_holds():
     """Enough texts whose score has no interval are not called few, nor weak ones empty."""
     figures = replaced(all=(0.9, 0.1), predicted__a=(0.9, 0.1), predicted__b=(0.9, 0.1))
     summary = by_class(**figures)
@@ -292,7 +292,7 @@ def test_the_line_on_top_gives_the_reason_that_holds() -> None:
 
 
 @pytest.mark.parametrize("texts", [10, 40])
-def test_texts_with_several_heads_are_counted_once(texts: int) -> None:
+def test_texts_with_several_heads_are_counted_once(texts: int):
     groups = dict.fromkeys(("all", "head__0.0", "head__0.1"), (0.9, 0.1))
     n = pl.when(group="all").then(2 * texts).otherwise(texts)
     summary = by_class(**replaced(**groups)).with_columns(n=n, texts=pl.lit(texts))
@@ -301,20 +301,20 @@ def test_texts_with_several_heads_are_counted_once(texts: int) -> None:
     assert f" {texts} texts" in said
 
 
-def test_the_row_that_decides_has_no_sign_where_classes_disagree() -> None:
+def test_the_row_that_decides_has_no_sign_where_classes_disagree():
     groups = {"all": (0.8, 0.1), "predicted__a": (0.9, 0.1), "predicted__b": (0.1, 0.1)}
     card = verdict(by_class(**replaced(**groups)), ABOUT)
     assert "for some predicted classes, not for others" in card.lead
     assert [row.sign for row in card.rows] == ["–"]
 
 
-def test_without_replaced_words_nothing_is_concluded_from_weights() -> None:
+def test_without_replaced_words_nothing_is_concluded_from_weights():
     card = verdict(summary_of(permutation__median_delta_y=around(0.5)), ABOUT)
     assert card.lead.startswith("No conclusion about heatmaps of this model: weights by themselves")
     assert card.to_json()["verdict"]["code"] == "none"
 
 
-def test_the_card_says_how_often_its_answer_was_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_card_says_how_often_its_answer_was_wrong(monkeypatch: pytest.MonkeyPatch):
     counts = {"faithful": {"show": 9, "where": 1}, "unfaithful": {"where": 20}}
     monkeypatch.setattr("attnaudit.experiments.verdict.held_out", lambda: counts)
     monkeypatch.setattr("attnaudit.report.cards.lead.held_out", lambda: counts)
@@ -323,7 +323,7 @@ def test_the_card_says_how_often_its_answer_was_wrong(monkeypatch: pytest.Monkey
     assert verdict(by_class(**replaced(all=(0.5, 0.1))), ABOUT).sure == ""
 
 
-def test_classes_are_listed_where_a_common_mean_does_not_describe_them() -> None:
+def test_classes_are_listed_where_a_common_mean_does_not_describe_them():
     seven = {name: 0.1 * k for k, name in enumerate("cadbfge")}
     for classes, said in (
         (dict(list(seven.items())[:3]), "c 0.00, a 0.10, d 0.20."),
@@ -340,7 +340,7 @@ def test_classes_are_listed_where_a_common_mean_does_not_describe_them() -> None
         assert ("y predicted class" in row.sentence) == bool(said)
 
 
-def test_classes_that_are_never_predicted_are_named() -> None:
+def test_classes_that_are_never_predicted_are_named():
     names = ("loan", "card", "mortgage", "insurance")
     trace = make_trace(80, (2, 8), outputs=4, class_names=names)
     some = trace.take(np.flatnonzero(trace.predicted < 2))

@@ -46,7 +46,7 @@ def bottoms(page: Page) -> dict[str, float]:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_answer_is_on_the_first_screen(
     browser: Browser, report: Path, scheme: Literal["light", "dark"]
-) -> None:
+):
     page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme=scheme)
     page.goto(report.as_uri())
     assert max(bottoms(page).values()) <= 800
@@ -59,18 +59,18 @@ def test_the_answer_is_on_the_first_screen(
     page.close()
 
 
-def test_everything_else_follows_in_order(page: Page) -> None:
+def test_everything_else_follows_in_order(page: Page):
     assert page.locator("main > section").evaluate_all("all => all.map(({id}) => id)")[:8] == ORDER
 
 
-def test_every_class_has_a_word_and_a_sign_beside_its_colour(page: Page) -> None:
+def test_every_class_has_a_word_and_a_sign_beside_its_colour(page: Page):
     chips = page.locator(".chip").all_inner_texts()
     assert len(chips) == 2
     for chip in chips:
         assert re.match(r"(✔ may be shown|✘ where, not why|– no conclusion) +\w+ \d+ texts", chip)
 
 
-def test_another_text_is_shown_and_tried(page: Page) -> None:
+def test_another_text_is_shown_and_tried(page: Page):
     shown = page.locator("#answer .example:visible")
     first = shown.locator("h2").inner_text()
     page.keyboard.press("Tab")
@@ -83,7 +83,7 @@ def test_another_text_is_shown_and_tried(page: Page) -> None:
     page.wait_for_function("name => `#play-${playground.state.entry.id}` === name", arg=number)
 
 
-def test_all_measures_open_and_the_command_is_shown(page: Page) -> None:
+def test_all_measures_open_and_the_command_is_shown(page: Page):
     page.get_by_role("link", name="All measures").click()
     expect(page.locator("#verdict .card-row").first).to_be_visible()
     page.get_by_text("Would another training agree?").click()
@@ -91,5 +91,5 @@ def test_all_measures_open_and_the_command_is_shown(page: Page) -> None:
 
 
 @pytest.mark.slow
-def test_the_first_screen_has_no_barrier_on_a_phone(browser: Browser, report: Path) -> None:
+def test_the_first_screen_has_no_barrier_on_a_phone(browser: Browser, report: Path):
     assert barriers(browser, report.as_uri(), width=390) == []

@@ -170,6 +170,6 @@ def test_tokens_that_cannot_be_seen_are_made_visible(token: str, shown: str):
     assert visible(token) == shown
 
 
-def test_pieces_are_known_by_the_mark_of_a_beginning() -> None:
+def test_pieces_are_known_by_the_mark_of_a_beginning():
     assert marks_words(["es", "▁relax"])
     assert not marks_words(["relax", "es▁", "_", "<eos>"])

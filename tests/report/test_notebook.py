@@ -56,7 +56,7 @@ class Tags(HTMLParser):
         self.seen.append((tag, dict(attrs)))
 
 
-def test_fragments_load_nothing_and_run_nothing(fragments: dict[str, str]) -> None:
+def test_fragments_load_nothing_and_run_nothing(fragments: dict[str, str]):
     for html in fragments.values():
         tags = Tags(html).seen
         assert not {"script", "link", "iframe", "img", "object"} & {tag for tag, _ in tags}
@@ -69,7 +69,7 @@ def test_fragments_load_nothing_and_run_nothing(fragments: dict[str, str]) -> No
         assert not re.search(r"url\((?!#)|@import", html)
 
 
-def test_what_is_shown(fragments: dict[str, str]) -> None:
+def test_what_is_shown(fragments: dict[str, str]):
     assert fragments["trace"].count('class="aa-tokens"') == 6
     assert "24 rows" in fragments["trace"]
     assert "How different can attention be with nearly the same output?" in fragments["results"]
@@ -82,7 +82,7 @@ def test_what_is_shown(fragments: dict[str, str]) -> None:
     )
 
 
-def test_ids_of_drawings_are_their_own(results: Results) -> None:
+def test_ids_of_drawings_are_their_own(results: Results):
     other = audit(make_trace(12, (3, 9), seed=5), ["permutation"])
     ids = [re.findall(r'\bid="([^"]+)"', of.figure("permutation").html) for of in (results, other)]
     assert all(ids)
@@ -93,7 +93,7 @@ def test_ids_of_drawings_are_their_own(results: Results) -> None:
     ) <= set(ids[0])
 
 
-def test_hostile_texts_are_escaped() -> None:
+def test_hostile_texts_are_escaped():
     trace = evil_trace()
     instance = int(trace.instance[0])
     results = audit(trace, ["prediction", "permutation"])
@@ -108,7 +108,7 @@ def test_hostile_texts_are_escaped() -> None:
     assert "\x1b" not in repr(trace.heatmap(instance))
 
 
-def test_a_long_token_and_other_directions_keep_their_place() -> None:
+def test_a_long_token_and_other_directions_keep_their_place():
     alpha = np.array([0.25, 0.75])
     trace = Trace.from_arrays(
         activation="sigmoid", class_names=["a", "b"], instance=[5], tokens=[["x" * 10_000, "\u202eشالوم"]], alpha=[alpha],
@@ -123,12 +123,12 @@ def test_a_long_token_and_other_directions_keep_their_place() -> None:
     assert not {"\x1b", "\u202e"} & set(repr(trace))
 
 
-def test_a_terminal_has_plain_text(trace: Trace, results: Results) -> None:
+def test_a_terminal_has_plain_text(trace: Trace, results: Results):
     assert "Heatmap of text 3" in repr(trace.heatmap(3))
     assert "adversary.emax_jsd = " in repr(results.figure("adversary"))
 
 
-def test_a_million_rows_show_the_first_at_once() -> None:
+def test_a_million_rows_show_the_first_at_once():
     rows = 1_000_000
     halves = Ragged.from_lengths(np.full(2 * rows, 0.5, np.float32), np.full(rows, 2))
     table = pl.DataFrame({
@@ -144,7 +144,7 @@ def test_a_million_rows_show_the_first_at_once() -> None:
     assert html.count('class="aa-tokens"') == 6
 
 
-def test_bad_arguments_are_named(trace: Trace, results: Results) -> None:
+def test_bad_arguments_are_named(trace: Trace, results: Results):
     with pytest.raises(
         InputError,
         match="results: other texts than those of the trace; expected results of this trace",
@@ -161,7 +161,7 @@ def test_bad_arguments_are_named(trace: Trace, results: Results) -> None:
 
 def test_show_is_the_card_in_a_notebook_and_in_a_terminal(
     results: Results, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+):
     results.show()
     assert "VERDICT" in capsys.readouterr().out
     shown: list[object] = []
@@ -174,7 +174,7 @@ def test_show_is_the_card_in_a_notebook_and_in_a_terminal(
 
 def test_the_notebooks_style_and_the_fragments_leave_each_other_alone(
     context: BrowserContext, fragments: dict[str, str]
-) -> None:
+):
     host = "<p id=p>text</p><table id=t class=table><tr><td id=c>1</td></tr></table><div class=card id=k>card</div>"
     page = context.new_page()
     asked: list[str] = []
@@ -200,7 +200,7 @@ def test_the_notebooks_style_and_the_fragments_leave_each_other_alone(
     assert asked == []
 
 
-def test_a_playground_has_a_frame_of_its_own(trace: Trace, results: Results) -> None:
+def test_a_playground_has_a_frame_of_its_own(trace: Trace, results: Results):
     shown = trace.playground(3, results)
     frames = [given for tag, given in Tags(shown.html).seen if tag == "iframe"]
     assert len(frames) == 1
@@ -209,7 +209,7 @@ def test_a_playground_has_a_frame_of_its_own(trace: Trace, results: Results) -> 
 
 
 @pytest.mark.parametrize("instance", [99, -1, "5", [1, 2]])
-def test_an_instance_that_is_not_there_is_one_line(trace: Trace, instance: Any) -> None:
+def test_an_instance_that_is_not_there_is_one_line(trace: Trace, instance: Any):
     for show in (trace.heatmap, trace.playground):
         with pytest.raises(InputError, match="no row of the trace") as raised:
             show(instance)
@@ -217,16 +217,16 @@ def test_an_instance_that_is_not_there_is_one_line(trace: Trace, instance: Any) 
         assert len(str(raised.value).splitlines()) == 1
 
 
-def test_an_instance_is_also_a_number_of_numpy(trace: Trace) -> None:
+def test_an_instance_is_also_a_number_of_numpy(trace: Trace):
     assert trace.heatmap(np.int64(3)).html == trace.heatmap(3).html  # type: ignore[arg-type]
 
 
-def test_without_a_number_the_first_text_is_shown(trace: Trace) -> None:
+def test_without_a_number_the_first_text_is_shown(trace: Trace):
     assert trace.heatmap().html == trace.heatmap(0).html
     assert "Playground of text 0" in trace.playground().html
 
 
-def test_pictures_are_saved_as_files(trace: Trace, results: Results, tmp_path: Path) -> None:
+def test_pictures_are_saved_as_files(trace: Trace, results: Results, tmp_path: Path):
     for name, shown in (("figure", results.figure("adversary")), ("text", trace.heatmap(3))):
         drawn = ElementTree.parse(shown.save(tmp_path / f"{name}.svg")).getroot()
         assert drawn.tag.endswith("svg")
@@ -241,6 +241,6 @@ def test_pictures_are_saved_as_files(trace: Trace, results: Results, tmp_path: P
         trace.playground(3).save(tmp_path / "text.png")
 
 
-def test_traces_and_results_are_pickled(trace: Trace, results: Results) -> None:
+def test_traces_and_results_are_pickled(trace: Trace, results: Results):
     for one in (trace, results):
         assert pickle.loads(pickle.dumps(one))._repr_html_() == one._repr_html_()

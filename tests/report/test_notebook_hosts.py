@@ -70,7 +70,7 @@ def check_drawn(place: Page | FrameLocator) -> None:
 
 
 @pytest.mark.slow
-def test_outputs_are_drawn_in_a_sandboxed_frame(context: BrowserContext, outputs: str) -> None:
+def test_outputs_are_drawn_in_a_sandboxed_frame(context: BrowserContext, outputs: str):
     page, seen = watched(context)
     page.set_content(
         f'<iframe id="cell" sandbox="allow-scripts" style="width:900px;height:3000px" srcdoc="{escape(outputs)}"></iframe>'
@@ -81,7 +81,7 @@ def test_outputs_are_drawn_in_a_sandboxed_frame(context: BrowserContext, outputs
 
 def test_outputs_are_drawn_where_they_are_inserted_under_a_policy(
     context: BrowserContext, outputs: str
-) -> None:
+):
     page, seen = watched(context)
     page.emulate_media(
         color_scheme="null"

@@ -92,7 +92,7 @@ def tau_gradient(run: Path) -> pl.Series:
     return pl.read_parquet(run / "results" / "correlation.parquet")["tau_gradient"]
 
 
-def test_columns_come_back_from_a_file_as_they_were() -> None:
+def test_columns_come_back_from_a_file_as_they_were():
     """Control characters of names are shown."""
     values = np.append(np.random.default_rng(0).normal(size=1000), [np.nan, 0.0, np.inf])
     steps, low, high = quantised(values)
@@ -118,7 +118,7 @@ def test_columns_come_back_from_a_file_as_they_were() -> None:
 @pytest.mark.slow
 def test_the_data_of_a_run_are_its_trace_and_its_results(
     runs: list[Path], site: Path, trace: Trace
-) -> None:
+):
     """Runs on the same texts share them."""
     columns, facts = data(site, "run-0-columns")
     expected = tau_gradient(runs[0]).fill_null(float("nan")).to_numpy()
@@ -147,7 +147,7 @@ def test_the_data_of_a_run_are_its_trace_and_its_results(
 @pytest.mark.slow
 def test_the_table_is_filtered_sorted_and_leads_to_instances(
     opened: Opened, runs: list[Path], site: Path
-) -> None:
+):
     page = opened(site)
     rows = page.locator("#run-table tbody tr:visible")
     last = page.locator("#run-table tbody tr td:last-child")
@@ -175,7 +175,7 @@ def test_the_table_is_filtered_sorted_and_leads_to_instances(
 
 def test_a_brush_filters_the_list_and_the_other_charts(
     opened: Opened, runs: list[Path], site: Path
-) -> None:
+):
     def shown(page: Page) -> str:
         return page.locator("#instances-explorer output").inner_text()
 
@@ -205,7 +205,7 @@ def test_a_brush_filters_the_list_and_the_other_charts(
 
 def test_instances_are_found_by_word_class_and_range_and_opened_by_link_and_keyboard(
     opened: Opened, site: Path, trace: Trace
-) -> None:
+):
     page = opened(site, "#view=instances&run=one&open=7")
     page.wait_for_selector(".opened[data-ready='7']")
     tokens = page.locator(".opened .strip").first.locator(".token")
@@ -232,7 +232,7 @@ def test_instances_are_found_by_word_class_and_range_and_opened_by_link_and_keyb
 
 
 @pytest.mark.slow
-def test_the_address_keeps_up_with_a_drag_of_any_length(browser: Browser, site: Path) -> None:
+def test_the_address_keeps_up_with_a_drag_of_any_length(browser: Browser, site: Path):
     """Browsers ignore most changes of the address beyond 200 in ten seconds; what is shown must not depend on them."""
     found = browser.browser_type.launch(
         executable_path=chromium(),
@@ -259,7 +259,7 @@ def test_the_address_keeps_up_with_a_drag_of_any_length(browser: Browser, site: 
 @pytest.mark.slow
 def test_charts_have_their_numbers_and_can_be_removed_and_added(
     opened: Opened, runs: list[Path], site: Path, trace: Trace
-) -> None:
+):
     page = opened(site, "#view=instances&run=one&charts=row.positions,correlation.tau_gradient")
     page.wait_for_selector("#instances-explorer .open")
     page.locator("[id='chart-row.positions'] input[name=to]").fill("9")
@@ -289,7 +289,7 @@ def test_charts_have_their_numbers_and_can_be_removed_and_added(
 @pytest.mark.slow
 def test_an_address_that_leads_nowhere_is_told_and_a_closed_instance_gives_the_focus_back(
     opened: Opened, site: Path
-) -> None:
+):
     place = "#view=instances&run=nobody&range.row.max_alpha=0.2&range.row.positions=x..y"
     page = opened(site, place)
     expect(page.locator("#site-error")).to_contain_text("No run nobody is in this site")
@@ -303,7 +303,7 @@ def test_an_address_that_leads_nowhere_is_told_and_a_closed_instance_gives_the_f
 
 
 @pytest.mark.slow
-def test_a_long_text_scrolls(opened: Opened, site: Path) -> None:
+def test_a_long_text_scrolls(opened: Opened, site: Path):
     page = opened(site, "#view=instances&run=long+texts&open=0")
     text = page.locator(".opened .strip .tokens").first
     expect(text.locator(".block")).to_have_count(4)
@@ -312,7 +312,7 @@ def test_a_long_text_scrolls(opened: Opened, site: Path) -> None:
 
 
 @pytest.mark.slow
-def test_hostile_names_stay_text(opened: Opened, tmp_path: Path) -> None:
+def test_hostile_names_stay_text(opened: Opened, tmp_path: Path):
     hostile = audited(tmp_path / "<img src=x onerror=alert(1)>\u202e", evil_trace())
     site = site_into([hostile], tmp_path / "site")
     page = opened(site, "#view=instances&open=0")
@@ -327,7 +327,7 @@ def test_hostile_names_stay_text(opened: Opened, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_site_is_replaced_and_other_things_are_refused(
     context: BrowserContext, runs: list[Path], tmp_path: Path
-) -> None:
+):
     out = tmp_path / "site"
     site_into(runs[:2], out)
     index = site_into(runs[2:], out)
@@ -364,7 +364,7 @@ def test_a_site_is_replaced_and_other_things_are_refused(
 )
 def test_a_run_that_cannot_be_shown_is_one_line_and_writes_nothing(
     file: str, content: bytes | None, told: str, runs: list[Path], tmp_path: Path
-) -> None:
+):
     run = shutil.copytree(runs[0], tmp_path / ("run" if file else "run\udcff"))
     if content:
         (run / file).write_bytes(content)
@@ -382,7 +382,7 @@ def test_a_run_that_cannot_be_shown_is_one_line_and_writes_nothing(
 
 def test_studies_reproductions_and_comparisons_are_sections_with_links_that_lead_somewhere(
     runs: list[Path], tmp_path: Path
-) -> None:
+):
     sweep, compared = tmp_path / "jain2019", tmp_path / "compared"
     shutil.copytree(runs[0], sweep / "runs" / "cell")
     (sweep / "index.html").write_text(
@@ -409,7 +409,7 @@ def test_studies_reproductions_and_comparisons_are_sections_with_links_that_lead
 
 
 @pytest.mark.slow
-def test_names_of_folders_are_no_patterns(tmp_path: Path) -> None:
+def test_names_of_folders_are_no_patterns(tmp_path: Path):
     named = [
         audited(tmp_path / name, make_trace(12, (3, 6), sharpness=sharpness))
         for name, sharpness in (("run[1]", 1.0), ("*", 0.5))

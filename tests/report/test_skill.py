@@ -44,7 +44,7 @@ LEARNED = {"prediction__accuracy": (0.9, 0.8, 1.0), "prediction__majority": 0.5}
 REVERSED = {"prediction__accuracy": (0.1, 0.05, 0.2), "prediction__majority": 0.5}
 
 
-def test_a_run_at_the_majority_class_keeps_its_figures_and_draws_no_conclusion() -> None:
+def test_a_run_at_the_majority_class_keeps_its_figures_and_draws_no_conclusion():
     card = verdict(summary_of(**AT_CHANCE, **SHUFFLED), ABOUT)
     quality, shuffled = card.rows
     assert card.lead.startswith("Claim nothing")
@@ -59,7 +59,7 @@ def test_a_run_at_the_majority_class_keeps_its_figures_and_draws_no_conclusion()
 
 
 @pytest.mark.parametrize(("n", "texts"), [(19, None), (20, None), (400, 19), (400, 20)])
-def test_few_instances_carry_no_conclusion(n: int, texts: int | None) -> None:
+def test_few_instances_carry_no_conclusion(n: int, texts: int | None):
     """Each measure by its own number: of heads a text counts once."""
     shuffled = {"value": 0.3, "low": 0.3, "high": 0.3, "n": n, "texts": texts}
     card = verdict(summary_of(**LEARNED, permutation__matched_delta_y=shuffled), ABOUT)
@@ -69,7 +69,7 @@ def test_few_instances_carry_no_conclusion(n: int, texts: int | None) -> None:
     assert "Correct on 90 %" in card.rows[0].sentence
 
 
-def test_a_model_worse_than_chance_is_called_so() -> None:
+def test_a_model_worse_than_chance_is_called_so():
     (row,) = verdict(summary_of(**REVERSED, prediction__roc_auc=(0.03, 0.0, 0.1)), ABOUT).rows
     assert "worse than chance (ROC-AUC 0.03 [0.00, 0.10], chance 0.50): the labels" in row.sentence
 
@@ -77,7 +77,7 @@ def test_a_model_worse_than_chance_is_called_so() -> None:
 @pytest.mark.parametrize("matched", ["order", "name"])
 def test_classes_that_were_assumed_and_are_predicted_worse_than_chance_may_be_exchanged(
     matched: str,
-) -> None:
+):
     model = {"name": "Bert", "matched": matched, "outputs": {"LABEL_0": "neg", "LABEL_1": "pos"}}
     about = About(corpus="mine", class_names=("neg", "pos"), metadata={"model": model})
     assumed = matched != "name"
@@ -91,7 +91,7 @@ def test_classes_that_were_assumed_and_are_predicted_worse_than_chance_may_be_ex
 @pytest.mark.parametrize("rows", [LEARNED, {}])
 def test_a_model_that_learned_something_and_a_trace_without_labels_are_concluded_from(
     rows: dict[str, Any],
-) -> None:
+):
     card = verdict(summary_of(**rows, **SHUFFLED), ABOUT)
     assert card.rows[-1].side
     assert card.notices == ()
@@ -101,7 +101,7 @@ def test_a_model_that_learned_something_and_a_trace_without_labels_are_concluded
 @pytest.mark.parametrize("learned", [True, False])
 def test_a_model_that_always_predicts_the_frequent_class_is_not_concluded_from(
     learned: bool,
-) -> None:
+):
     label = np.arange(2000) % 20 == 0
     score = 0.3 * np.random.default_rng(0).random(2000) + 0.1 * (label & learned)
     columns = {
@@ -128,7 +128,7 @@ def test_a_model_that_always_predicts_the_frequent_class_is_not_concluded_from(
 )
 def test_a_translator_is_compared_with_the_copied_source_and_with_other_translations(
     low: float, other: float, told: str
-) -> None:
+):
     scores = {"bleu": (0.3, low, 0.5), "bleu_copy": 0.2, "bleu_other": other}
     rows = summary_of(**{f"translation__{name}": score for name, score in scores.items()})
     notice = no_skill_of_run(SummaryRows.of(rows))
@@ -136,7 +136,7 @@ def test_a_translator_is_compared_with_the_copied_source_and_with_other_translat
     assert bool(notice) is bool(told)
 
 
-def test_the_copied_source_has_its_bleu() -> None:
+def test_the_copied_source_has_its_bleu():
     pairs: Any = MagicMock(target=("a b c d e", "f g h i j"))
     pairs.__len__.return_value = 2
     written = [
@@ -153,7 +153,7 @@ SCORES = dict.fromkeys(("uniform__f1_macro_base", "uniform__f1_macro_uniform"), 
 UNIFORM = SCORES | {"uniform__difference_f1_macro_uniform": (0.0, -0.01, 0.01)}
 
 
-def test_a_study_of_models_that_learned_nothing_draws_no_conclusion() -> None:
+def test_a_study_of_models_that_learned_nothing_draws_no_conclusion():
     known = study_card(summary_of(**UNIFORM), ABOUT)
     assert "hardly needs attention" in known.rows[0].sentence
     # A corpus that says little about attention is no evidence against it.
@@ -167,7 +167,7 @@ def test_a_study_of_models_that_learned_nothing_draws_no_conclusion() -> None:
     assert card.lead.startswith("Study uniform: Claim nothing")
 
 
-def test_the_base_of_a_study_is_measured_over_seeds_and_instances() -> None:
+def test_the_base_of_a_study_is_measured_over_seeds_and_instances():
     names = ("base-s0", "uniform-s0", "base-s1", "uniform-s1")
     traces = identified(dict(zip(names, some(), strict=True)))
     rows = {row["measure"]: row for row in base_rows(Uniform(seeds=2), traces)}
@@ -187,7 +187,7 @@ def test_the_base_of_a_study_is_measured_over_seeds_and_instances() -> None:
             assert [row[end] for end in ("low", "high", "std")] == [None] * 3
 
 
-def test_a_base_without_an_error_is_judged_as_the_run_of_it_is() -> None:
+def test_a_base_without_an_error_is_judged_as_the_run_of_it_is():
     """24 of 25 instances are of one class: that all 25 are right is no better than chance."""
     trace, label = make_trace(25), (np.arange(25) == 0).astype(np.int32)
     columns = {"label": label, "prediction": label[:, None].astype(np.float32).tolist()}
@@ -202,7 +202,7 @@ def test_a_base_without_an_error_is_judged_as_the_run_of_it_is() -> None:
     assert "accuracy 1.00 [0.8" in no_skill(base, "uniform", BASE)
 
 
-def test_studies_add_nothing_to_the_audit_of_a_model_that_learned_nothing(tmp_path: Path) -> None:
+def test_studies_add_nothing_to_the_audit_of_a_model_that_learned_nothing(tmp_path: Path):
     """Not even one whose own models did learn something, as that of deceiving models."""
     values = {"mass_bilstm_0": 0.6, "mass_bilstm_1": 0.1, "accuracy_bilstm_0": 0.9}
     values |= {"accuracy_bilstm_1": 0.9, "accuracy_bilstm_removed": 0.5}
@@ -218,7 +218,7 @@ def test_studies_add_nothing_to_the_audit_of_a_model_that_learned_nothing(tmp_pa
     assert "Claim only" not in page
 
 
-def test_a_study_of_restricted_answers_is_judged_by_accuracy() -> None:
+def test_a_study_of_restricted_answers_is_judged_by_accuracy():
     one = make_trace(40, outputs=4, candidates=True, seed=1)
     rows = base_rows(Uniform(seeds=1), identified({"base-s0": one, "uniform-s0": one}))
     assert {row["measure"] for row in rows} == {"base_accuracy", "base_majority"}
@@ -234,7 +234,7 @@ def test_a_study_of_restricted_answers_is_judged_by_accuracy() -> None:
         ("guide", "guide-uniform-s0 guide-learned-s0", ""),
     ],
 )  # fmt: skip
-def test_which_models_a_study_is_about(study: str, names: str, expected: str) -> None:
+def test_which_models_a_study_is_about(study: str, names: str, expected: str):
     found = base_models(study, map(identity, names.split()))
     assert found == list(map(identity, expected.split()))
 
@@ -252,18 +252,18 @@ AGAINST_X = Claim(Finding("e", "m", "against", "low"), "x")
         ([FOR_Y, AGAINST_X, AGAINST_X], "explain its predictions.\nFor: y.\nAgainst: x."),
     ],
 )
-def test_the_line_of_studies_follows_from_their_rows(claims: list[Claim], told: str) -> None:
+def test_the_line_of_studies_follows_from_their_rows(claims: list[Claim], told: str):
     rows = [card_row("?", "m", {"value": 0.5}, "–", "", claim=claim) for claim in claims]
     assert told in of_studies(rows, "m")
 
 
-def test_every_measure_has_a_description() -> None:
+def test_every_measure_has_a_description():
     stated = [one for name in EXPERIMENTS for one in facts(name).measures]
     stated += [one for study in EVERY_STUDY.values() for one in study.measures]
     assert [one.name for one in stated if not one.meaning] == []
 
 
-def test_every_measure_of_a_page_is_explained(tmp_path: Path) -> None:
+def test_every_measure_of_a_page_is_explained(tmp_path: Path):
     folder = write_run(tmp_path, make_trace(60, (2, 12), seed=1), experiments=["permutation"])
     page = write_report(folder).read_text(encoding="utf-8")
     card = page[page.index('id="verdict"') :].partition("</section>")[0]

@@ -19,7 +19,7 @@ def batch(texts: list[list[str]]) -> Any:
     return (ids, ids > 0), texts
 
 
-def test_copies_are_the_module_on_tokens_of_other_texts() -> None:
+def test_copies_are_the_module_on_tokens_of_other_texts():
     net, ((own, mask), texts) = made(outputs=1), batch(TOKENS)
     seen: list[torch.Tensor] = []
     net.embedding.register_forward_hook(lambda module, given, output: seen.append(given[0]))
@@ -39,7 +39,7 @@ def test_copies_are_the_module_on_tokens_of_other_texts() -> None:
         np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
-def test_batches_do_not_matter() -> None:
+def test_batches_do_not_matter():
     net = made()
     inputs, texts = batch(TOKENS[1:])
     apart = [batch(TOKENS[:1]), (dict(zip(("ids", "mask"), inputs, strict=True)), texts)]
@@ -49,7 +49,7 @@ def test_batches_do_not_matter() -> None:
     np.testing.assert_allclose(runs[0], runs[1], atol=1e-6)
 
 
-def test_there_are_no_copies_if_no_argument_says_what_the_tokens_are() -> None:
+def test_there_are_no_copies_if_no_argument_says_what_the_tokens_are():
     (ids, mask), texts = batch(TOKENS)
     again = [["a", "good", "a"], *texts[1:]]  # "a" has two ids
     assert not collected(made(), [((ids, mask), again)]).has("replaced")
