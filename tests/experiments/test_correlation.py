@@ -94,3 +94,17 @@ def test_special_tokens_take_no_part_in_attention_on_importance():
     table = trace.table.with_columns(special=pl.Series([[True, False, False]]))
     marked = Trace(table, trace.metadata | {"schema": 2}, trace.tail).checked("here")
     assert Correlation()(marked)["attention_on_loo"].item() == pytest.approx(0.5)
+
+
+def test_the_heatmap_shown_is_compared_with_every_score_as_attention_is(trace: Trace):
+    table = Correlation()(with_columns(trace, importance_shown=trace.table["alpha"]))
+    for name in ("gradient", "loo", "ig"):
+        assert table[f"tau_shown_{name}"].equals(table[f"tau_{name}"])
+        own, same = (table[f"{kind}_on_{name}"].to_numpy() for kind in ("shown", "attention"))
+        assert own == pytest.approx(same, abs=1e-6, nan_ok=True)
+    heads = table.with_columns(layer=pl.lit(0), head=pl.col("instance") % 2)
+    summary = Correlation().summarise(heads)
+    assert set(summary.filter(measure="tau_shown_loo")["group"]) >= {"all"}
+    measures = summary.filter(pl.col("group").str.starts_with("head:"))["measure"]
+    assert not measures.str.contains("^shown_on|tau_shown_").any()
+    assert "tau_shown" in measures  # of one head with the heatmap

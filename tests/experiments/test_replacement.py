@@ -13,6 +13,8 @@ from scipy.special import expit
 import attnaudit as aa
 from attnaudit.core.errors import TraceError
 from attnaudit.experiments.replacement import Replacement, copies_of, partial_spearman
+from attnaudit.experiments.verdict import Ranking, decide_verdict, rank_scores
+from attnaudit.results.summary import SummaryRows
 from attnaudit.trace import Trace
 from tests.oracles import replacement as oracle
 from tests.traces import make_trace, trace_of
@@ -179,3 +181,104 @@ def test_a_prediction_that_float32_rounds_to_1_keeps_its_log_odds():
         for scale in (1.0, 12.0)
     )
     np.testing.assert_allclose(one, other, atol=1e-3)
+
+
+HEADS = 3
+
+
+def of_heads(
+    weight: list[np.ndarray], scores: dict[str, list[np.ndarray]], seed: int = 0, **metadata: Any
+) -> Trace:
+    """Texts under several heads of random attention, with scores that the heads share."""
+    rng = np.random.default_rng(seed)
+    every = [row for row in weight for _ in range(HEADS)]
+    trace = linear_trace(weight, weight)
+    columns = {
+        **{name: [row for row in rows for _ in range(HEADS)] for name, rows in scores.items()},
+        "instance": np.repeat(np.arange(len(weight)), HEADS),
+        "layer": np.zeros(len(every), np.int32),
+        "head": np.tile(np.arange(HEADS, dtype=np.int32), len(weight)),
+        "replaced": [row for row in trace.table["replaced"] for _ in range(HEADS)],
+        "replaced_prediction": [
+            row.to_numpy() for row in trace.table["replaced_prediction"] for _ in range(HEADS)
+        ],
+    }
+    alpha = [rng.dirichlet(np.ones(len(row))) for row in every]
+    readout = np.full(sum(map(len, every)), 2.0)
+    return trace_of(alpha, readout, **columns, metadata=metadata)
+
+
+def noisy(weight: list[np.ndarray], noise: float, seed: int) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    rows = [row + noise * rng.dirichlet(np.full(len(row), 0.3)) for row in weight]
+    return [(row / row.sum()).astype(np.float32) for row in rows]
+
+
+def weights(texts: int = 40, seed: int = 0) -> list[np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return [rng.dirichlet(np.full(8, 0.3)) for _ in range(texts)]
+
+
+def test_the_heatmap_shown_is_judged_once_for_each_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    weight = weights()
+    scores = {"loo": weight, "importance_shown": noisy(weight, 2.0, 1)}
+    trace, calls = of_heads(weight, scores), []
+    counted = lambda *given: calls.append(given) or partial_spearman(*given)  # noqa: E731
+    monkeypatch.setattr("attnaudit.experiments.replacement.partial_spearman", counted)
+    table = Replacement()(trace)
+    assert len(calls) == len(weight) * (len(scores) + HEADS)
+    alone = linear_trace(weight, scores["importance_shown"])
+    expected = Replacement()(alone)["replacement_attention"].to_numpy()
+    for head in range(HEADS):
+        own = table.filter(head=head)["replacement_shown"].to_numpy()
+        assert own == pytest.approx(expected, abs=1e-9)
+    summary = Replacement().summarise(table)
+    row = summary.filter(measure="replacement_shown", group="all").row(0, named=True)
+    one = Replacement().summarise(Replacement()(alone))
+    once = one.filter(measure="replacement_attention", group="all").row(0, named=True)
+    assert row["texts"] == len(weight)
+    assert [row[end] for end in ("value", "low", "high")] == pytest.approx(
+        [once[end] for end in ("value", "low", "high")]
+    )
+    measures = set(summary.filter(group="all")["measure"])
+    assert "replacement_shown_minus_replacement_loo" in measures
+    assert "replacement_attention_minus_replacement_loo" not in measures
+    assert set(summary.filter(group="head:0.1")["measure"]) == {
+        "replacement_attention",
+        "replacement_shown_minus_replacement_attention",
+    }
+    decided = decide_verdict(SummaryRows.of(summary))
+    share = summary.filter(measure="replacement_share", group="all")["value"].item()
+    assert share == pytest.approx(once["value"] / table["replacement_loo"].mean())
+    assert (decided.score, decided.texts) == (share, len(weight))
+
+
+def ranked(texts: int, noise: dict[str, float], seed: int = 0) -> Ranking:
+    weight = weights(texts, seed)
+    scores = {
+        "loo" if name == "loo" else f"importance_{name}": noisy(weight, size, 1000 + 100 * seed + k)
+        for k, (name, size) in enumerate(noise.items())
+    }
+    table = Replacement()(of_heads(weight, scores, seed))
+    found = rank_scores(SummaryRows.of(Replacement().summarise(table)))
+    assert found is not None
+    return found
+
+
+def test_a_better_heatmap_is_named_and_random_scores_are_only_a_yardstick() -> None:
+    found = ranked(60, {"loo": 1.0, "shown": 3.0, "good": 0.1, "random": 0.0})
+    assert list(found.scores) == ["random", "good", "loo", "shown"]
+    assert found.better == "good"
+    assert ranked(60, {"loo": 3.0, "shown": 0.1, "rollout": 3.0}).better is None
+
+
+def test_too_few_texts_show_no_better_heatmap() -> None:
+    assert ranked(12, {"loo": 0.0, "shown": 9.0}).better is None
+
+
+@pytest.mark.slow
+def test_the_best_of_many_equal_scores_is_rarely_called_better() -> None:
+    """At 95 % of each, one of six would be in about one trial of eight."""
+    noise = dict.fromkeys(("loo", "shown", "a", "b", "c", "d", "e"), 2.0)
+    wrong = [ranked(25, noise, seed).better is not None for seed in range(60)]
+    assert sum(wrong) <= 5

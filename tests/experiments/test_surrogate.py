@@ -173,3 +173,16 @@ def test_the_heads_of_a_text_share_a_fit():
     table = Surrogate()(Trace(pl.concat(heads), trace.metadata | {"schema": 2}, trace.tail))
     first, second = (table.filter(head=k).drop("head") for k in (0, 1))
     assert first.equals(second)
+
+
+def test_the_heatmap_shown_is_judged_in_place_of_attention():
+    """Shown is attention itself here, so both have the same figures."""
+    trace = make_trace(30, (4, 9), seed=2, copies=30)
+    names = {"attention": Surrogate()(trace)}
+    shown = with_columns(trace, importance_shown=trace.table["alpha"])
+    names["shown"] = Surrogate()(shown)
+    for pattern in ("replacement_{}_minus_replacement_surrogate", "{}_on_surrogate"):
+        own, same = (table[pattern.format(name)] for name, table in names.items())
+        assert own.to_numpy() == pytest.approx(same.to_numpy(), abs=1e-6, nan_ok=True)
+    own, same = (Surrogate().summarise(table)["value"].to_list() for table in names.values())
+    assert own == pytest.approx(same, abs=1e-6, nan_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 from shlex import split
 from typing import Any
 
@@ -29,11 +30,14 @@ from attnaudit.report.answer import (
     outstanding,
     study_command,
 )
+from attnaudit.report.run_page import write_report
 from attnaudit.report.terminal import print_answer
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord
 from attnaudit.trace import Trace
+from tests.experiments.test_replacement import noisy, of_heads, weights
 from tests.experiments.test_verdict import partly_replaced, traced
+from tests.report.runs import write_run
 from tests.traces import make_trace
 
 QUICK = {"adversary": {"epsilon": 0.99}}  # which any attention keeps
@@ -216,3 +220,58 @@ def test_words_are_replaced_in_more_texts_where_there_are_more():
     assert command.endswith(f"{option} --out runs/replaced-50")
     follows = next(one for one in found.evidence if one.row.experiment == "replacement")
     assert option in follows.row.sentence
+
+
+MEAN = {"heatmap": "mean-last", "gate": {"layers": [{"heads": 3}]}}
+
+
+def shown_trace(noise: float, **metadata: object) -> Trace:
+    """Texts under several heads, where leave-one-out is what the output follows."""
+    weight = weights(40)
+    scores = {"loo": weight, "importance_shown": noisy(weight, noise, 1)}
+    scores |= {"gradient": noisy(weight, 1.0, 2), "importance_random": noisy(weight, 99.0, 3)}
+    return of_heads(weight, scores, **{**MEAN, **metadata})
+
+
+def test_a_better_heatmap_than_the_one_shown_is_named_and_drawn(tmp_path: Path) -> None:
+    trace = shown_trace(3.0)
+    found = answer_of(trace)
+    own = {name: figure for name, figure, _ in found.scores}
+    assert next(iter(own)) == "leave-one-out"
+    assert set(own) == {"leave-one-out", "gradient", "heatmap shown", "random order"}
+    said = "leave-one-out is a better heatmap on these texts: "
+    assert found.instead == f"{said}{own['leave-one-out']} against {own['heatmap shown']}"
+    assert "mean of the 3 heads of the last layer" in found.subtitle
+    assert [one.row.experiment for one in found.evidence] == ["replacement"]
+    assert found.example is not None
+    assert found.example.kind == "loo"
+    lines = printed(found)
+    assert len(lines) <= 25
+    assert len([line for line in lines if line.startswith(("   w", "   [w"))]) == 2
+    page = write_report(write_run(tmp_path, trace, experiments=["replacement"])).read_text("utf-8")
+    assert said[1:] in page
+    assert "tokens shown" in page
+    assert "Random order" in page  # a strip of each score
+
+
+def test_no_other_heatmap_is_better_where_none_is_shown_to_be() -> None:
+    found = answer_of(shown_trace(0.0))
+    assert found.instead == "no score is shown to be a better heatmap"
+    assert found.example is not None
+    assert not found.example.differs
+
+
+@pytest.mark.parametrize(
+    ("heatmap", "named"),
+    [
+        ("mean-all", "mean of all 3 heads"),
+        ("head:0.2", "head 2 of layer 0"),
+        ("integrated-gradients", "integrated gradients (absolute values)"),
+        ("my tool", "my tool"),
+    ],
+)
+def test_the_heatmap_shown_is_named(heatmap: str, named: str) -> None:
+    found = answer_of(shown_trace(9.0, heatmap=heatmap))
+    assert f"heatmap shown: {named}" in found.subtitle
+    assert found.code == "where"
+    assert ("look" in found.advice) == (heatmap in ("mean-all", "head:0.2"))

@@ -15,11 +15,11 @@ from attnaudit.core.papers import KRISHNA2024, NEELY2021
 from attnaudit.experiments.rows import (
     judged_scores,
     make_table,
+    of_one_head,
     over_words,
     summarise_measures,
     taken_names,
 )
-from attnaudit.results.groups import OF_HEAD
 from attnaudit.results.measures import SIGNED, Measure
 from attnaudit.stats.agreement import chance_agreement, top_overlaps
 from attnaudit.stats.kendall import kendall_tau
@@ -103,12 +103,8 @@ class Agreement:
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         """Summarise the table with intervals."""
-        summary = summarise_measures(self, table)
-        # All heads of a text share the pairs without attention, which tell nothing of one head.
-        return summary.filter(
-            ~pl.col("group").str.starts_with(OF_HEAD)
-            | pl.col("measure").str.contains(f"_attention{AND}", literal=True)
-        )
+        of_head = pl.col("measure").str.contains(f"_attention{AND}", literal=True)
+        return of_one_head(summarise_measures(self, table), of_head)
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:

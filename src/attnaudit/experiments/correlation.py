@@ -17,6 +17,7 @@ from attnaudit.experiments.rows import (
     differences,
     importance_scores,
     make_table,
+    of_one_head,
     over_words,
     summarise_measures,
     taken_names,
@@ -25,6 +26,7 @@ from attnaudit.results.measures import SIGNED, Measure
 from attnaudit.stats.inference import benjamini_hochberg
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.trace import Trace
+from attnaudit.trace.schema import SHOWN
 
 # Even two measures of importance agree only in part: their agreement is the reference.
 YARDSTICK = "gradient_loo"
@@ -38,6 +40,7 @@ class Correlation(Settings):
     not special. The table has ``tau_<name>`` and ``p_<name>``, null if an argument is constant or
     T < 2. ``tau_gradient_loo``, between two importance scores, is the reference for the others.
     ``attention_on_<name>`` is the mean share of a score at attended tokens: see `attention_on`.
+    ``tau_shown_<name>`` and ``shown_on_<name>`` are the same of the heatmap shown.
 
     Attributes:
         significance: Largest p-value of a row that counts as significant.
@@ -47,6 +50,29 @@ class Correlation(Settings):
     needs = ("gradient", "loo")
     papers = (JAIN2019,)
     measures = (
+        Measure(
+            "shown_on_{score}",
+            "heatmap shown on importance, {score}",
+            "Mean, weighted by the heatmap shown, over the tokens of a text, of a token's "
+            "share of the score (absolute values), less 1/T: 0 under equal weights, −0.5 to 1.",
+            "higher",
+            range=(-0.5, 1.0),
+        ),
+        Measure(
+            "tau_gradient_loo_minus_tau_shown_{score}",
+            "τ gradient – leave-one-out minus τ heatmap shown – {score}, paired",
+            "How much better the two importance measures agree with each other than the heatmap "
+            "shown agrees with one of them.",
+            "lower",
+        ),
+        Measure(
+            "tau_shown_{score}",
+            "Kendall τ, heatmap shown – {score}",
+            "Kendall τ-b of the heatmap shown and an importance score over the tokens of a "
+            "text, −1 to 1.",
+            "higher",
+            range=SIGNED,
+        ),
         Measure(
             "attention_on_{score}",
             "attention on importance, {score}",
@@ -106,7 +132,6 @@ class Correlation(Settings):
             "higher",
         ),
     )
-    summarise = summarise_measures
     seed: int = 0
     significance: float = setting(
         "Largest p-value of a rank correlation that counts as significant.",
@@ -117,7 +142,8 @@ class Correlation(Settings):
 
     def refuses(self, trace: Trace) -> str | None:
         """Explain why the experiment does not apply to a trace; None if it does."""
-        return taken_names(trace, ("gradient", "loo", YARDSTICK), "the correlations of every trace")
+        names = ("gradient", "loo", YARDSTICK, "shown_gradient", "shown_loo")
+        return taken_names(trace, names, "the correlations of every trace")
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the table, one row per row of the trace."""
@@ -131,7 +157,17 @@ class Correlation(Settings):
             columns[f"tau_{name}"], columns[f"p_{name}"] = kendall_tau(*pair)
             if name != YARDSTICK:
                 columns[f"attention_on_{name}"] = attention_on(*pair)
+        if SHOWN in scores:
+            shown = scores.pop(SHOWN)
+            for name, score in {"gradient": gradient, "loo": loo, **scores}.items():
+                columns[f"tau_shown_{name}"] = kendall_tau(shown, score).tau
+                columns[f"shown_on_{name}"] = attention_on(shown, score)
         return make_table(trace, columns)
+
+    def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
+        """Summarise the table with intervals."""
+        of_text = pl.col("measure").str.contains("^shown_on_|tau_shown_")
+        return of_one_head(summarise_measures(self, table), ~of_text)
 
     def of_rows(self, table: pl.LazyFrame) -> pl.LazyFrame:
         """Select all measures of each row, with the differences of τ."""
@@ -144,10 +180,12 @@ class Correlation(Settings):
             return pl.col(f"p_{name}") <= benjamini_hochberg(p_values, self.significance)
 
         measures = {f"tau_{name}": pl.col(f"tau_{name}") for name in names}
+        tested = [name for name in names if f"p_{name}" in known]
         measures |= {
-            f"significant_{name}": pl.col(f"p_{name}") <= self.significance for name in names
+            f"significant_{name}": pl.col(f"p_{name}") <= self.significance for name in tested
         }
-        measures |= {f"significant_{name}_bh": significant_together(name) for name in names}
-        measures |= {name: pl.col(name) for name in known if name.startswith("attention_on_")}
+        measures |= {f"significant_{name}_bh": significant_together(name) for name in tested}
+        on = ("attention_on_", "shown_on_")
+        measures |= {name: pl.col(name) for name in known if name.startswith(on)}
         pairs = [(f"tau_{YARDSTICK}", f"tau_{name}") for name in names if name != YARDSTICK]
         return table.select(*differences(*pairs, ("tau_gradient", "tau_loo")), **measures)

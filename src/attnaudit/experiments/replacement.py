@@ -25,6 +25,7 @@ from attnaudit.experiments.rows import (
     judged_scores,
     make_table,
     no_single_decision,
+    of_one_head,
     summarise_measures,
     taken_names,
     words_of,
@@ -33,7 +34,7 @@ from attnaudit.results import summarise_means
 from attnaudit.results.groups import by_group
 from attnaudit.results.measures import SIGNED, Measure
 from attnaudit.trace import Trace
-from attnaudit.trace.schema import flat, lengths_of
+from attnaudit.trace.schema import SHOWN, flat, lengths_of
 from attnaudit.trace.tails import IdentityTail, LinearTail
 
 REFERENCES = ("loo", "gradient")  # the first that a trace has is what a heatmap is compared with
@@ -129,10 +130,18 @@ class Replacement:
             words = words.with_values(words_of(trace)[0].values.astype(np.float64))
         copies = trace.table["replaced"].list.len()
         is_given = copies.is_not_null().to_numpy()
+        text, known = b"", dict[bytes, float]()
         for row, (lost, _, change) in copies_of(trace, is_given & (words.sum() > 1)):
+            # The heads of a text share its copies and all scores but attention.
+            own = lost.tobytes() + change.tobytes()
+            if own != text:
+                text, known = own, {}
             for name, score in scores.items():
-                found = partial_spearman(lost, score[row] * words[row], change)
-                columns[f"replacement_{name}"][row] = found
+                values = score[row] * words[row]
+                key = values.tobytes()
+                if key not in known:
+                    known[key] = partial_spearman(lost, values, change)
+                columns[f"replacement_{name}"][row] = known[key]
         return make_table(trace, {"copies": copies, **columns})
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
@@ -141,9 +150,11 @@ class Replacement:
         tested = table.lazy().filter(pl.col("copies") > 0)
         means, names = summarise_measures(self, tested), tested.collect_schema().names()
         reference = next((name for name in REFERENCES if f"replacement_{name}" in names), None)
-        if reference is None:
-            return means
-        return pl.concat([means, self._share(tested, means, reference)])
+        if reference is not None:
+            means = pl.concat([means, self._share(tested, means, reference)])
+        is_shown = heatmap_name(names, self.name) == SHOWN
+        of_head = pl.col("measure").str.contains("attention")
+        return of_one_head(means, of_head) if is_shown else means
 
     def _share(self, table: pl.LazyFrame, means: pl.DataFrame, reference: str) -> pl.DataFrame:
         """Divide the heatmap's mean correlation by the reference's.

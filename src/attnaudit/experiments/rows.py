@@ -15,7 +15,7 @@ from attnaudit.core.random import stream_keys
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN
 from attnaudit.experiments.registry import measures_of_rows
 from attnaudit.results import summarise_means
-from attnaudit.results.groups import by_group
+from attnaudit.results.groups import OF_HEAD, by_group
 from attnaudit.trace import ROW_KEYS, Trace
 from attnaudit.trace.schema import SHOWN, list_column, width_of
 
@@ -193,6 +193,14 @@ def against_heatmap(columns: Iterable[str], families: Iterable[str]) -> list[tup
         if name.startswith(f"{family}_")
     ]
     return [(ours, other) for ours, other in pairs if ours in known and other != ours]
+
+
+def of_one_head(summary: pl.DataFrame, measures: pl.Expr) -> pl.DataFrame:
+    """Drop the rows of heads whose measures do not meet a condition.
+
+    All heads of a text share what is measured without their weights, which tells nothing of one.
+    """
+    return summary.filter(~pl.col("group").str.starts_with(OF_HEAD) | measures)
 
 
 def vector_column(name: str, values: Shaped[np.ndarray, "n C"]) -> pl.Series:

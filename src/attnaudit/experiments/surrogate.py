@@ -23,6 +23,7 @@ from attnaudit.experiments.rows import (
     attention_on,
     make_table,
     no_single_decision,
+    of_one_head,
     over_words,
     summarise_measures,
     taken_names,
@@ -127,13 +128,17 @@ class Surrogate:
         # The heads of a text have the same copies, so they share halves and fits.
         streams = stream_keys(self.seed, self.name, trace.instance)
         fits: dict[tuple[Any, ...], CrossFit] = {}
+        found: dict[tuple[Any, ...], float] = {}
         for row, (lost, fall, change) in copies_of(trace, (copies > 1) & (words > 1)):
             text = trace.instance[row], lost.tobytes(), fall.tobytes()
-            fit = fits[text] = fits.get(text) or cross_fit(lost, fall, streams[row : row + 1])
-            own = fit.correlation(lost, change, np.abs(fit.of_halves))
-            lead = fit.correlation(lost, change, [trace.shown[row]] * 2) - own
-            columns[lead_name][row] = lead
-            columns["replacement_surrogate"][row] = own
+            if text not in fits:
+                fits[text] = cross_fit(lost, fall, streams[row : row + 1])
+                found[text] = fits[text].correlation(lost, change, np.abs(fits[text].of_halves))
+            fit, key = fits[text], (*text, trace.shown[row].tobytes())
+            if key not in found:
+                found[key] = fit.correlation(lost, change, [trace.shown[row]] * 2)
+            columns[lead_name][row] = found[key] - found[text]
+            columns["replacement_surrogate"][row] = found[text]
             columns["r2_held_out"][row] = fit.r2
             columns["surrogate_words"][row] = np.count_nonzero(fit.weights)
             weights[row][:] = fit.weights
@@ -149,7 +154,9 @@ class Surrogate:
         lead = cs.matches(f"^{LEAD.format(score='.+')}$")
         groups = by_group(tested, lambda rows: rows.select(top=lead + own, bottom=own))
         share = summarise_ratio(self.name, SHARE, groups, self.seed)
-        return pl.concat([summarise_measures(self, tested), share])
+        means = pl.concat([summarise_measures(self, tested), share])
+        is_shown = f"{SHOWN}_on_surrogate" in tested.collect_schema()
+        return of_one_head(means, pl.lit(False)) if is_shown else means
 
 
 class CrossFit(NamedTuple):

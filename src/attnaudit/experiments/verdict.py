@@ -14,7 +14,7 @@ from functools import cache
 from importlib.resources import files
 from json import loads
 from math import ceil
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
@@ -31,7 +31,7 @@ from attnaudit.experiments.findings import (
 )
 from attnaudit.experiments.replacement import LIMIT, REFERENCES, SHARE
 from attnaudit.results.summary import TEXT, SummaryRows
-from attnaudit.stats.inference import FEWEST, wilson_interval
+from attnaudit.stats.inference import FEWEST, interval_of_several, wilson_interval
 
 Code = Literal["show", "mixed", "where", "none"]
 REFERENCE = 0.05  # correlation that shows that the reference finds words that decide
@@ -117,17 +117,49 @@ def reference_of(rows: SummaryRows) -> str | None:
     return next(known, None)
 
 
-def better_score(rows: SummaryRows) -> str | None:
-    """Return the best score of those that are shown to beat the heatmap; None without any."""
-    lead = f"replacement_{rows.heatmap}_minus_replacement_"
-    better = {
-        measure.removeprefix(lead): row["value"]
+class Ranking(NamedTuple):
+    """Scores as heatmaps of the same texts.
+
+    Attributes:
+        scores: The summary row of each score's correlation, the highest first.
+        better: The best score, if it is shown to be better than the heatmap; else None.
+    """
+
+    scores: Mapping[str, dict[str, Any]]
+    better: str | None
+
+
+def rank_scores(rows: SummaryRows) -> Ranking | None:
+    """Compare the heatmap that is judged with every other score by the change of the output.
+
+    The best is better if the interval of its lead excludes 0, which is widened for the number of
+    scores that it was chosen from. ``random`` is a yardstick and no choice. The heads of a heatmap
+    are no heatmaps themselves.
+
+    Returns:
+        The ranking; None without other scores.
+    """
+    prefix = f"replacement_{rows.heatmap}_minus_replacement_"
+    leads = {
+        measure.removeprefix(prefix): row
         for (experiment, measure), row in rows.rows.items()
-        if experiment == "replacement" and measure.startswith(lead)
-        if row["high"] is not None and row["high"] < 0
+        if experiment == "replacement" and measure.startswith(prefix)
     }
-    # The lowest difference is that of the highest correlation: all are over the same texts.
-    return min(better, key=lambda name: better[name], default=None)
+    leads.pop("attention", None)
+    known = {
+        name: rows.get("replacement", f"replacement_{name}") for name in (rows.heatmap, *leads)
+    }
+    scores = {name: row for name, row in known.items() if row is not None}
+    others = [name for name in leads if name in scores and name != "random"]
+    if rows.heatmap not in scores or not others:
+        return None
+    best, better = max(others, key=lambda name: scores[name]["value"]), False
+    lead = leads[best]
+    if decide(lead, 0.0).code != FEW:
+        ends = (lead[end] for end in ("value", "low", "high"))
+        better = interval_of_several(*ends, tests=len(others))[1] < 0.0
+    order = sorted(scores, key=lambda name: -scores[name]["value"])
+    return Ranking({name: scores[name] for name in order}, best if better else None)
 
 
 def follows(rows: SummaryRows) -> Finding | None:

@@ -282,6 +282,10 @@ class _Collector:
                 columns["question"] = (texts if own is texts.written else texts.written).tokens[k]
             if own is texts:
                 columns |= {name: np.pad(one[k][keys], (0, sink)) for name, one in scores.items()}
+                if (shown := columns.get(f"importance_{SHOWN}")) is not None:
+                    # The query may see only some tokens, whose weights then sum to less than 1.
+                    shown = shown if shown.any() else np.ones_like(shown)
+                    columns[f"importance_{SHOWN}"] = shown / shown.sum()
                 if texts.rationale is not None:
                     marks = texts.rationale[k]
                     columns["rationale"] = marks[keys] + [False] * sink if marks else None

@@ -14,12 +14,13 @@ from attnaudit.core.errors import InputError
 from attnaudit.corpora.remarks import WARNING
 from attnaudit.experiments.findings import POLICY, UNCLEAR, skill
 from attnaudit.experiments.registry import LACKS
-from attnaudit.experiments.verdict import QUALITY, Verdict, better_score
+from attnaudit.experiments.verdict import QUALITY, Verdict, rank_scores
 from attnaudit.plans.spec import RunSpec, options_of
 from attnaudit.report.card import VerdictCard, class_rows, verdict
 from attnaudit.report.cards import card
 from attnaudit.report.cards.card import CardRow
 from attnaudit.report.cards.lead import headline, reason
+from attnaudit.report.cards.wording import name_score, other_heatmap
 from attnaudit.report.sections.heatmaps import (
     Heatmap,
     Instance,
@@ -28,7 +29,7 @@ from attnaudit.report.sections.heatmaps import (
     read_instances,
 )
 from attnaudit.report.sections.instances import height_of, read_rows
-from attnaudit.report.words import difference, listed
+from attnaudit.report.words import difference, figure, interval, listed
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord
 from attnaudit.results.summary import SummaryRows
@@ -120,8 +121,8 @@ class Evidence:
 class Example:
     """A typical text, and another heatmap.
 
-    The other one is the most different with the same answer or, without attention, the score that
-    the output follows best.
+    The other one is a better score than the heatmap that is shown; else, of attention, the most
+    different with the same answer.
 
     Attributes:
         instance: The text; ``weights`` has the heatmap that is judged, and the other if known.
@@ -140,9 +141,10 @@ class Example:
     @classmethod
     def of(cls, instance: Instance, better: str | None = None) -> Example:
         """Compare the heatmap of a text with the most different one, or with a ``better`` score."""
-        if better in instance.weights and "alpha" not in instance.weights:
-            said = f"{caption_of(better)}: the answer follows it better"
-            return cls(instance, said, differs=True, kind=better)
+        if SHOWN in instance.weights:
+            if better is None or better not in instance.weights:
+                return cls(instance, "", differs=False, kind="")
+            return cls(instance, f"{caption_of(better)}, a better heatmap", True, kind=better)
         jsd, upper = (instance.figures[name] for name in ("emax_jsd", "emax_jsd_upper"))
         if jsd is None or "adversary" not in instance.weights:
             return cls(instance, "", differs=False)
@@ -172,6 +174,10 @@ class Answer:
         classes: The answer of each predicted class.
         evidence: The measures that decide.
         example: A typical text; None without a trace.
+        instead: Which score is a better heatmap than the one shown, or that none is shown to be;
+            empty if no heatmap is shown.
+        better: The name of that score.
+        scores: Name, figure and interval of each score as a heatmap, the best first.
         warnings: What a reader must know before using the result.
         next: A command for the next step, and what it answers.
         again: The command that trains the model with other seeds; empty if it was not trained here.
@@ -185,6 +191,9 @@ class Answer:
     classes: tuple[ClassAnswer, ...] = ()
     evidence: tuple[Evidence, ...] = ()
     example: Example | None = None
+    instead: str = ""
+    better: str | None = None
+    scores: tuple[tuple[str, str, str], ...] = ()
     warnings: tuple[str, ...] = ()
     next: tuple[str, str] = ("", "")
     again: str = ""
@@ -220,25 +229,33 @@ def answer(
     classes = sorted(
         result.classes.items(), key=lambda one: (places.get(one[0], len(places)), one[0])
     )
+    instead = "" if own.notices else other_heatmap(found)
+    ranking = rank_scores(found) if instead else None
+    better, scores = (ranking.better, ranking.scores.items()) if ranking else (None, ())
     return Answer(
         own.title,
         own.counted,
-        own.notices[0] if own.notices else headline(result, own.model),
+        own.notices[0] if own.notices else headline(result, own.model, own.of_weights),
         result.code,
-        _advice(result),
+        _advice(result, own.of_weights),
         tuple(
-            ClassAnswer(name, one.code, found.of_class(name).tested(), _advice(one))
+            ClassAnswer(name, one.code, found.of_class(name).tested(), _advice(one, own.of_weights))
             for name, one in classes
         ),
         _evidence(own, found, about, summary),
-        None if trace is None else _example(record, trace),
+        None if trace is None else _example(record, trace, better),
+        instead,
+        better,
+        tuple((name_score(name), figure(row["value"]), interval(row)) for name, row in scores),
         tuple(filter(None, warnings)),
         next_command(about, result),
         study_command(about),
     )
 
 
-def _advice(result: Verdict) -> str:
+def _advice(result: Verdict, of_weights: bool) -> str:
+    if result.code == "where" and not of_weights:
+        return "they do not show why: do not present them as reasons"
     return ADVICE.get(result.code) or f"no conclusion: {reason(result)}"
 
 
@@ -259,8 +276,9 @@ def _evidence(
             if (one.experiment, one.question) == (row.experiment, row.question)
         }
         own = card(row.experiment)
-        plain = own.plain if row.question == first[row.experiment] else ""
-        claim, shows = plain or row.question, own.shows.get(row.name, row.measure)
+        plain = (row.plain or own.plain) if row.question == first[row.experiment] else ""
+        claim = plain or row.question
+        shows = row.shows or own.shows.get(row.name, row.measure)
         if found.heatmap == SHOWN:
             claim = claim.replace("attended", "marked")
             shows = shows.replace("attention", "the heatmap")
@@ -282,7 +300,7 @@ def _place(row: CardRow) -> float | None:
     return finding.place if finding and (finding.side or finding.code == UNCLEAR) else None
 
 
-def _example(record: RunRecord, trace: Trace | str | Path) -> Example | None:
+def _example(record: RunRecord, trace: Trace | str | Path, better: str | None) -> Example | None:
     """Choose the text of `RULE`; by the largest weight if no other heatmaps are known."""
     height = height_of(trace, record)
     if not height:
@@ -306,7 +324,6 @@ def _example(record: RunRecord, trace: Trace | str | Path) -> Example | None:
     order = np.searchsorted(picks, nearest).tolist()
     fitting = (k for k in order if SHORT <= len(instances[k].tokens) <= LONG)
     chosen = next(fitting, order[0])
-    better = better_score(SummaryRows.of(record.summary))
     return replace(Example.of(instances[chosen], better), row=int(picks[chosen]))
 
 

@@ -17,14 +17,23 @@ from attnaudit.report.cards import card
 from attnaudit.report.cards.card import CardRow, of_enough, without_conclusions
 from attnaudit.report.cards.lead import headline, how_sure, of_studies
 from attnaudit.report.cards.skill import no_skill_of_run, skill_unknown
-from attnaudit.report.cards.wording import across, heads, undecided
+from attnaudit.report.cards.wording import (
+    across,
+    heads,
+    heatmap_shown,
+    is_of_weights,
+    undecided,
+)
 from attnaudit.report.sections.provenance import corpus_title
 from attnaudit.report.words import describe_heads, name_head
 from attnaudit.results.about import UNKNOWN, About
 from attnaudit.results.summary import TEXT, Head, Heads, SummaryRows
+from attnaudit.trace.schema import SHOWN
 
 LINES = (QUALITY, ("replacement",), ("correlation",), ("permutation",), ("adversary", "ranges"))
 """Experiments of the rows of a card; the first of a line with a result takes it."""
+LINES_OF_SHOWN = (QUALITY, ("replacement",), ("correlation",), ("joint",))
+"""Those of a heatmap of a model with heads. The weights of single heads stand below."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,7 @@ class VerdictCard:
         audited: The heads.
         further: Rows of further measures.
         counted: What was counted.
+        of_weights: Whether the heatmaps are made of the model's attention.
     """
 
     title: str
@@ -58,13 +68,14 @@ class VerdictCard:
     audited: Heads | None = None
     further: tuple[CardRow, ...] = ()
     counted: str = ""
+    of_weights: bool = True
 
     @property
     def lead(self) -> str:
         """Statement on the heatmaps, or the reason for none."""
         said = list(dict.fromkeys(self.notices))
         if self.verdict is not None and not self.notices:
-            said.append(headline(self.verdict, self.model))
+            said.append(headline(self.verdict, self.model, self.of_weights))
         studies = [row for row in self.rows if row.experiment not in EXPERIMENTS]
         if not self.notices or any(row.side for row in studies):
             said.append(of_studies(studies, self.model))
@@ -137,6 +148,10 @@ def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) 
             others = f"the other {count(about.heads - known, 'head')} of the model"
         if about.heads != known:
             scope = f"Audited: {heads(found)}. Nothing here is about {others}."
+    if found.heatmap == SHOWN:
+        made, scope = heatmap_shown(about), ""
+        model = f"this model ({made})" if made else "this model"
+        number += f", heatmap shown: {made}" if made else ""
     seed = f"seed {about.seed}" if about.seed is not None else ""
     counted = ", ".join(filter(None, (number, seed, about.assumed_classes)))
     return VerdictCard(
@@ -152,6 +167,7 @@ def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) 
         found.audited,
         further,
         counted,
+        is_of_weights(about),
     )
 
 
@@ -187,13 +203,15 @@ def _rows(found: SummaryRows, about: About, withheld: bool) -> tuple[Rows, Rows]
         for row, remark in zip(rows, remarks, strict=True)
     ]
     rows = without_conclusions(rows) if withheld else of_enough(rows, found)
+    is_shown = found.heatmap == SHOWN and found.audited is not None
     lines = [
         next((row for name in names for row in rows if row.experiment == name), None)
-        for names in LINES
+        for names in (LINES_OF_SHOWN if is_shown else LINES)
     ]
     first = [row for row in lines if row is not None]
     every = (*first, *(row for row in rows if row not in first))
-    return every[: len(LINES)], every[len(LINES) :]
+    size = len(first) if is_shown else len(LINES)
+    return every[:size], every[size:]
 
 
 def _title(about: About) -> str:

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 
 from attnaudit.core.numbers import count, thousands
-from attnaudit.experiments.verdict import better_score
 from attnaudit.report.answer import Example, answer
 from attnaudit.report.card import verdict
 from attnaudit.report.cards import columns_of_figures
@@ -33,7 +32,7 @@ from attnaudit.report.sections.provenance import (
 )
 from attnaudit.report.words import row_of_heads
 from attnaudit.results.record import read_record
-from attnaudit.results.summary import ROW, SummaryRows
+from attnaudit.results.summary import ROW
 from attnaudit.trace import Trace
 
 FIGURES = 3  # that are shown at once
@@ -76,8 +75,7 @@ def write_report(
         heatmaps = replace(heatmaps, content={**heatmaps.content, "played": played})
         of_instances = (heatmaps, instances, playground)
         known = {one.instance.name for one in examples}
-        better = better_score(SummaryRows.of(record.summary))
-        examples += [Example.of(one, better) for one in shown if one.name not in known]
+        examples += [Example.of(one, said.better) for one in shown if one.name not in known]
     heads = card.audited
     lead = (
         f"Means over {card.unit}s, or shares, with 95 % intervals over {card.drawn}; s.d. is the "

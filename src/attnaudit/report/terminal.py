@@ -38,6 +38,10 @@ def print_answer(answer: Answer, console: Console, ending: Sequence[tuple[str, s
     lines += _by_class(answer, console)
     if answer.evidence:
         lines += ["", *_why(answer, console.width)]
+    if answer.instead:
+        scores = Text(" · ".join(f"{name} {figure}" for name, figure, _ in answer.scores), "dim")
+        lines += ["", *_headed("INSTEAD", "", answer.instead, console)]
+        lines += _hanging(Text("   "), scores, console)
     if answer.example is not None:
         lines += ["", *_pictured(answer.example, console)]
     warnings = list(answer.warnings)

@@ -133,11 +133,21 @@ class About:
     @property
     def heads(self) -> int | None:
         """Number of heads in all layers of a transformer; None if unknown."""
+        return sum(self.heads_of_layers) or None
+
+    @property
+    def heads_of_layers(self) -> list[int]:
+        """Number of heads in each layer of a transformer; empty if unknown."""
         layers = _entry(self.metadata, "gate", "layers")
         known = (
             [_mapping(layer).get("heads") for layer in layers] if isinstance(layers, list) else []
         )
-        return sum(number for number in known if isinstance(number, int)) or None
+        return [number for number in known if isinstance(number, int)]
+
+    @property
+    def heatmap(self) -> str:
+        """Name of the heatmap that people are shown, such as ``mean-last``; empty if unknown."""
+        return _short(_text(self.metadata.get("heatmap")))
 
     def setting(self, experiment: str, name: str, default: Any = None) -> Any:
         """Return a recorded setting of an experiment.

@@ -144,7 +144,8 @@ class SummaryRows:
     @property
     def heatmap(self) -> str:
         """Name of the score that is judged: ``shown`` if there is one, else ``attention``."""
-        shown = any(measure.endswith(f"_{SHOWN}") for _, measure in self.rows)
+        # The rows of a head say how its attention compares with the heatmap.
+        shown = self.head is None and any(name.endswith(f"_{SHOWN}") for _, name in self.rows)
         return SHOWN if shown else "attention"
 
     def get(self, experiment: str, measure: str) -> dict[str, Any] | None:

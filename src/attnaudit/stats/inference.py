@@ -21,6 +21,19 @@ def mean_interval(values: Float[np.ndarray, " n"]) -> tuple[float, float]:
     return mean - half, mean + half
 
 
+def interval_of_several(value: float, low: float, high: float, tests: int) -> tuple[float, float]:
+    """Widen a 95 % interval so that those of several tests all hold with 95 % (Bonferroni).
+
+    Args:
+        value: The mean.
+        low: Lower end of its interval.
+        high: Upper end.
+        tests: Number of means that are tested.
+    """
+    factor = NormalDist().inv_cdf(1.0 - 0.025 / tests) / Z
+    return value - factor * (value - low), value + factor * (high - value)
+
+
 def median_interval(values: Float[np.ndarray, " n"]) -> tuple[float | None, float | None]:
     """Return a distribution-free 95 % interval of the median.
 

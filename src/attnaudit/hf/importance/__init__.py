@@ -322,9 +322,9 @@ def measure(case: Case, names: Iterable[str], heatmap: str | None = None) -> dic
     Raises:
         InputError: A value is not finite, or a head does not exist.
     """
-    found, names = dict[str, np.ndarray](), list(require_measures(names))
-    every = dict.fromkeys([*names, *([heatmap] if heatmap else [])])
-    for name in sorted(every, key=lambda name: name.startswith("loo")):
+    found, wanted = dict[str, np.ndarray](), list(require_measures(names))
+    every = {*wanted, heatmap} if heatmap else {*wanted}
+    for name in sorted(sorted(every), key=lambda name: name.startswith("loo")):
         values = _measure_named(name)(case).float()
         wrong = (~values.isfinite() & case.mask).any(dim=1).cpu().numpy()
         if wrong.any():
@@ -334,7 +334,7 @@ def measure(case: Case, names: Iterable[str], heatmap: str | None = None) -> dic
             raise InputError(OPERATION, where, got, "finite numbers", do)
         found[name] = values[case.mask].cpu().numpy()
     if heatmap is not None:
-        kept = heatmap in names and heatmap in COLUMNS
+        kept = heatmap in wanted and heatmap in COLUMNS
         own = case.texts.ids.with_values(found[heatmap] if kept else found.pop(heatmap))
         total = own.spread(own.sum())
         equal = 1.0 / own.spread(own.lengths)

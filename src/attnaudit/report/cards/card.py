@@ -39,6 +39,8 @@ class CardRow:
         finding: What the measure decides about heatmaps; None if it decides nothing.
         clause: What the row of a study adds to the line on top.
         of_model: Whether the row is about the quality of the model, not about its attention.
+        plain: What ✔ says of the row, in place of what the card states.
+        shows: What its figure is in plain words, in place of what the card states.
     """
 
     question: str
@@ -55,6 +57,8 @@ class CardRow:
     finding: Finding | None = None
     clause: str = ""
     of_model: bool = False
+    plain: str = ""
+    shows: str = ""
 
     @property
     def side(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from attnaudit.core.numbers import count
 from attnaudit.experiments.findings import agreement
@@ -31,35 +32,44 @@ _SHARES = (
 def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     """Word attention's agreement with gradients and with leave-one-out."""
     reference = rows.get(_NAME, "tau_gradient_loo")
+    who, prefix = "attention", ""
+    if rows.get(_NAME, "tau_shown_loo") is not None:
+        who, prefix = "the heatmap", "shown_"
     for name, words, verb in (("gradient", "gradients", "do"), ("loo", "leave-one-out", "does")):
-        row = rows.get(_NAME, f"tau_{name}")
+        row = rows.get(_NAME, f"tau_{prefix}{name}")
         if row is None:
             continue
-        finding = agreement(rows, name)
-        sentence = _sentence(rows, name, words, "" if finding is None else finding.code)
+        finding = agreement(rows, prefix + name)
+        code = "" if finding is None else finding.code
+        sentence = _sentence(rows, prefix + name, (who, words), code)
         if row["undefined"]:
             excluded = count(row["undefined"], rows.unit)
             sentence += f" τ is undefined for {excluded}, excluded here."
         known = "no gradient–LOO τ is defined"
         if reference is not None:
             known = f"gradient–LOO τ {with_interval(reference)}"
-        yield card_row(
-            f"Does attention rank tokens as {words} {verb}?",
-            f"mean Kendall τ, attention–{'LOO' if name == 'loo' else name}",
+        made = card_row(
+            f"Does {who} rank tokens as {words} {verb}?",
+            f"mean Kendall τ, {who}–{'LOO' if name == 'loo' else name}",
             row,
             known,
             sentence,
             claim=Claim(finding),
         )
+        if prefix:
+            shows = CARD.shows[f"tau_{name}"].replace("attention", who)
+            made = replace(made, plain="It ranks words as other measures do", shows=shows)
+        yield made
 
 
-def _sentence(rows: SummaryRows, name: str, words: str, code: str) -> str:
+def _sentence(rows: SummaryRows, name: str, pair: tuple[str, str], code: str) -> str:
     """Word the agreement with one importance measure."""
-    value = rows.value(_NAME, f"tau_{name}") or 0.0
+    value, (who, words) = rows.value(_NAME, f"tau_{name}") or 0.0, pair
+    begin = f"{who[:1].upper()}{who[1:]}"
     reference = rows.get(_NAME, "tau_gradient_loo")
     if reference is None:
         return (
-            f"Attention and {words} agree at τ {figure(value)}; there is no reference value to "
+            f"{begin} and {words} agree at τ {figure(value)}; there is no reference value to "
             "compare that with."
         )
     if code == "weak_reference":
@@ -69,13 +79,11 @@ def _sentence(rows: SummaryRows, name: str, words: str, code: str) -> str:
         )
     if code == "none":
         return (
-            f"No agreement of attention with {words} on average, while the two importance measures "
+            f"No agreement of {who} with {words} on average, while the two importance measures "
             "agree with each other."
         )
     share = degree(_SHARES, value / reference["value"], "better than")
-    return (
-        f"Attention agrees with {words} {share} the two importance measures agree with each other."
-    )
+    return f"{begin} agrees with {words} {share} the two importance measures agree with each other."
 
 
 _CAPTION = (

@@ -68,4 +68,13 @@ _CHARTS = (
     Histogram("joint_uniform", Scale("Δŷ, uniform weights in all heads")),
     Histogram("joint_max_delta_y", Scale("largest Δŷ found, all heads")),
 )
-CARD = Card(QUESTION, card_rows, (FigureSpec("joint", QUESTION, _CHARTS, _CAPTION),))
+CARD = Card(
+    QUESTION,
+    card_rows,
+    (FigureSpec("joint", QUESTION, _CHARTS, _CAPTION),),
+    plain="The answer depends on the weights of its heads",
+    shows={
+        "joint_uniform": "Change of the output with equal weights in all heads of the layer at "
+        "once, 0 to 1."
+    },
+)

@@ -19,6 +19,7 @@ _CLAIMS = {
     "mixed": "heatmaps of {model} may be shown as an explanation for some predicted classes, not "
     "for others",
 }
+_OTHER_CLAIMS = {"where": "heatmaps of {model} do not show why it predicts what it does"}
 _REASONS = {
     "no_skill": "the model is not shown to be better than guessing",
     "no_replacement": "weights by themselves show nothing, and no words were replaced",
@@ -27,11 +28,17 @@ _REASONS = {
 }
 
 
-def headline(verdict: Verdict, model: str) -> str:
-    """Say what may be claimed of a model, in one sentence without figures."""
+def headline(verdict: Verdict, model: str, of_weights: bool = True) -> str:
+    """Say what may be claimed of a model, in one sentence without figures.
+
+    Args:
+        verdict: The answer.
+        model: Name of the model.
+        of_weights: Whether the heatmaps are made of its attention.
+    """
     if verdict.code == "none":
         return f"No conclusion about heatmaps of {model}: {reason(verdict)}."
-    said = _CLAIMS[verdict.code].format(model=model)
+    said = (_CLAIMS if of_weights else _CLAIMS | _OTHER_CLAIMS)[verdict.code].format(model=model)
     return f"{said[0].upper()}{said[1:]}."
 
 

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 
 from attnaudit.core.numbers import count
 from attnaudit.experiments.replacement import LIMIT, SHARE
-from attnaudit.experiments.verdict import follows, reference_of
+from attnaudit.experiments.verdict import follows, rank_scores, reference_of
 from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
-from attnaudit.report.cards.wording import REFERENCES, of_head
+from attnaudit.report.cards.wording import REFERENCES, name_score, of_head, other_heatmap
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
 from attnaudit.report.words import figure, with_interval
 from attnaudit.results.about import About
-from attnaudit.results.measures import SCORES
 from attnaudit.results.summary import TEXT, SummaryRows, texts
 from attnaudit.trace.schema import SHOWN
 
@@ -30,14 +29,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     row, is_shown = rows.get(_NAME, f"{_NAME}_{rows.heatmap}"), rows.heatmap == SHOWN
     if row is None:
         return
-    lead_name = f"{_NAME}_{rows.heatmap}_minus_{_NAME}_"
-    others = [
-        (measure.removeprefix(lead_name), score, lead)
-        for (experiment, measure), lead in rows.rows.items()
-        if experiment == _NAME and measure.startswith(lead_name)
-        for score in (rows.get(_NAME, measure.replace(lead_name, f"{_NAME}_")),)
-        if score is not None
-    ]
+    ranking = rank_scores(rows)
     number = count(texts(row) or 0, TEXT)
     sentence = (
         f"When words of {number} are replaced by words of other texts, the "
@@ -46,12 +38,13 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     )
     weights = "the heatmap" if is_shown else "attention"
     yardstick = f"0: no better than a count of words, 1: the output follows {weights} exactly"
-    if others:
-        name, best, lead = max(others, key=lambda one: one[1]["value"])
-        title = SCORES.get(name, name.replace("_", " "))
-        yardstick = f"{title} {with_interval(best)}"
-        better = lead["high"] is not None and lead["high"] < 0
-        sentence += f"; {title} is a better guide to the words that matter" if better else ""
+    if ranking is not None:
+        best = next(name for name in ranking.scores if name not in (rows.heatmap, "random"))
+        yardstick = f"{name_score(best)} {with_interval(ranking.scores[best])}"
+        if is_shown:
+            sentence += f"; {other_heatmap(rows)}"
+        elif ranking.better is not None:
+            sentence += f"; {name_score(best)} is a better guide to the words that matter"
     found = follows(rows)
     measure = "rank correlation of the replaced weights with the change of the output"
     if found is not None and found.measure == SHARE and rows.get(*found.figure):

@@ -8,10 +8,13 @@ from typing import Any
 
 from attnaudit.core.numbers import count, thousands
 from attnaudit.experiments.findings import UNCLEAR, Finding
-from attnaudit.experiments.verdict import replacement_texts
+from attnaudit.experiments.verdict import rank_scores, replacement_texts
 from attnaudit.report.words import figure, name_head, name_heads
-from attnaudit.results.summary import SummaryRows, texts
+from attnaudit.results.about import About
+from attnaudit.results.measures import SCORES
+from attnaudit.results.summary import SummaryRows, head_of, texts
 from attnaudit.stats.inference import FEWEST
+from attnaudit.trace.schema import SHOWN
 
 APART = 0.1  # groups whose means differ by less, or within their intervals, are not listed
 REFERENCES = {"loo": "leave-one-out", "gradient": "the gradient"}
@@ -46,6 +49,43 @@ def of_head(rows: SummaryRows) -> str:
     if rows.audited is None and rows.head is None:
         return ""
     return " of this head" if rows.head is not None else " of one head"
+
+
+def heatmap_shown(about: About) -> str:
+    """Say how the heatmap that people are shown is made; empty if the trace does not name one."""
+    name, sizes = about.heatmap, about.heads_of_layers
+    if name == "mean-last" and sizes:
+        return f"mean of the {count(sizes[-1], 'head')} of the last layer"
+    if name == "mean-all" and sizes:
+        return f"mean of all {count(sum(sizes), 'head')}"
+    if name.startswith("head:"):
+        return name_head(head_of(name))
+    measured = name.replace("-", "_")
+    size = " (absolute values)" if measured in ("gradient_input", "integrated_gradients") else ""
+    return f"{SCORES.get(measured, name)}{size}"
+
+
+def is_of_weights(about: About) -> bool:
+    """Return whether heatmaps are made of the model's attention."""
+    made = ("", "mean-last", "mean-all", "rollout", "value-zeroing")
+    return about.heatmap in made or about.heatmap.startswith("head:")
+
+
+def name_score(name: str) -> str:
+    """Name a score: ``leave-one-out``."""
+    return SCORES.get(name, name.replace("_", " "))
+
+
+def other_heatmap(rows: SummaryRows) -> str:
+    """Say which score is shown to be a better heatmap than the one shown, or that none is."""
+    ranking = rank_scores(rows)
+    if ranking is None or rows.heatmap != SHOWN:
+        return ""
+    if ranking.better is None:
+        return "no score is shown to be a better heatmap"
+    best, own = (figure(ranking.scores[name]["value"]) for name in (ranking.better, SHOWN))
+    title = name_score(ranking.better)
+    return f"{title} is a better heatmap on these texts: {best} against {own}"
 
 
 def left_out(rows: SummaryRows) -> str:

@@ -18,7 +18,7 @@ from attnaudit.experiments import measure_label
 from attnaudit.report.card import head_cards
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import Section
-from attnaudit.report.sections.heatmaps import heatmap, read_instances
+from attnaudit.report.sections.heatmaps import heatmap, of_heads, read_instances
 from attnaudit.report.sections.instances import LISTED_TOKENS, read_rows
 from attnaudit.report.sections.numbers import summary_cell
 from attnaudit.report.words import anchor, figure, name_head
@@ -140,6 +140,6 @@ def _texts(
     instances = read_instances(*read_rows(trace, record, np.array(picks)))
     for row, one in zip(picks, instances, strict=True):
         facts = {"text": one.number, "predicted": one.predicted, "label": one.label}
-        facts |= {"correct": one.correct, **heatmap(one, LISTED_TOKENS).as_json()}
+        facts |= {"correct": one.correct, **of_heads(heatmap(one, LISTED_TOKENS)).as_json()}
         texts.setdefault(anchor(chosen[row]), []).append(facts)
     return texts

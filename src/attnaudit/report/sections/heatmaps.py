@@ -8,7 +8,7 @@ leave-one-out, which deletes whole words, the largest.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,8 +48,8 @@ class Instance:
         name: Number of the instance, with layer, head and query if the trace has them.
         number: Number of the instance.
         tokens: T tokens, or words.
-        weights: T numbers of each known kind: ``alpha``, or ``shown`` without attention, then
-            ``adversary``, ``gradient``, ``loo`` and, without attention, further scores.
+        weights: T numbers of each known kind: ``shown`` if there is a heatmap that is shown, then
+            ``alpha``, ``adversary``, ``gradient``, ``loo`` and further scores.
         notes: The output under this attention, or how the weights agree with it, by kind.
         ranges: Least and most weight of each token with nearly the same output.
         rationale: Marks tokens that are known to matter.
@@ -77,7 +77,7 @@ class Instance:
 
     @property
     def main(self) -> Float[np.ndarray, " T"]:
-        """Weights of the attention, or of the heatmap that is judged."""
+        """Weights of the heatmap that is judged: the one shown, or attention."""
         return next(iter(self.weights.values()))
 
     @property
@@ -143,8 +143,8 @@ class Heatmap:
 
 def heatmap(instance: Instance, budget: int) -> Heatmap:
     """Draw one instance; of a text of more than ``budget`` tokens the part with most attention."""
-    length, alpha, strips = len(instance.tokens), instance.main, list[Strip]()
-    part = densest(alpha, budget)
+    length, main, strips = len(instance.tokens), instance.main, list[Strip]()
+    part = densest(main, budget)
     for kind, weights in instance.weights.items():
         full, note = full_colour(weights, LEAST.get(kind, 0.0)), instance.notes.get(kind, "")
         ends = _short(float(weights.max())), _short(full)
@@ -152,14 +152,14 @@ def heatmap(instance: Instance, budget: int) -> Heatmap:
         strips.append(Strip(shown, caption_of(kind), note, *ends, _shades(weights[part], full)))
     if instance.ranges is not None:
         thousandths = np.rint(1000 * instance.ranges[part]).astype(int).tolist()
-        possible, own = instance.ranges[:, 1], _shades(alpha[part], 1.0)
+        possible, own = instance.ranges[:, 1], _shades(instance.weights["alpha"][part], 1.0)
         note = f"with nearly the same output; mean possible weight {figure(float(possible.mean()))}"
         caption, top = "Necessary to possible weights", _short(float(possible.max()))
         strips.append(Strip("ranges", caption, note, top, 1.0, own, thousandths))
     left_out = ""
     if length > budget:
-        of = "attention" if "alpha" in instance.weights else "weight"
-        held = f"they hold {percent(float(alpha[part].sum()))} of the {of}"
+        of = "weight" if SHOWN in instance.weights else "attention"
+        held = f"they hold {percent(float(main[part].sum()))} of the {of}"
         left_out = f"Tokens {part.start + 1} to {part.stop} of {length} are shown; {held}."
     known, special = (
         [] if marks is None else np.flatnonzero(np.asarray(marks, bool)[part]).tolist()
@@ -167,6 +167,11 @@ def heatmap(instance: Instance, budget: int) -> Heatmap:
     )
     tokens = list(map(visible, instance.tokens[part]))
     return Heatmap(instance, tokens, strips, left_out, known, special)
+
+
+def of_heads(picture: Heatmap) -> Heatmap:
+    """Leave out further scores: many texts with all of them make a large page."""
+    return replace(picture, strips=[one for one in picture.strips if one.kind != "score"])
 
 
 def caption_of(kind: str) -> str:
@@ -232,10 +237,8 @@ def read_instances(trace: Trace, rows: pl.DataFrame) -> list[Instance]:
         trace: The trace.
         rows: The experiments' tables side by side, a row per trace row, or empty.
     """
-    names = ["alpha", "gradient", "loo"]
-    if not trace.has("alpha"):
-        further = (name for name in trace.table.columns if name.startswith("importance_"))
-        names = list(dict.fromkeys([trace.heatmap_column, *names, *further]))
+    further = (name for name in trace.table.columns if name.startswith("importance_"))
+    names = dict.fromkeys([trace.heatmap_column, "alpha", "gradient", "loo", *further])
     columns = {
         name.removeprefix("importance_"): trace.ragged(name) for name in names if trace.has(name)
     }
@@ -245,7 +248,8 @@ def read_instances(trace: Trace, rows: pl.DataFrame) -> list[Instance]:
     for k, facts in enumerate(known or [{}] * len(trace)):
         weights = {name: column[k] for name, column in columns.items()}
         label = int(trace.array("label")[k]) if trace.has("label") else -1
-        chosen, (main, alpha) = int(trace.predicted[k]), next(iter(weights.items()))
+        chosen, main = int(trace.predicted[k]), next(iter(weights))
+        alpha = weights.get("alpha", weights[main])
         predicted = trace.class_names[chosen]
         probability = float(two_classes(trace.array("prediction")[k : k + 1])[0, chosen])
         notes = {
@@ -258,7 +262,8 @@ def read_instances(trace: Trace, rows: pl.DataFrame) -> list[Instance]:
             notes[main] = f"{trace.metadata['heatmap']}; {notes[main]}"
         adversary = facts.get("alpha")
         if adversary is not None:
-            weights = {"alpha": alpha, "adversary": np.asarray(adversary), **weights}
+            first = {name: weights.pop(name) for name in (main, "alpha") if name in weights}
+            weights = {**first, "adversary": np.asarray(adversary), **weights}
             output = figure(two_classes(np.array([facts["prediction"]]))[0, chosen], 3)
             change, jsd = (figure(facts.get(name), 3) for name in ("delta_y", "emax_jsd"))
             notes["adversary"] = f"ŷ({predicted}) = {output}, Δŷ {change}, JSD {jsd}"
@@ -299,8 +304,10 @@ def _words(
     def joined(values: Sequence[Any] | np.ndarray, ufunc: np.ufunc) -> np.ndarray:
         return to_words(word_id.with_values(np.asarray(values)), word_id, ufunc).values
 
+    heatmap = str(trace.metadata.get("heatmap"))
+    of_words = {"loo", "loo_mask", SHOWN if heatmap.startswith("loo") else "loo"}
     merged = {
-        kind: joined(values, np.maximum if kind == "loo" else np.add)
+        kind: joined(values, np.maximum if kind in of_words else np.add)
         for kind, values in weights.items()
     }
     marks = {name: one and joined(one, np.logical_or).tolist() for name, one in marks.items()}

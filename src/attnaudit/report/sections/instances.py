@@ -21,6 +21,7 @@ from attnaudit.report.sections.heatmaps import (
     Heatmap,
     Instance,
     heatmap,
+    of_heads,
     read_instances,
 )
 from attnaudit.report.words import of_unit
@@ -77,7 +78,7 @@ def instance_sections(
     striking, random = (
         [heatmap(instances[k], STATIC_TOKENS) for k in part] for part in (shown_first, shown_next)
     )
-    listed = [heatmap(one, LISTED_TOKENS) for one in instances]
+    listed = [of_heads(heatmap(one, LISTED_TOKENS)) for one in instances]
     special = any(picture.special for picture in listed)
     heatmaps = {
         "striking": striking,
@@ -191,10 +192,8 @@ def read_rows(
 
 
 def score_columns(record: RunRecord) -> list[str]:
-    """Return the columns of the scores that are drawn of a trace without attention."""
+    """Return the columns of the scores that are judged and drawn."""
     judged = [name for experiment, name in SummaryRows.of(record.summary).rows if experiment == OF]
-    if f"{OF}_attention" in judged:
-        return []
     return [f"importance_{name.removeprefix(f'{OF}_')}" for name in judged]
 
 
