@@ -37,7 +37,7 @@ class JudgeOptions:
         words: Function that cuts a text into words; by default spaCy's rules for English.
         replacement: Settings: number of texts that are judged, drawn with the seed, and of copies.
         batch: Most texts that ``predict`` gets at once.
-        name: Title of the page.
+        name: Title of the page; by default the name of the score that is shown.
         progress: Receives the number of texts done.
     """
 
@@ -81,7 +81,12 @@ def collect_scores(
     return Trace.from_arrays(
         activation="softmax",
         class_names=list(options.class_names or map("class {}".format, range(own.shape[1]))),
-        metadata={"heatmap": shown, "seed": settings.seed, "name": options.name, "notes": notes},
+        metadata={
+            "heatmap": shown,
+            "seed": settings.seed,
+            "name": options.name or f"Heatmap {shown}",
+            "notes": notes,
+        },
         origin="scores",
         instance=rows,
         tokens=[list(strings.words[row]) for row in rows.tolist()],
