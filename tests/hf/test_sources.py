@@ -62,13 +62,6 @@ def test_rows_without_a_label_are_kept_and_counted(tmp_path: Path):
     assert texts.notes == ("2 of 3 rows without a label, which predictions are not compared with",)
 
 
-def test_a_second_text_that_a_language_model_does_not_use_is_refused(tmp_path: Path):
-    path = table(tmp_path / "mine.csv", *ROWS)
-    for source in (path, pl.read_csv(path)):
-        with pytest.raises(InputError, match="a text and a question in each row; expected texts"):
-            read_texts(source, "causal-lm", question="label")
-
-
 def test_no_file_of_another_split_is_opened(tmp_path: Path):
     folder = table(tmp_path / "mine" / "test.csv", *ROWS[:1]).parent
     assert read(read_texts(folder)) == (["The  baker"], [0], ("b",), {"test"})
@@ -156,7 +149,6 @@ CLASSIFIER, WRITER, BOTH = "classification", "causal-lm", "seq2seq"
         ),
         ([("one",)], CLASSIFIER, r"corpus\[0\]: \('one',\); expected a text and its second text"),
         (["one"], BOTH, "texts alone for an encoder–decoder"),
-        ([("one", "two")], WRITER, "a text and a question in each row"),
         (pl.DataFrame({"body": ["one"]}), CLASSIFIER, "columns body; expected one column 'text'"),
         (pl.DataFrame({"text": ["one", ""]}), CLASSIFIER, "DataFrame: row 1: an empty text"),
     ],

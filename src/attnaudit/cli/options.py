@@ -150,7 +150,7 @@ Column = Annotated[
     option(
         "--column",
         FILES,
-        "Column of a role: text, label, question, rationale or segments; repeatable.",
+        "Column of a role: text, label, question, rationale, segments or answer; repeatable.",
         metavar="ROLE=NAME",
     ),
 ]

@@ -27,12 +27,14 @@ class RawText:
         question: Its question.
         spans: Characters that decide the label; None if they are not known.
         segments: Characters of its parts; None if they are not known.
+        answer: The answer that a language model is to write.
     """
 
     text: str
     question: str | None = None
     spans: tuple[Span, ...] | None = None
     segments: tuple[Span, ...] | None = None
+    answer: str | None = None
 
 
 @dataclass(frozen=True)

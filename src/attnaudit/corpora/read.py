@@ -161,7 +161,7 @@ def _sources(
     if entry:
         require_used(spec, *kinds)
         return entry.name, corpus_sources(entry, spec.data_dir)[1]
-    columns = Columns(spec.text, spec.label, spec.question, spec.rationale, spec.segments)
+    columns = spec.columns(spec.label)
     if table is not None:
         require_used(spec, "own", *kinds)
         return frame_name(table), frame_sources(table, columns)
@@ -266,7 +266,7 @@ def read_own(
         InputError: With file and row.
     """
     label = spec.label if labelled else None
-    columns = Columns(spec.text, label, spec.question, spec.rationale, spec.segments, label_needed)
+    columns = spec.columns(label, label_needed)
     files, folder = _own_files(spec.source, READERS), Path(spec.source).expanduser()
     known = [one for one in (WHOLE, *SPLITS[::-1]) if one in files]
     name = split or (known[0] if known else "test")

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.settings import Settings, from_plain, refuse_unused, setting
-from attnaudit.corpora.formats.rows import ROLES, column_option
+from attnaudit.corpora.formats.rows import ROLES, Columns, column_option
 from attnaudit.corpora.registry import CORPORA, UnitName
 
 Preset = Literal["paper", "code2019", "flan", "han"]
@@ -102,6 +102,11 @@ class CorpusSpec(_Spec):
         "stop] character ranges (jsonl, parquet).",
         only="files own texts",
     )
+    answer: str | None = _own(
+        "Column with the answer that a language model is to write after the text, and the question "
+        "if there is one.",
+        only="files own texts",
+    )
     max_tokens: int | None = setting(
         "Cut texts to this many tokens.", None, least=1, only="files words"
     )
@@ -163,6 +168,11 @@ class CorpusSpec(_Spec):
         most=1,
         only="words",
     )
+
+    def columns(self, label: str | None, label_needed: bool = True) -> Columns:
+        """Return the names of a table's columns; those of labels by the reader's own choice."""
+        others = {role: getattr(self, role) for role in ROLES if role != "label"}
+        return Columns(**others, label=label, label_needed=label_needed)
 
 
 @dataclass(frozen=True)

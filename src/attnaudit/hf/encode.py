@@ -82,6 +82,8 @@ def encode(
     # A copy, as cutting changes a tokenizer.
     reader = _Reader(model, copy.deepcopy(tokenizer), texts, limits.get(limit))
     pieces = list(reader.pieces(texts.text, texts.second if classifies else None))
+    if kind == "causal-lm" and texts.answer is not None:
+        reader.require_answers(pieces)
     second = texts.second or []
     targets = list(reader.pieces(second, None, target=True)) if kind == "seq2seq" else pieces
     both = list(zip(pieces, targets, strict=True))
@@ -115,6 +117,7 @@ def encode(
         label=label,
         class_names=() if outputs is None else outputs.names,
         segment=_column(pieces, "segment", np.int32) if texts.segments else None,
+        answered=None if texts.answer is None else Ragged.from_rows(map(_answered, pieces)),
         rationale=[one.marked for one in pieces] if texts.spans else None,
         notes=tuple(notes),
         written=reader.written(targets) if kind == "seq2seq" else None,
@@ -221,7 +224,9 @@ class _Reader:
         # A text that spells a special token contains ordinary characters.
         structural = {getattr(own, f"{kind}_token_id") for kind in kinds} - {own.unk_token_id}
         bytewise = spells_bytes(own)
-        sides = {"text_target" if target else "text": first}
+        prompts = self.texts.kind == "causal-lm"
+        written = list(map(self.texts.prompt, range(len(first)))) if prompts else []
+        sides = {"text_target" if target else "text": [one for one, *_ in written] or first}
         if second is not None:
             sides["text_pair"] = second
         for start in range(0, len(first), AT_ONCE):
@@ -232,11 +237,21 @@ class _Reader:
                     expected = f"one below {known}, the model's vocabulary"
                     do = "use the tokenizer that was saved with the model"
                     raise InputError(OPERATION, self.where(row), got, expected, do)
-                parts = (first[row],) if second is None else (first[row], second[row])
+                parts = tuple(side[row] for side in sides.values())
                 spans = self.texts.spans[row] if self.texts.spans and not target else None
                 segments = self.texts.segments
                 starts = [start for start, _ in segments[row]] if segments and not target else []
-                yield _in_pieces(encoding, parts, structural, spans, bytewise, starts)
+                ends = written[row][1:] if prompts else ()
+                yield _in_pieces(encoding, parts, structural, spans, bytewise, starts, ends)
+
+    def require_answers(self, pieces: Sequence[_Pieces]) -> None:
+        """Refuse an answer without a token of its own, or that a cut has removed."""
+        for row, one in enumerate(pieces):
+            if not one.answer or one.answer != list(range(one.answer[0], one.answer[-1] + 1)):
+                got = "an answer whose tokens are not apart from those of the text"
+                do = "begin the answer with a blank or a line break, or shorten the text"
+                expected = "tokens that begin where the answer does"
+                raise InputError(OPERATION, self.where(row), got, expected, do)
 
     def written(self, targets: Sequence[_Pieces]) -> Written:
         """Return what a decoder writes."""
@@ -281,10 +296,16 @@ class _Pieces:
     tokens: list[str] = field(default_factory=list)
     marked: list[bool] = field(default_factory=list)
     segment: list[int] = field(default_factory=list)
+    answer: list[int] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:
         return all(word == SPECIAL for word in self.word_id)
+
+
+def _answered(pieces: _Pieces) -> Int64[np.ndarray, " A"]:
+    """Return the positions at which the tokens of an answer are predicted, from the end."""
+    return np.array(pieces.answer, np.int64) - 1 - len(pieces.ids)
 
 
 def _column(pieces: Sequence[_Pieces], name: str, dtype: type) -> Ragged:
@@ -298,6 +319,7 @@ def _in_pieces(
     spans: Sequence[Span] | None,
     bytewise: bool,
     starts: Sequence[int] = (),
+    ends: Sequence[int] = (),
 ) -> _Pieces:
     """Split a text or a pair, by an ``Encoding`` of the tokenizers library.
 
@@ -308,6 +330,7 @@ def _in_pieces(
         spans: Characters of the first text that are marked, None if they are not known.
         bytewise: True if names of pieces spell bytes.
         starts: First characters of the segments of the first text.
+        ends: In a prompt, the first characters of question and answer.
     """
     out = _Pieces(encoding.ids, encoding.type_ids, bool(encoding.overflowing))
     word, before = -1, None
@@ -332,13 +355,17 @@ def _in_pieces(
                 name = inside.translate(BLANKS) if inside.isspace() else name.replace(MARK, "␣")
             marked = sequence == 0 and any(a < place.stop and start < b for a, b in spans or ())
         out.tokens.append(sys.intern(name))  # a corpus has many pieces, of few kinds
+        if place is not None and ends and place.stop > ends[1] and not place.sequence:
+            out.answer.append(len(out.word_id) if place.start >= ends[1] else -1)
+            number = SPECIAL  # what is predicted is never left out
         out.word_id.append(number)
         if spans is not None:
             out.marked.append(marked)
         if starts:
             # A piece with no characters of its own, such as a mark, is before the first.
             at = SPECIAL if place is None else max(0, bisect_right(starts, place.start) - 1)
-            out.segment.append(ASKED if place is not None and place.sequence else at)
+            asked = place is not None and (place.sequence or (ends and place.start >= ends[0]))
+            out.segment.append(ASKED if asked else at)
         before = place
     return out
 

@@ -25,7 +25,7 @@ from attnaudit.trace.words import SPECIAL
 # A batch of more than `FEW` texts is padded to at most `MOST_PADDED` times its tokens.
 FEW, MOST_PADDED = 8, 1.2
 ASKED = -2  # the segment of a second text, such as a question
-Positions = Literal["one", "all", "last"]
+Positions = Literal["one", "all", "last", "answer"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,8 @@ class Encoded:
         nothing: Id that stands for a hidden word: the mask token, else unknown, else padding.
         segment: Segment of each token, counted from 0; `SPECIAL` for special tokens and `ASKED` for
             those of a second text. None without segments.
+        answered: Positions at which the tokens of an answer are predicted, counted from the end of
+            what is read, so −2 for its last token; None if the prediction is of the next token.
         type_ids: Token types, None if the model takes none.
         label: Class or token to predict, −1 if unknown.
         class_names: Names of the outputs of a classifier.
@@ -78,6 +80,7 @@ class Encoded:
     pad: int
     nothing: int
     segment: Ragged | None = None
+    answered: Ragged | None = None
     type_ids: Ragged | None = None
     label: Int32[np.ndarray, " n"] | None = None
     class_names: tuple[str, ...] = ()
@@ -134,7 +137,7 @@ class Encoded:
         def chosen(column: Any) -> Any:
             return take(column, rows)
 
-        names, written = (*PER_TOKEN, "instance", "label", "split"), self.written
+        names, written = (*PER_TOKEN, "answered", "instance", "label", "split"), self.written
         return replace(
             _changed(self, names, chosen),
             written=written and _changed(written, vars(written), chosen),
@@ -220,12 +223,28 @@ def _padded(values: Ragged, pad: int) -> Int64[np.ndarray, "m T"]:
     return out
 
 
-def positions_of(task: ModelTask, chosen: Positions | None = None) -> Positions:
-    """Return the chosen positions, by default one of a target, and the last of a prompt.
+def positions_of(
+    task: ModelTask, chosen: Positions | None = None, answers: bool = False
+) -> Positions:
+    """Return the chosen positions.
+
+    Args:
+        task: Task of the model.
+        chosen: The choice; by default one of a target, the answer to a prompt, or its last.
+        answers: Whether texts have answers, given or written by the model.
 
     Raises:
-        InputError: They are chosen for a classifier, whose prediction is for a whole text.
+        InputError: They are chosen for a classifier, whose prediction is for a whole text, or
+            there are no answers.
     """
+    if answers and task == "classification":
+        do = "leave out the column of answers"
+        raise InputError("collect", "answers", "a classifier", "a language model", do)
+    if chosen is None and answers:
+        return "answer"
+    if chosen == "answer" and not answers and task == "causal-lm":
+        got, do = "texts without answers", "name their column: --column answer=NAME"
+        raise InputError("collect", "positions answer", got, "the answer of each text", do)
     if chosen is not None and task == "classification":
         expected = "a model that predicts tokens"
         raise InputError(
@@ -244,11 +263,24 @@ def at_positions(texts: Encoded, positions: Positions, seed: int = 0) -> Encoded
 
     Args:
         texts: The texts.
-        positions: The ``last`` of each, ``all``, or ``one`` that is drawn.
+        positions: The ``last`` of each, ``all`` (of an answer, if there is one), or ``one`` that is
+            drawn. With ``answer``, texts stay whole, and the prediction is of all tokens of a
+            target or answer.
         seed: Seed of the draw. It also depends on the instance, but not on other texts.
     """
     if texts.class_names:  # a classifier reads whole texts
         return texts
+    if texts.written is not None and positions == "answer":
+        forced = texts.written.forced
+        spots = forced.with_values(forced.places - forced.spread(forced.lengths))
+        return replace(texts, answered=spots.where(~forced.values.astype(bool)))
+    if texts.answered is not None:
+        if positions == "answer":
+            return texts
+        spots = texts.answered
+        sizes = spots.with_values(spots.values + spots.spread(texts.ids.lengths) + 1)
+        texts = replace(texts, answered=None)
+        return texts.take(sizes.row_of_value).up_to(sizes.values)
     excluded = texts.special if texts.written is None else texts.written.forced
     sizes = excluded.with_values(excluded.places + 1).where(~excluded.values.astype(bool))
     if positions == "all":

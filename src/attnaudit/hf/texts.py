@@ -20,7 +20,7 @@ from attnaudit.core.progress import Progress, silent
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import from_plain
 from attnaudit.corpora.corpus import SPLITS, Corpus, ParallelCorpus, RawText, SkippedRow, Split
-from attnaudit.corpora.formats.rows import Columns, ordered_classes
+from attnaudit.corpora.formats.rows import ordered_classes
 from attnaudit.corpora.formats.tables import frame_source, is_table, stem_and_format
 from attnaudit.corpora.parallel import read_pairs
 from attnaudit.corpora.prepare.gathering import Gathered
@@ -56,6 +56,7 @@ class Texts:
         spans: Characters (start, stop) of each text that are known to matter; None for a row, or
             for all, if they are not known.
         segments: Characters (start, stop) of each text's parts, in order; None without parts.
+        answer: What a language model is to write after each text, and its question.
         notes: Remarks for the user.
         skipped: Rows that could not be used.
         drawn_from: Number of texts of which some were kept, else 0.
@@ -72,6 +73,7 @@ class Texts:
     class_names: tuple[str, ...] = ()
     spans: list[tuple[Span, ...] | None] | None = None
     segments: list[tuple[Span, ...]] | None = None
+    answer: list[str] | None = None
     notes: tuple[str, ...] = ()
     skipped: tuple[SkippedRow, ...] = ()
     drawn_from: int = 0
@@ -81,8 +83,17 @@ class Texts:
 
     def take(self, rows: Int[np.ndarray, " m"]) -> Texts:
         """Return the chosen rows in the order given."""
-        names = ("text", "instance", "split", "second", "label", "spans", "segments")
+        names = ("text", "instance", "split", "second", "label", "spans", "segments", "answer")
         return replace(self, **{name: take(getattr(self, name), rows) for name in names})
+
+    def prompt(self, row: int) -> tuple[str, int, int]:
+        """Join a text, its question and its answer; return where question and answer begin."""
+        out, starts = self.text[row], []
+        for side in (self.second, self.answer):
+            starts.append(len(out))
+            if side is not None:
+                out += side[row] if side[row][:1].isspace() else f" {side[row]}"
+        return out, starts[0], starts[1]
 
     def of_split(self, split: str) -> Texts:
         """Return the rows of one split.
@@ -178,13 +189,10 @@ def _labels_read(kind: ModelTask, options: Mapping[str, Any]) -> dict[str, bool]
 
 
 def _for_task(texts: Texts, kind: ModelTask) -> Texts:
-    """Remove labels and rationales for a language model."""
+    """Remove the labels for a language model."""
     if kind != "causal-lm":
         return texts
-    if texts.second is not None:
-        expected = "texts alone for a causal language model"
-        raise InputError(OPERATION, texts.name, "a text and a question in each row", expected)
-    return replace(texts, kind=kind, label=None, class_names=(), spans=None)
+    return replace(texts, kind=kind, label=None, class_names=())
 
 
 def _in_memory(
@@ -231,9 +239,7 @@ def _of_table(table: Any, kind: ModelTask, options: Mapping[str, Any]) -> Texts:
         raise InputError(OPERATION, "corpus", got, f"{expected}, or a folder of pairs")
     reads = _labels_read(kind, options)
     label = spec.label if reads["labelled"] else None
-    columns = Columns(
-        spec.text, label, spec.question, spec.rationale, spec.segments, reads["label_needed"]
-    )
+    columns = spec.columns(label, reads["label_needed"])
     rows = gather_own(frame_source(table, columns), WHOLE, spec)
     return _texts_of_rows("texts", kind, spec, WHOLE, rows)
 
@@ -341,6 +347,7 @@ def _texts_of_rows(
         segments=None
         if spec.segments is None
         else [text.segments or ((0, len(text.text)),) for text in raw],
+        answer=None if spec.answer is None else [text.answer or "" for text in raw],
         notes=tuple(map(printable, notes)),
         skipped=tuple(rows.skipped),
     )

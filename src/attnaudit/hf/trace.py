@@ -19,6 +19,7 @@ from transformers import Pipeline
 from attnaudit.core.errors import InputError, describe_error
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.ragged import Ragged
+from attnaudit.hf.answers import with_answers
 from attnaudit.hf.choose import OPERATION, Chosen, Numbers, choose_layers, keys_seen
 from attnaudit.hf.classes import outputs_of
 from attnaudit.hf.encode import encode, notes_of, output_names
@@ -50,6 +51,7 @@ from attnaudit.tracing.settings import HEATMAP, ReplacementSettings
 
 SHARD_TEXTS, SHARD_BYTES = 64, 1 << 26  # of a file, whichever is less
 BUDGET = 4096  # padded positions of a batch
+ANSWER = ["another answer", "the answer"]
 SINK = "<sink>"  # a position that takes attention and gives nothing
 
 
@@ -113,14 +115,15 @@ def collect_shards(
         texts = np.arange(len(encoded)) if given.part is None else given.part
         replaced, settings = None, given.replacement
         # Words of the text are replaced, and a decoder's own attention is over its target.
-        of_text = encoded.keys_of(chosen[0].layer.stack) is encoded
+        answers = encoded.answered is not None
+        of_text = answers or encoded.keys_of(chosen[0].layer.stack) is encoded
         if settings is not None and settings.texts and of_text:
             ends = () if gate.task == "classification" else (encoded.read.ids.lengths,)
             replaced = PieceReplacement(
                 keys=(encoded.instance, *ends),
                 lengths=encoded.ids.lengths,
                 donors=(WordDonors if encoded.segment is None else SegmentDonors)(encoded),
-                outputs=len(given.class_names),
+                outputs=len(ANSWER if answers else given.class_names),
                 settings=settings,
                 progress=given.progress,
                 model=model,
@@ -201,24 +204,28 @@ class _Collector:
         found: dict[int, list[dict[str, Any]]] = {}
         size = positions_per_pass(self.model, self.options.budget)
         heatmap = self.options.heatmap and require_heatmap(self.options.heatmap)
+        answers = encoded.answered is not None
         for rows in encoded.batches(size, self.gate.batching):
             case = Case(self.model, self.gate, encoded.take(rows), self.options.budget)
-            slopes = case.graph.slopes_of_weights(one.number for one in self.chosen)
-            columns = {number: case.at_query(number, slope) for number, slope in slopes.items()}
-            del slopes
+            columns: dict[int, Tensor] = {}
+            if not answers:
+                slopes = case.graph.slopes_of_weights(one.number for one in self.chosen)
+                columns = {number: case.at_query(number, one) for number, one in slopes.items()}
+                del slopes
             hidden = None  # the input of the last layer, which a graph reads
-            if isinstance(self.tail, GraphTail):
+            if not answers and isinstance(self.tail, GraphTail):
                 hidden = record(self.model, case.inputs)[1][self.chosen[-1].number].call.hidden
             scores = {
                 name if name in COLUMNS else f"importance_{name}": case.texts.ids.with_values(one)
                 for name, one in measure(case, self.options.scores, heatmap).items()
             }
             for k, row in enumerate(rows.tolist()):
-                found[row] = self._rows(case, k, columns, scores, hidden)
+                rows_of = _answer_rows(case, k, scores) if answers else None
+                found[row] = rows_of or self._rows(case, k, columns, scores, hidden)
         texts, every = zip(*((k, row) for k in sorted(found) for row in found[k]), strict=True)
         # Copies of a text do not apply to a row with only some of its positions.
         whole = [
-            k if len(row["tokens"]) - row["sink"] == len(encoded.tokens[k]) else None
+            k if answers or len(row["tokens"]) - row["sink"] == len(encoded.tokens[k]) else None
             for k, row in zip(texts, every, strict=True)
         ]
         metadata = dict(self.options.metadata)
@@ -226,9 +233,9 @@ class _Collector:
             metadata["heatmap"] = self.options.heatmap
         trace = Trace.from_arrays(
             activation="softmax",
-            class_names=list(self.options.class_names),
+            class_names=ANSWER if answers else list(self.options.class_names),
             metadata=metadata,
-            tail=self.tail,
+            tail=None if answers else self.tail,
             origin=self.gate.model,
             **{name: [row[name] for row in every] for name in every[0]},
             **{name: one.gather(pl.Series(whole)) for name, one in replaced.items()},
@@ -301,10 +308,44 @@ class _Collector:
         return rows
 
 
+def _answer_rows(case: Case, k: int, scores: Mapping[str, Ragged]) -> list[dict[str, Any]]:
+    """Return the row of a text whose answer is predicted; it has scores and no attention.
+
+    The weights of several queries act on an answer together, which no readout can tell.
+    """
+    texts, group = case.texts, case.texts.group
+    assert texts.answered is not None
+    own = np.ones(len(texts.tokens[k]), bool)
+    answer = texts.written
+    if answer is None:
+        own[len(own) + texts.answered[k].min() + 1 :] = False
+    shown = texts.tokens[k] if answer is None else answer.tokens[k]
+    columns = {
+        **_of_text(case, k),
+        "tokens": [token for token, keep in zip(texts.tokens[k], own, strict=True) if keep],
+        "word_id": texts.word_id[k][own],
+        "special": texts.word_id[k][own] == SPECIAL,
+        "question": shown[len(own.nonzero()[0]) :] if answer is None else shown[1:],
+        **{name: one[k][own] for name, one in scores.items()},
+    }
+    if group is not None:
+        columns["group"] = group[k][own]
+    if texts.rationale is not None:
+        columns["rationale"] = [
+            mark for mark, keep in zip(texts.rationale[k], own, strict=True) if keep
+        ]
+    if (name := f"importance_{SHOWN}") in columns:
+        total = columns[name].sum()  # without the part that the answer attends to itself
+        columns[name] = columns[name] / total if total > 0.0 else np.full(own.sum(), 1 / own.sum())
+    return [columns]
+
+
 def _of_text(case: Case, k: int) -> dict[str, Any]:
     """Return columns of a text, the same in all of its rows."""
-    texts, label = case.texts, None
-    if texts.written is not None:
+    texts, label = case.texts, None  # an answer is right or wrong by no label
+    if texts.answered is not None:
+        pass
+    elif texts.written is not None:
         label = texts.written.next_ids[k][-1]
     elif texts.label is not None:
         label = texts.label[k]
@@ -345,6 +386,8 @@ class CollectOptions:
         segments: Positions of the trace in place of tokens: ``sentences``, ``lines``, or a regular
             expression for what separates segments. By default those of the texts, if
             `read_texts` was given ``segments="column"``.
+        generate: Tokens of an answer that the model writes itself, at most; the prediction is of
+            this answer.
         progress: Receives the number of texts done.
     """
 
@@ -360,6 +403,7 @@ class CollectOptions:
     max_tokens: int | None = None
     output: str | None = None
     segments: str | None = None
+    generate: int | None = None
     progress: Progress = silent
 
 
@@ -394,9 +438,11 @@ def collect(model: Any, tokenizer: Any = None, corpus: Any = None, **options: An
     if given.heatmap is not None:
         require_heatmap(given.heatmap, heads_of_text(gate))
     task, seed = require_task(model), given.seed
-    positions = positions_of(task, given.positions)
     texts = read_texts(corpus, task, seed=seed, progress=given.progress)
     texts = with_segments(texts, given.segments)
+    texts = with_answers(model, tokenizer, texts, given.generate, given.progress)
+    answers = texts.answer is not None or given.generate is not None
+    positions = positions_of(task, given.positions, answers)
     outputs = outputs_of(model, texts, given.class_names)
     cut = {"max_tokens": given.max_tokens, "on_empty": "skip"}
     encoded = encode(model, tokenizer, texts, outputs=outputs, **cut)

@@ -83,9 +83,10 @@ class TransformerCollect(Settings):
         None,
     )
     heatmap: str = setting(HEATMAP_MEANING, HEATMAP)
-    positions: Literal["one", "all", "last"] | None = setting(
-        "Positions of a text whose next token is the prediction; default: one of a target, drawn "
-        "by the seed, the last of a prompt.",
+    positions: Literal["one", "all", "last", "answer"] | None = setting(
+        "Positions of a text whose next token is the prediction, or answer: the prediction is of a "
+        "whole target or answer; default: one of a target, drawn by the seed, the answer to a "
+        "prompt, else its last.",
         None,
     )
     classes: tuple[str, ...] | None = setting(
@@ -102,6 +103,11 @@ class TransformerCollect(Settings):
         "Output that is audited, of a classifier with several labels for a text, each with a "
         "probability of its own; default: none, the outputs are classes.",
         None,
+    )
+    generate: int | None = setting(
+        "Most tokens of an answer that the model writes itself, whose prediction is audited.",
+        None,
+        least=1,
     )
     cross: bool = setting(
         "Cross-attention of an encoder-decoder, in place of its decoder's self-attention.", False

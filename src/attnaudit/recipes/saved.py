@@ -13,6 +13,7 @@ from attnaudit.core.errors import RunError
 from attnaudit.core.files import content_key
 from attnaudit.core.progress import Progress, silent
 from attnaudit.experiments import make_experiment, require_usable
+from attnaudit.hf.answers import with_answers
 from attnaudit.hf.choose import Chosen, choose_layers
 from attnaudit.hf.classes import outputs_of
 from attnaudit.hf.encode import encode, load_tokenizer, notes_of, output_names
@@ -86,7 +87,6 @@ class SavedTransformer(Job):
         chosen = choose_layers(gate, layers, heads, collect.cross)
         require_heatmap(collect.heatmap, heads_of_text(gate))
         assert task is not None  # else no layer could be chosen
-        positions = positions_of(task, collect.positions)
         read = read_texts(
             spec.source,
             task,
@@ -97,8 +97,11 @@ class SavedTransformer(Job):
             **{name: value for name, value in spec.corpus.items() if name != "seed"},
         )
         read = with_segments(read, collect.segments)
+        answers = read.answer is not None or collect.generate is not None
+        positions = positions_of(task, collect.positions, answers)
         outputs = outputs_of(model, read, collect.classes)
         texts = _sampled(_not_trained_on(read, spec.model), spec)
+        texts = with_answers(model, tokenizer, texts, collect.generate, progress)
         options: Any = {"max_tokens": collect.max_tokens, "on_empty": "skip", "outputs": outputs}
         encoded = encode(model, tokenizer, texts, **options)
         names = output_names(model, tokenizer, encoded.class_names)

@@ -18,7 +18,7 @@ from attnaudit.corpora.formats.lines import bad_file, filled_lines, first_names,
 SPLITS = ("train", "dev", "test")
 SPLIT_NAMES = {name: name for name in SPLITS} | dict.fromkeys(("valid", "val", "validation"), "dev")
 Task = Literal["classification", "question_answering", "inference", "translation"]
-ROLES = ("text", "label", "question", "rationale", "segments")  # of columns
+ROLES = ("text", "label", "question", "rationale", "segments", "answer")  # of columns
 Span = tuple[int, int]  # characters from the first to before the second
 _WHOLE_NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d{0,17})(?:\.0*)?", re.ASCII)
 # Names that columns of a role often have, the most usual first.
@@ -43,6 +43,7 @@ class Row:
         question: Question or hypothesis, if the task has one.
         rationale: Characters that are known to decide the label; None if not known.
         segments: Parts of the text, such as passages, in order; None if not known.
+        answer: What a model that predicts tokens is to write after the text.
         file: File of the row, if its source is a folder.
         cells: Cells of a table by column.
     """
@@ -56,6 +57,7 @@ class Row:
     question: object = None
     rationale: object = None
     segments: object = None
+    answer: object = None
     file: str = ""
     cells: dict[str, Any] = field(default_factory=dict)
 
@@ -86,6 +88,7 @@ class Columns:
     question: str | None = None
     rationale: str | None = None
     segments: str | None = None
+    answer: str | None = None
     label_needed: bool = True
 
     def __post_init__(self) -> None:

@@ -132,6 +132,8 @@ class Gathering:
         raw = RawText(text, asked, None if spans is None else tuple(spans)) if self.raw else None
         if raw is not None and row.segments is not None:
             raw = replace(raw, segments=tuple(usable_segments(row.segments, text)))
+        if raw is not None and row.answer is not None:
+            raw = replace(raw, answer=usable_text(row.answer, "answer"))
         cut = tokens[: self.max_tokens]
         return Example(row.row, cut, len(tokens), label, question, marks, answers, raw)
 

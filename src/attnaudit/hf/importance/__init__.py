@@ -221,7 +221,7 @@ def rollout(case: Case) -> Float[Tensor, "B T"]:
             written = text.new_zeros(texts, weights.shape[1], tokens)
         below = text if layer.stack == "cross" else written
         written = 0.5 * weights @ below + 0.5 * written
-    return (text if written is None else written)[torch.arange(texts), case.query]
+    return case.over_queries(text if written is None else written)
 
 
 def mean_of_heads(

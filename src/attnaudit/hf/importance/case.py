@@ -9,6 +9,7 @@ from functools import cached_property
 from inspect import signature
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -52,7 +53,7 @@ class Case:
         return self.inputs["attention_mask"].bool()
 
     @cached_property
-    def ends(self) -> Int[Tensor, " B"] | None:
+    def ends(self) -> Ends | None:
         """Positions whose next tokens are predicted, None for a classifier."""
         return ends_of(self.model, self.texts)
 
@@ -84,6 +85,9 @@ class Case:
     @property
     def query(self) -> Int[Tensor, " B"]:
         """The query of the last attention that the prediction reads."""
+        if isinstance(self.ends, Answer):
+            got, expected = "an answer of several tokens", "a measure of several queries"
+            raise InputError(OPERATION, type(self.model).__name__, got, expected)
         if self.ends is not None:
             return self.ends
         assert self.gate.reads is not None  # else no layer could be chosen
@@ -94,8 +98,14 @@ class Case:
         """Take values of an attention's weights at the query, 0 on padding."""
         lengths = self.texts.keys_of(self.gate.layers[index].stack).ids.lengths
         inside = torch.arange(values.shape[3]) < torch.from_numpy(lengths)[:, None]
-        own = values[torch.arange(len(values)), :, self.query]
+        own = self.over_queries(values.transpose(1, 2))
         return own.float() * inside[:, None].to(own.device)
+
+    def over_queries(self, values: Tensor) -> Tensor:
+        """Take values, (B, Q, …), at the query, or their mean over those that predict an answer."""
+        if isinstance(self.ends, Answer):
+            return self.ends.mean(values)
+        return values[torch.arange(len(values)), self.query]
 
     @property
     def rows_per_pass(self) -> int:
@@ -106,10 +116,75 @@ class Case:
         return max(1, positions_per_pass(self.model, self.budget) // sum(sizes))
 
 
-def ends_of(model: Any, texts: Encoded) -> Int[Tensor, " B"] | None:
-    """Return the position of each text whose next token is predicted, None for a classifier."""
+@dataclass(frozen=True)
+class Answer:
+    """Answers of up to A tokens.
+
+    Attributes:
+        positions: Positions at which the tokens are predicted; −1 for none.
+        tokens: The tokens.
+    """
+
+    positions: Int[Tensor, "B A"]
+    tokens: Int[Tensor, "B A"]
+
+    @classmethod
+    def of(cls, texts: Encoded, device: Any) -> Answer:
+        """Return the answers of texts."""
+        spots, read = texts.answered, texts.read.ids
+        assert spots is not None
+        places = spots.values + spots.spread(read.lengths)
+        following = (read, 1) if texts.written is None else (texts.written.next_ids, 0)
+        flat = places + spots.spread(read.offsets[:-1]) + following[1]
+        columns = [places, following[0].values[flat]]
+        inside = np.arange(spots.lengths.max()) < spots.lengths[:, None]
+        out = []
+        for values in columns:
+            padded = np.full(inside.shape, -1)
+            padded[inside] = values
+            out.append(torch.from_numpy(padded).to(device))
+        return cls(*out)
+
+    def __getitem__(self, rows: Any) -> Answer:
+        return Answer(self.positions[rows], self.tokens[rows])
+
+    def at(self, places: Int[Tensor, "B A"]) -> Answer:
+        """Return the same answers at other positions."""
+        return Answer(places.where(self.positions >= 0, -1), self.tokens)
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Average values, (B, Q, …), over the positions of each answer."""
+        inside = self.positions >= 0
+        rows = torch.arange(len(values), device=values.device)[:, None]
+        own = values[rows, self.positions.clamp(min=0)]
+        inside = inside.reshape(*inside.shape, *[1] * (own.dim() - 2))
+        return torch.where(inside, own, 0).sum(dim=1) / inside.sum(dim=1)
+
+    def logits(self, logits: Float[Tensor, "B Q V"]) -> Float[Tensor, "B 2"]:
+        """Return log-probabilities of another answer and of this one.
+
+        The probability of an answer is the geometric mean of those of its tokens, which does not
+        fall with its length.
+        """
+        rows = torch.arange(len(logits), device=logits.device)[:, None]
+        own = logits[rows, self.positions.clamp(min=0)].double().log_softmax(dim=-1)
+        chosen = own.gather(2, self.tokens.clamp(min=0)[..., None])[..., 0]
+        inside = self.positions >= 0
+        answer = torch.where(inside, chosen, 0).sum(dim=1) / inside.sum(dim=1)
+        # A certain answer leaves nothing to others, whose logarithm must stay finite.
+        other = torch.log((-torch.expm1(answer)).clamp(min=torch.finfo(torch.float64).tiny))
+        return torch.stack([other, answer], dim=1)
+
+
+Ends = Tensor | Answer
+
+
+def ends_of(model: Any, texts: Encoded) -> Ends | None:
+    """Return the positions whose next tokens are predicted, None for a classifier."""
     if require_task(model) == "classification":
         return None
+    if texts.answered is not None:
+        return Answer.of(texts, model.device)
     return torch.from_numpy(texts.read.ids.lengths - 1).to(model.device)
 
 
@@ -170,20 +245,24 @@ class Graph:
 
 
 def read_logits(
-    model: Any, inputs: Mapping[str, Any], ends: Tensor | None, exchange: Exchange | None = None
+    model: Any, inputs: Mapping[str, Any], ends: Ends | None, exchange: Exchange | None = None
 ) -> Float[Tensor, "B C"]:
-    """Compute the logits of classes, or of the tokens that follow positions ``ends``.
+    """Compute the logits of classes, of the tokens that follow positions ``ends``, or of answers.
 
     With gradients if they are enabled. An ``exchange`` replaces attention as in `capture.forward`.
     """
     given = dict(inputs)
     if ends is not None and "logits_to_keep" in signature(model.forward).parameters:
-        given["logits_to_keep"], ends = torch.unique(ends, return_inverse=True)
+        places = ends.positions.clamp(min=0) if isinstance(ends, Answer) else ends
+        given["logits_to_keep"], places = torch.unique(places, return_inverse=True)
+        ends = ends.at(places) if isinstance(ends, Answer) else places
     if exchange is None:
         logits = model(**given).logits
     else:
         gradients = torch.is_grad_enabled()
         logits = forward(model, given, exchange, gradients, masks=True).output.logits
+    if isinstance(ends, Answer):
+        return ends.logits(logits)
     return logits if ends is None else logits[torch.arange(len(ends), device=logits.device), ends]
 
 

@@ -1,0 +1,148 @@
+"""Answers of several tokens: their probability, the attention that writes them, words left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from attnaudit.core.errors import InputError
+from attnaudit.experiments import audit
+from attnaudit.hf import collect, read_texts
+from attnaudit.hf.answers import with_answers
+from attnaudit.tracing.settings import ReplacementSettings
+from tests.hf.classes import tiny
+from tests.hf.tokenizing import SIZE, tokenizer
+
+ROWS = pl.DataFrame(
+    {
+        "text": [
+            "It was late . Mary went home .",
+            "Rain fell . The dog slept . It was old .",
+            "No .",
+        ],
+        "question": ["Where is Mary ?", "Who slept ?", "Why ?"],
+        "answer": ["at home now", "the old dog", "because"],
+    }
+)
+COLUMNS = {"question": "question", "answer": "answer"}
+
+
+def causal() -> tuple[Any, Any, Any]:
+    model = tiny("GPT2LMHeadModel", vocab_size=SIZE)
+    eager = tiny("GPT2LMHeadModel", vocab_size=SIZE, attn_implementation="eager")
+    eager.load_state_dict(model.state_dict())
+    return model, eager, tokenizer("wordpiece", "$A")
+
+
+def naive(model: Any, own: Any, prompt: str, answer: str) -> tuple[float, np.ndarray, int]:
+    """The geometric mean of the answer's tokens' probabilities, and their mean attention."""
+    ids = own(prompt)["input_ids"]
+    written = own(answer)["input_ids"]
+    with torch.no_grad():
+        out = model(torch.tensor([ids + written]), output_attentions=True)
+    logs = out.logits[0].double().log_softmax(-1)
+    places = range(len(ids) - 1, len(ids) + len(written) - 1)
+    found = [logs[place, token].item() for place, token in zip(places, written, strict=True)]
+    row = out.attentions[-1][0].mean(dim=0)[list(places)].mean(dim=0)[: len(ids)].numpy()
+    return float(np.exp(np.mean(found))), row / row.sum(), len(ids)
+
+
+def test_prediction_attention_and_leave_one_out_are_those_of_own_passes() -> None:
+    model, eager, own = causal()
+    trace = collect(model, own, read_texts(ROWS, "causal-lm", **COLUMNS), scores="loo")
+    assert (len(trace), trace.has("alpha"), trace.class_names[1]) == (3, False, "the answer")
+    for row, (text, question, answer) in enumerate(ROWS.iter_rows()):
+        prompt = f"{text} {question}"
+        probability, shown, size = naive(eager, own, prompt, answer)
+        assert trace.prediction[row, 1] == pytest.approx(probability, rel=1e-5)
+        assert trace.ragged("importance_shown")[row] == pytest.approx(shown, abs=1e-5)
+        words = prompt.split()
+        assert "".join(trace.tokens(row)).replace("##", "") == "".join(words)
+        assert len(trace.tokens(row)) == size
+        loo, ids = trace.ragged("loo")[row], np.array(trace.cell("word_id", row))
+        for word in (0, len(words) // 2):
+            without = " ".join(words[:word] + words[word + 1 :])
+            changed = abs(naive(eager, own, without, answer)[0] - probability)
+            assert loo[ids == word] == pytest.approx(changed, abs=1e-5)
+
+
+def test_passages_are_exchanged_and_the_question_stays() -> None:
+    model, _, own = causal()
+    many = pl.concat([ROWS] * 4)
+    texts = read_texts(many, "causal-lm", **COLUMNS)
+    options = {"segments": r"\. ", "replacement": ReplacementSettings(texts=12, copies=20)}
+    trace = collect(model, own, texts, heatmap="rollout", **options)
+    assert trace.tokens(1)[-1] == "Who slept ?"
+    assert trace.tokens(1)[:3] == ["Rain fell .", "The dog slept .", "It was old ."]
+    asked = len(trace.tokens(1)) - 1
+    assert all(asked not in lost for lost in trace.cell("replaced", 1))
+    assert trace.ragged("loo")[1][asked] == 0.0
+    results = audit(trace)
+    assert {*results} >= {"replacement", "surrogate"}
+    assert "adversary" not in results
+
+
+def test_each_token_of_an_answer_is_a_row_with_attention_if_asked() -> None:
+    model, _, own = causal()
+    trace = collect(model, own, read_texts(ROWS, "causal-lm", **COLUMNS), positions="all")
+    written = [len(own(answer)["input_ids"]) for answer in ROWS["answer"]]
+    heads = len(np.unique(trace.array("head")))
+    assert trace.table.group_by("instance").len().sort("instance")["len"].to_list() == [
+        heads * number for number in written
+    ]
+    for (instance,), rows in trace.table.group_by("instance"):
+        text, question, _ = ROWS.row(int(instance))
+        prompt = own(f"{text} {question}")["input_ids"]
+        queries = np.unique(rows["query"].to_numpy())
+        assert queries.tolist() == list(range(len(prompt) - 1, len(prompt) - 1 + written[instance]))
+
+
+def test_a_translation_is_an_answer_too() -> None:
+    model: Any = tiny("MarianMTModel", vocab_size=SIZE)
+    own = tokenizer("wordpiece", "$A [SEP]")
+    pairs = [("It was late .", "Es war kalt ."), ("Rain fell .", "Regen .")]
+    trace = collect(model, own, pairs, positions="answer", scores="loo")
+    for row, (source, target) in enumerate(pairs):
+        ids, written = own(source)["input_ids"], own(target)["input_ids"]
+        given = model.prepare_decoder_input_ids_from_labels(labels=torch.tensor([written]))
+        with torch.no_grad():
+            logits = model(torch.tensor([ids]), decoder_input_ids=given).logits[0]
+        logs = logits.double().log_softmax(-1)[range(len(written)), written]
+        assert trace.prediction[row, 1] == pytest.approx(float(logs.mean().exp()), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["GPT2LMHeadModel", "MarianMTModel"])
+def test_answers_that_the_model_writes_are_its_most_probable_tokens(name: str) -> None:
+    model: Any = tiny(name, vocab_size=SIZE)
+    own = tokenizer("wordpiece", "$A" if name.startswith("GPT") else "$A [SEP]")
+    texts = read_texts(ROWS["text"].to_list() if name.startswith("GPT") else [("It was", "x")] * 2,
+                       "causal-lm" if name.startswith("GPT") else "seq2seq")  # fmt: skip
+    found = with_answers(model, own, texts, 3)
+    written = found.answer if name.startswith("GPT") else found.second
+    assert written is not None
+    assert all(answer.strip() for answer in written)
+    if name.startswith("GPT"):
+        ids = own(texts.text[0])["input_ids"]
+        for _ in range(3):
+            with torch.no_grad():
+                ids.append(int(model(torch.tensor([ids])).logits[0, -1].argmax()))
+        assert written[0] == own.decode(ids[-3:], skip_special_tokens=True)
+    trace = collect(model, own, texts, generate=3, scores="loo", replacement=None)
+    assert len(trace) == len(found)
+    with pytest.raises(InputError, match="a classifier; expected a language model"):
+        with_answers(tiny("BertForSequenceClassification", vocab_size=SIZE), own, texts, 3)
+
+
+def test_wrong_answers_are_refused() -> None:
+    model, _, own = causal()
+    with pytest.raises(InputError, match=r"texts without answers.*--column answer=NAME"):
+        collect(model, own, ["a text"], positions="answer")
+    rows = pl.DataFrame({"text": ["It was"], "answer": ["\u200b"]})
+    with pytest.raises(InputError, match=r"row 0.*an answer whose tokens are not apart"):
+        collect(model, own, read_texts(rows, "causal-lm", answer="answer"))
+    with pytest.raises(InputError, match="an empty answer"):
+        read_texts(pl.DataFrame({"text": ["a"], "answer": [""]}), "causal-lm", answer="answer")
