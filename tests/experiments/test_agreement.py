@@ -22,11 +22,11 @@ from tests.traces import make_trace
 
 ROUNDING, SEARCHED = 1e-6, 1e-5  # a search ends where steps gain less
 KINDS: dict[str, Any] = {
-    "one sigmoid": lambda: make_trace(12, (1, 9), seed=3, outputs=1),
-    "three classes": lambda: make_trace(12, (1, 9), seed=3, outputs=3, candidates=True),
-    "tanh tail": lambda: make_trace(12, (1, 9), seed=3, outputs=3, hidden=4),
-    "unknown tail": lambda: opaque(make_trace(12, (1, 9), seed=3, outputs=3, hidden=4)),
-    "a transformer's layer": lambda: layer_trace(20, (1, 9), 3, seed=2, width=3),
+    "one sigmoid": lambda: make_trace(8, (1, 9), seed=3, outputs=1),
+    "three classes": lambda: make_trace(8, (1, 9), seed=3, outputs=3, candidates=True),
+    "tanh tail": lambda: make_trace(8, (1, 9), seed=3, outputs=3, hidden=4),
+    "unknown tail": lambda: opaque(make_trace(8, (1, 9), seed=3, outputs=3, hidden=4)),
+    "a transformer's layer": lambda: layer_trace(12, (1, 9), 3, seed=2, width=3),
 }
 NAMES = (
     "adversary",

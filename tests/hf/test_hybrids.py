@@ -10,7 +10,10 @@ from tests.hf.classes import HYBRIDS, tiny
 from tests.hf.exact import assert_exact_under_any_attention
 
 
-@pytest.mark.parametrize("name", HYBRIDS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(one, marks=pytest.mark.slow) if k % 2 else one for k, one in enumerate(HYBRIDS)],
+)
 def test_the_layers_with_attention_are_audited_and_the_others_are_counted(
     name: str, tmp_path: Path
 ):

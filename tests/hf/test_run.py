@@ -49,6 +49,7 @@ def test_a_run_has_a_report_with_heads_and_checks(run: Path, models: Path):
     assert "3 texts, 4 heads of layer 1: 12 rows" in statements(page)
 
 
+@pytest.mark.slow
 def test_pieces_of_words_are_shown_as_words(run: Path):
     page, trace = (run / "report.html").read_text(encoding="utf-8"), Trace.read(run / "trace")
     counts = [int((np.diff(ids, prepend=-2) != 0).sum()) for ids in trace.ragged("word_id")]

@@ -179,7 +179,7 @@ KINDS = {
     "long": make_trace(2, [300, 350]),
     "zeros": make_trace(10, (2, 9), zeros=0.7),
 }
-SLOW = ("four classes", "nine classes", "tail")
+SLOW = ("all of one position", "four classes", "nine classes", "tail", "zeros")
 
 
 @pytest.mark.parametrize(
