@@ -3,6 +3,7 @@
 Measures of all layers are compared with passes of whole models in `tests/hf/test_joint.py`.
 """
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ import pytest
 from scipy.special import softmax
 
 from attnaudit.experiments.joint import Joint
+from attnaudit.stats.measures import jsd
 from attnaudit.trace import Trace
-from tests.traces import trace_of
+from tests.traces import trace_of, with_columns
 
 HEADS, TEXTS, WIDTH = 3, 5, 4
 
@@ -103,3 +105,23 @@ def test_measures_depend_on_no_order_shard_or_batch(layers: int, monkeypatch: py
         numbers = pl.selectors.numeric()
         assert np.allclose(again.select(numbers), table.select(numbers), atol=1e-9)
         assert again.select(pl.selectors.boolean()).equals(table.select(pl.selectors.boolean()))
+
+
+def test_a_mean_of_the_heads_that_is_found_has_nearly_the_same_output():
+    """Against all shares of weight that all heads could move to one token."""
+    trace, parts = made(2)
+    assert "joint_emax_jsd" not in Joint()(trace).columns
+    shown = [part["alpha"].mean(axis=0) for part in parts.values() for _ in range(HEADS)]
+    table = Joint(epsilon=0.02)(
+        with_columns(trace, importance_shown=[row.tolist() for row in shown])
+    )
+    for text, part in parts.items():
+        best, own, size = 0.0, part["alpha"].mean(axis=0), part["alpha"].shape[1]
+        for token, share in product(range(size), np.linspace(0, 1, 400)):
+            other = (1 - share) * part["alpha"] + share * np.eye(size)[token]
+            if change(part, other) <= 0.02:
+                best = max(best, float(jsd(other.mean(axis=0), own)))
+        found = table.filter(instance=text)["joint_emax_jsd"]
+        assert found.n_unique() == 1
+        assert 0.0 < found[0] <= best + 1e-3
+        assert found[0] >= 0.95 * best

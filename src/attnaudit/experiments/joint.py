@@ -28,12 +28,14 @@ from attnaudit.experiments.rows import (
 )
 from attnaudit.experiments.through_tail import Outputs
 from attnaudit.results.measures import Measure
-from attnaudit.stats.measures import predicted_class
+from attnaudit.stats.measures import LN2, jsd, predicted_class
 from attnaudit.trace import Trace
 from attnaudit.trace.joint import JointReadout
+from attnaudit.trace.schema import SHOWN
 
 # Attended sums of one call: 32 MiB.
 NUMBERS = 1 << 22
+BISECTIONS = 10  # the share of moved weight is then known to 1/512
 # Rows that are equal in these columns have one output, which all of their heads share.
 TEXT = ("split", "instance", "query")
 
@@ -48,6 +50,9 @@ class Joint(Settings):
     token (the heads in turn, ``sweeps`` times), or by changing only one head. ``joint_flips`` tells
     whether any of the weights tried flips the decision.
 
+    In a trace with ``importance_shown``, ``joint_emax_jsd`` is the largest JSD found of the mean of
+    a layer's heads from the model's own, with a TVD of at most ``epsilon``.
+
     In a trace of several layers, ``layers_uniform``, ``layers_shuffled``, ``layers_max_delta_y``
     and ``layers_flips`` are the same for all recorded heads of all layers. There is no further
     search: the weights that each layer's search ends with are tried together, and changes by one
@@ -58,6 +63,7 @@ class Joint(Settings):
         seed: Seed of the shuffles.
         shuffles: Number of shuffles.
         sweeps: Passes over all heads in the search.
+        epsilon: Change of the output (TVD) that counts as none for another mean of the heads.
     """
 
     name = "joint"
@@ -91,6 +97,14 @@ class Joint(Settings):
             "share flipped by weights of all heads of the layer",
             "Share of decisions that flip under some weights tried for all heads of a "
             "layer at once.",
+        ),
+        Measure(
+            "joint_emax_jsd",
+            "JSD of the most different mean of the heads found with nearly the same output",
+            "Largest JSD found between the mean of the weights of all heads of a layer and another "
+            "with nearly the same output, 0 to ln 2: there may be more different ones.",
+            "lower",
+            range=(0.0, LN2),
         ),
         Measure(
             "layers_uniform",
@@ -130,6 +144,9 @@ class Joint(Settings):
         least=1,
         most=100,
     )
+    epsilon: float = setting(
+        "Largest change of the output (TVD) of another mean of the heads.", 0.01, least=0, most=1
+    )
 
     def refuses(self, trace: Trace) -> str | None:
         """Explain why the experiment does not apply to a trace; None if it does."""
@@ -149,6 +166,8 @@ class Joint(Settings):
         largest = np.maximum(alone.largest, layer.to_rows(most.change))
         flips = alone.flips | layer.to_rows(most.flips)
         columns = self._measure("joint", layer, layer.compare(tried, follow=False), largest, flips)
+        if trace.has(f"importance_{SHOWN}"):
+            columns["joint_emax_jsd"] = layer.to_rows(layer.furthest_mean(self.epsilon))
         # Layers hear of each other through tokens, which a trace of segments no longer has.
         is_replayed = trace.has("layer") and not trace.metadata.get("segments")
         if is_replayed and len(np.unique(trace.array("layer"))) > 1:
@@ -319,6 +338,42 @@ class JointSearch:
             current[rows] = contribution.values[top]
             alpha[own.positions(rows)], alpha[top] = 0.0, 1.0
         return Found(best, flips, own.with_values(alpha))
+
+    def furthest_mean(self, epsilon: float) -> Float[np.ndarray, " g"]:
+        """Find how far the mean of a group's heads moves with nearly the same output.
+
+        All heads move one share of their weight to the same token, for each token in turn. The
+        share is bisected: the largest of those tried counts whose output changes by ``epsilon`` at
+        most.
+
+        Returns:
+            The largest JSD from the group's own mean, a lower bound; NaN if its rows differ in
+            their number of positions.
+        """
+        joint, groups, alpha = self.joint, self.joint.groups, self.joint.alpha
+        sizes = groups.with_values(alpha.lengths[groups.values])
+        least = sizes.reduce(np.minimum)
+        tokens = Ragged.from_lengths(np.zeros(least.sum()), least)
+        tried, place = tokens.row_of_value, tokens.places
+        share, low, high = np.ones(len(tried)), np.zeros(len(tried)), np.ones(len(tried))
+
+        def predict(part: np.ndarray, members: Ragged) -> np.ndarray:
+            rows, moved = members.values, members.spread(share[part])[:, None]
+            token = alpha.offsets[rows] + members.spread(place[part])
+            vertex = joint.readout.contribution.values[token]
+            return joint.predict(tried[part], (1.0 - moved) * joint.own[rows] + moved * vertex)
+
+        for _ in range(BISECTIONS):
+            inside = self._compare(tried, predict).change <= epsilon
+            low, high = np.where(inside, share, low), np.where(inside, high, share)
+            share = (low + high) / 2.0
+        found = np.full(len(groups), np.nan)
+        for group in np.flatnonzero(least == sizes.max()).tolist():
+            own = np.mean([alpha[row] for row in groups[group].tolist()], axis=0)
+            moved = tokens.with_values(low)[group][:, None]
+            other = (1.0 - moved) * own + moved * np.eye(len(own))
+            found[group] = jsd(other, np.broadcast_to(own, other.shape)).max()
+        return found
 
     def _each_token(
         self,

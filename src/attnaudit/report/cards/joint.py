@@ -10,6 +10,7 @@ from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
 from attnaudit.report.words import figure, percent, with_interval
 from attnaudit.results.about import About
 from attnaudit.results.summary import SummaryRows
+from attnaudit.stats.measures import LN2
 
 QUESTION = "How much does the output depend on the weights of all heads at once?"
 _CAPTION = (
@@ -39,8 +40,21 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         f"Uniform weights in {layer} at once change the output by {figure(row['value'], 3)} on "
         "average; the worst weights that were tried, by "
         f"{with_interval(most, 3)}, and flip {percent(flips['value'])} of the decisions."
-        f"{_by_layer(rows)}",
+        f"{_other_mean(rows, about)}{_by_layer(rows)}",
         places=3,
+    )
+
+
+def _other_mean(rows: SummaryRows, about: About) -> str:
+    """Say how different a mean of the heads with nearly the same output was found."""
+    row = rows.get("joint", "joint_emax_jsd")
+    if row is None:
+        return ""
+    epsilon = about.setting("joint", "epsilon", 0.01)
+    return (
+        f" A mean of the heads that differs by a JSD of {with_interval(row)} of at most "
+        f"{figure(LN2)} was found with nearly the same output (Δŷ ≤ {epsilon:g}); there may be "
+        "more different ones."
     )
 
 
