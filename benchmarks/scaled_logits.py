@@ -55,7 +55,8 @@ def main() -> None:
     options = parser.parse_args()
     plain = read_json(options.out / PLACE / "spec.json")
     chosen = {name: plain[name] for name in ("seeds", "encoders")}
-    chosen |= {name: tuple(plain[name]) for name in ("corpora", "constructions")}
+    lists = {name: plain[name] for name in ("corpora", "constructions")}
+    chosen |= {name: one and tuple(one) for name, one in lists.items()}
     calibration = Calibration(options.out, data_dir=options.data_dir, **chosen)
     read, same = LastCorpus(), {factor: [] for factor in FACTORS}
     for cell in calibration.cells:

@@ -278,6 +278,12 @@ def test_bad_input_leaves_nothing(tmp_path: Path):
     assert not (tmp_path / "out").exists()
 
 
+def test_models_of_other_presets_have_folders_of_their_own():
+    names = [RunSpec.of("planted-decisive", preset=one).name for one in ("paper", "han", "flan")]
+    assert names[0] == "planted-decisive-bilstm-additive-s0"
+    assert len({*names}) == 3
+
+
 def test_an_audit_of_a_run_gives_the_same_numbers(complete: Path, tmp_path: Path):
     with experiments():
         out = audit_into(

@@ -160,9 +160,10 @@ class RunSpec(Spec):
 
     @property
     def name(self) -> str:
-        """``<corpus>-<encoder>-<attention>-s<seed>``, the default name of the run's folder."""
-        corpus = corpus_name(self.corpus.source)
-        return f"{corpus}-{self.model.encoder}-{self.model.attention}-s{self.seed}"
+        """``<corpus>-<encoder>-<attention>[-<preset>]-s<seed>``, by default the run's folder."""
+        parts = [corpus_name(self.corpus.source), self.model.encoder, self.model.attention]
+        parts += [] if self.preset == "paper" else [self.preset]
+        return "-".join([*parts, f"s{self.seed}"])
 
 
 @dataclass(frozen=True)

@@ -128,11 +128,11 @@ def lead(pair: PairedRuns) -> str:
     shared, only_a, only_b = map(thousands, counts)
     rows = f"{shared} {pair.unit}s"
     if pair.unit == ROW:
-        rows += f", of {count(pair.texts, 'text')},"
+        rows += f" of {count(pair.texts, 'text')}"
     more = [
         f"{side} has {only} more" for side, only in (("a", only_a), ("b", only_b)) if only != "0"
     ]
-    text = "; ".join([f"Both runs have {rows} with the same text", *more])
+    text = "; ".join([f"Both runs share {rows}", *more])
     if pair.changed:
         text += f" ({thousands(pair.changed)} of each with an id of the other and another text)"
     return (
