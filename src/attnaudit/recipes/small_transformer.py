@@ -127,6 +127,9 @@ class SmallTransformer(Trained):
             return texts
         return replace(texts, kind="causal-lm", label=None, class_names=(), spans=None)
 
+    def _encoded(self, network: Tuned, texts: Texts) -> Encoded:
+        return encode(network.model, network.tokenizer, texts, max_tokens=self.spec.model.length)
+
     def fit(self, model: Network, **options: Any) -> list[Epoch]:
         """Train the network in place."""
         spec = self.spec
@@ -170,7 +173,7 @@ class SmallTransformer(Trained):
         network, tokenizer = model.model, model.tokenizer
         words = self.spec.objective and self.spec.objective.words
         gate = check_model(network)
-        encoded = encode(network, tokenizer, rows, max_tokens=self.spec.model.length)
+        encoded = self._encoded(model, rows)
         if words:
             encoded = replace(encoded, rationale=list(marks_of(words, encoded)))
         yield from collect_shards(
@@ -199,7 +202,7 @@ class FineTuned(SmallTransformer):
         """Read the corpus for a model that can learn its classes.
 
         Raises:
-            InputError: For such a model, or rows that it cannot read.
+            InputError: The model cannot learn them, or not read the rows.
         """
         config_to_tune(Path(spec.folder))
         corpus = SmallTransformer.read(spec, progress)
@@ -223,9 +226,6 @@ class FineTuned(SmallTransformer):
         network = Tuned(model, tokenizer)
         encoded = self._encoded(network, self._texts())
         return network, {"remarks": list(encoded.notes)}
-
-    def _encoded(self, network: Tuned, texts: Texts) -> Encoded:
-        return encode(network.model, network.tokenizer, texts, max_tokens=self.spec.model.length)
 
     def fit(self, model: Tuned, **options: Any) -> list[Epoch]:
         """Train the model in place."""
