@@ -20,7 +20,7 @@ SKIPPED = re.compile(
 TERM = re.compile(r"\b[A-Z]{2,}[0-9]?\b|\bBiLSTM\b|[α-ωΔŷ]")
 EVERYDAY = {
     *("AG", "CITATION", "CPU", "FSMT", "GB", "GPU", "HTML", "JSON"),
-    *("MB", "MIT", "NAME", "NLLB", "PEFT", "PNG", "README", "SVG", "UTF", "VS"),
+    *("MB", "MIT", "NAME", "NLLB", "PEFT", "PNG", "README", "SHAP", "SVG", "UTF", "VS"),
 }
 GLOSSARY = (DOCS / "glossary.md").read_text(encoding="utf-8")
 

@@ -96,6 +96,9 @@ def test_the_rest_of_a_string_stays():
     assert Strings.of(["a-b"], lambda text: text.split("-")).gaps == [["", "-", ""]]
 
 
+AFTER = ("2, as predict has", "1 or 2", "0 to 1")  # needs the number of classes
+
+
 def test_neither_order_nor_batches_matter():
     one = trace_of({"true": TRUTH})
     other = trace_of({"true": TRUTH}, batch=7)
@@ -176,6 +179,10 @@ def broken(texts: list[str]) -> np.ndarray:
         ({"shown": "b"}, ("shown", "'b'", "one of true")),
         ({"labels": [0]}, ("labels", "1 labels", "24")),
         ({"labels": ["x"] * 24, "class_names": ["n", "y"]}, ("label of text 0", "'x'", "n, y")),
+        ({"labels": [2] * 24}, ("label of text 0", "2", "0 to 1")),
+        ({"labels": ["x"] * 24}, ("label of text 0", "class_names")),
+        ({"batch": 0}, ("batch", "1 or more")),
+        ({"scores": {"a": [np.ones((len(row), 3)) for row in TRUTH]}}, ("3 values a word", "1 or 2")),
         ({"class_names": ["n", "y", "z"]}, ("class_names", "3 names", "2, as predict has")),
         ({"predict": broken}, ("RuntimeError CUDA out of memory", "texts from")),
         ({"predict": lambda texts: np.ones((3, 2)) / 2}, ("shape (3, 2)", "(24, C)")),
@@ -199,7 +206,7 @@ def test_bad_input_is_one_line(change: dict[str, Any], parts: tuple[str, ...]):
     message = str(error.value)
     assert message.startswith("judge: ")
     assert all(part in message for part in parts), message
-    assert not called or "predict" in change or "class_names" in change
+    assert not called or "predict" in change or parts[-1] in AFTER
 
 
 def test_a_folder_of_something_else_is_refused_before_anything_runs(tmp_path: Path):

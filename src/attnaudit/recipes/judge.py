@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ TRACE = "trace"  # as in the folder of a run
 
 def judge(
     predict: Predict,
-    texts: Sequence[Any],
+    texts: Iterable[Any],
     scores: Any,
     *,
     out: str | Path | None = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,13 +50,17 @@ class JudgeOptions:
     name: str = ""
     progress: Progress = silent
 
+    def __post_init__(self) -> None:
+        if self.batch < 1:
+            raise InputError(OPERATION, "batch", str(self.batch), "1 or more")
+
 
 def collect_scores(
-    predict: Predict, texts: Sequence[Any], scores: Any, options: JudgeOptions
+    predict: Predict, texts: Iterable[Any], scores: Any, options: JudgeOptions
 ) -> Trace:
     """Make the trace of scores; arguments and errors are those of `judge`."""
     strings = Strings.of(texts, options.words)
-    found, labels = read_scores(scores, strings), _labels(options, len(texts))
+    found, labels = read_scores(scores, strings), _labels(options, len(strings))
     shown, settings = _shown(options.shown, found), options.replacement
     if len(strings) < 2 or settings.texts < 1:
         got, expected = f"{min(len(strings), settings.texts)} texts", "2 texts or more"
@@ -64,6 +68,7 @@ def collect_scores(
     rows = np.flatnonzero(chosen_texts([np.arange(len(strings))], settings))
     model = _Model(predict, options.batch)
     own = model.checked([strings.text(row) for row in rows.tolist()], options.class_names)
+    _require_class(labels or (), own.shape[1], "")
     columns = _Columns(model, strings, rows, own, options)
     weights = {name: columns.weights(values) for name, values in found.items()}
     heatmap = weights[shown]
@@ -120,13 +125,18 @@ def _labels(options: JudgeOptions, texts: int) -> list[int | None] | None:
         raise InputError(
             OPERATION, "labels", f"{len(labels)} labels", f"{texts}, one for each text"
         )
-    numbers = [names.index(one) if isinstance(one, str) and one in names else one for one in labels]
-    for row, label in enumerate(numbers):
-        is_number = isinstance(label, int | np.integer) and (not names or 0 <= label < len(names))
+    found = [names.index(one) if isinstance(one, str) and one in names else one for one in labels]
+    _require_class(found, len(names), f"one of {', '.join(names)}" if names else "")
+    return [None if label is None else int(label) for label in found]
+
+
+def _require_class(labels: Iterable[Any], classes: int, expected: str) -> None:
+    """Raise InputError for the first label that is no class; without ``classes`` any number is."""
+    for row, label in enumerate(labels):
+        is_number = isinstance(label, int | np.integer) and 0 <= label < (classes or np.inf)
         if label is not None and not is_number:
-            expected = f"one of {', '.join(names) or 'the numbers from 0'}"
-            raise InputError(OPERATION, f"label of text {row}", repr(label), expected)
-    return [None if label is None else int(label) for label in numbers]
+            numbers = f"0 to {classes - 1}" if classes else "a number from 0, or class_names"
+            raise InputError(OPERATION, f"label of text {row}", repr(label), expected or numbers)
 
 
 @dataclass(frozen=True)
@@ -207,11 +217,16 @@ class _Columns:
 
     def weights(self, values: Sequence[np.ndarray]) -> Ragged:
         """Return the magnitudes of a score, of the predicted class if it has one of each."""
-        pairs = zip(self.rows.tolist(), self.own.argmax(axis=1).tolist(), strict=True)
-        return Ragged.from_rows(
-            np.abs(one if one.ndim == 1 else one[:, min(label, one.shape[1] - 1)])
-            for one, label in ((values[row], label) for row, label in pairs)
-        )
+        rows = []
+        for row, label in zip(self.rows.tolist(), self.own.argmax(axis=1), strict=True):
+            own = values[row]
+            if own.ndim > 1:
+                if own.shape[1] not in (1, self.own.shape[1]):
+                    got, expected = f"{own.shape[1]} values a word", f"1 or {self.own.shape[1]}"
+                    raise InputError(OPERATION, f"score, text {row}", got, expected)
+                own = own[:, label if own.shape[1] > 1 else 0]
+            rows.append(np.abs(own))
+        return Ragged.from_rows(rows)
 
     def leave_one_out(self) -> Float[np.ndarray, " N"]:
         """Return the TVD when each word is deleted; 0 for the only word of a text."""

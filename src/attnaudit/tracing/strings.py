@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +37,7 @@ class Strings:
     gaps: Sequence[Sequence[str]]
 
     @classmethod
-    def of(cls, texts: Sequence[Any], cut: Cut | None = None) -> Strings:
+    def of(cls, texts: Iterable[Any], cut: Cut | None = None) -> Strings:
         """Cut texts, by the rules of spaCy's blank English unless ``cut`` is given.
 
         Texts that are lists of words are joined by blanks.
@@ -45,7 +45,8 @@ class Strings:
         Raises:
             InputError: If there is no text, or a text is neither or has no word.
         """
-        if isinstance(texts, str) or len(texts) == 0:
+        texts = texts if isinstance(texts, str) else list(texts)
+        if isinstance(texts, str) or not texts:
             got = "one text" if isinstance(texts, str) else "no text"
             raise InputError(OPERATION, "texts", got, "a list of texts")
         words, gaps = [], []
