@@ -92,12 +92,15 @@ def instance_sections(
         "has_ranges": any(one.ranges is not None for one in instances),
     }
     heads = Heads.of(record.summary)
+    has_attention = all("alpha" in one.weights for one in instances)
+    figures = FIGURES if has_attention else FIGURES[:1]
+    largest = figures[0][1] if has_attention else "largest weight"
     columns = [
         ("Text, head" if heads else "Number", "num", ""),
         *((title, "text", "") for title in ("Text", "Predicted", "Label")),
         ("ŷ", "num", "Probability of the predicted class."),
-        ("max α", "num", "Largest attention weight."),
-        *((title, "num", measure_meaning(name, of, unit)) for name, title, of, _ in FIGURES[1:]),
+        (largest, "num", "Largest weight."),
+        *((title, "num", measure_meaning(name, of, unit)) for name, title, of, _ in figures[1:]),
     ]
     content = {
         "listed": [(picture, _snippet(picture)) for picture in listed],
@@ -106,7 +109,8 @@ def instance_sections(
         "unit": unit,
         "heads": heads,
         "columns": columns,
-        "figures": [(name, places) for name, _, _, places in FIGURES],
+        "figures": [(name, places) for name, _, _, places in figures],
+        "largest": largest,
     }
     links = (("Heatmaps", "#heatmaps"),)
     styles, scripts = ("heads.css",) if special else (), ("heatmap.js", "sections/instances.js")
