@@ -30,7 +30,7 @@ KINDS = [
     {"attention": "bilinear"},
     {"attention": "additive"},
     {"attention": "bilinear", "heads": 3},
-    {"layers": 2, "tied": False},
+    {"layers": 2},
 ]
 
 

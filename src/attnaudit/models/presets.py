@@ -304,8 +304,6 @@ class PairSettings(Settings):
     heads: int = setting(
         "Number of attention heads, each on its own part of the hidden states.", 1, least=1
     )
-    shared: bool = setting("One vocabulary and one embedding table for both sides.", False)
-    tied: bool = setting("The target's embeddings are the output weights.", True)
     recurrent: bool = setting(
         "false: attend to embedded source tokens without their order, to learn co-occurrence "
         "alone.",

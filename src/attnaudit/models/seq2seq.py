@@ -112,7 +112,7 @@ class EncoderDecoder(nn.Module):
     Args:
         settings: Sizes of the model.
         source: Vocabulary of the source.
-        target: Vocabulary of the target; the same object if the settings share it.
+        target: Vocabulary of the target.
     """
 
     def __init__(self, settings: PairSettings, source: Vocabulary, target: Vocabulary) -> None:
@@ -120,9 +120,7 @@ class EncoderDecoder(nn.Module):
         self.settings, self.source, self.target = settings, source, target
         size, width, layers = settings.embedding, settings.width, settings.layers
         self.source_embedding = nn.Embedding(len(source), size, padding_idx=PAD)
-        self.target_embedding = self.source_embedding
-        if not settings.shared:
-            self.target_embedding = nn.Embedding(len(target), size, padding_idx=PAD)
+        self.target_embedding = nn.Embedding(len(target), size, padding_idx=PAD)
         if settings.recurrent:
             # torch warns when an LSTM of one layer is given dropout between layers.
             recurrent = partial(
@@ -141,14 +139,13 @@ class EncoderDecoder(nn.Module):
         self.of_state = nn.Linear(width, size)
         self.output = nn.Linear(size, len(target))
         self.dropout = nn.Dropout(settings.dropout)
-        # torch draws embeddings from N(0, 1). As tied output weights they would make logits of the
-        # order √size, so their scale is reduced.
+        # torch draws embeddings from N(0, 1). As output weights they would make logits of the order
+        # √size, so their scale is reduced.
         for embedding in (self.source_embedding, self.target_embedding):
             nn.init.normal_(embedding.weight, std=size**-0.5)
             with torch.no_grad():
                 embedding.weight[PAD] = 0.0
-        if settings.tied:
-            self.output.weight = self.target_embedding.weight
+        self.output.weight = self.target_embedding.weight
 
     def forward(self, batch: PairBatch) -> PairForward:
         """Run the model on a batch with teacher forcing."""

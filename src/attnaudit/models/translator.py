@@ -66,11 +66,7 @@ class Translator:
         """
         cut = learn_pieces([*train.source, *train.target], pieces) if units == "pieces" else Words()
         source, target = cut(train.source), cut(train.target)
-        # One embedding table needs one numbering of both sides.
-        if settings.shared:
-            vocabularies = [Vocabulary.build([*source, *target], min_df)] * 2
-        else:
-            vocabularies = [Vocabulary.build(side, min_df) for side in (source, target)]
+        vocabularies = [Vocabulary.build(side, min_df) for side in (source, target)]
         if not all(vocabulary.known for vocabulary in vocabularies):
             got = f"{min_df}: no word of a side of train is in so many texts"
             expected = f"fewer than the {len(train)} pairs there are"
