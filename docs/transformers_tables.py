@@ -208,7 +208,8 @@ def of_known(records: Mapping[str, Mapping[str, Any]]) -> str:
     }  # fmt: skip
     chance = cells.pop("chance")
     best = sorted(
-        cells, key=lambda score: -sum(row["value"] for row in cells[score] if row is not None)
+        (score for score in cells if any(cells[score])),
+        key=lambda score: -sum(row["value"] for row in cells[score] if row is not None),
     )
     rows = [[_title(score), *map(cell, cells[score])] for score in best]
     rows += [["random order", *map(cell, chance)]] if any(chance) else []
