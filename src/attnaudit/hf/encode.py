@@ -89,16 +89,7 @@ def encode(
     both = list(zip(pieces, targets, strict=True))
     empty = np.array([one.is_empty or other.is_empty for one, other in both], dtype=bool)
     reader.require_tokens(empty, skip=on_empty == "skip")
-    notes = []
-    size, known = len(tokenizer), len(model.get_input_embeddings().weight)
-    if size > known or (size < known and known % PADDED):
-        got = f"{size} tokens where the model has {known}"
-        notes.append(f"{WARNING}the tokenizer may be another model's: {got}")
-    if cut := sum(one.cut or other.cut for one, other in both):
-        longer = f"{cut} of {len(texts)} texts {'are' if cut > 1 else 'is'} longer"
-        notes.append(f"{longer} than {limits[limit]} tokens, the limit of {limit}, and cut")
-    if empty.any():
-        notes.append(f"{count(int(empty.sum()), 'text')} without a token skipped")
+    cut = sum(one.cut or other.cut for one, other in both)
     outputs, label = outputs or outputs_of(model, texts), texts.label
     if outputs is not None and label is not None:
         label = np.where(label < 0, label, outputs.of_class[label])
@@ -119,7 +110,7 @@ def encode(
         segment=_column(pieces, "segment", np.int32) if texts.segments else None,
         answered=None if texts.answer is None else Ragged.from_rows(map(_answered, pieces)),
         rationale=[one.marked for one in pieces] if texts.spans else None,
-        notes=tuple(notes),
+        notes=reader.notes(cut, limit, int(empty.sum())),
         written=reader.written(targets) if kind == "seq2seq" else None,
     )
     return encoded.take(np.flatnonzero(~empty)) if empty.any() else encoded
@@ -201,6 +192,20 @@ class _Reader:
             got = f"no text with a token among {len(self.texts)}"
             do = "correct the texts, or read another split (--split)"
             raise InputError(OPERATION, self.texts.name, got, "one or more", do)
+
+    def notes(self, cut: int, limit: str, empty: int) -> tuple[str, ...]:
+        """Return remarks on the tokenizer, on texts that were cut, and on those left out."""
+        notes, number = [], len(self.texts)
+        size, known = len(self.tokenizer), len(self.model.get_input_embeddings().weight)
+        if size > known or (size < known and known % PADDED):
+            got = f"{size} tokens where the model has {known}"
+            notes.append(f"{WARNING}the tokenizer may be another model's: {got}")
+        if cut:
+            longer = f"{cut} of {number} texts {'are' if cut > 1 else 'is'} longer"
+            notes.append(f"{longer} than {self.longest} tokens, the limit of {limit}, and cut")
+        if empty:
+            notes.append(f"{count(empty, 'text')} without a token skipped")
+        return tuple(notes)
 
     @property
     def has_types(self) -> bool:
