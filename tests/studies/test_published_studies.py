@@ -27,8 +27,6 @@ PUBLISHED: dict[str, dict[str, Any]] = {
     "adversary-0.001-s1": {
         "training.patience": 10,
         "training.select": "loss",
-        "objective.scaling": "mean",
-        "objective.divergence": "forward",
     },
     "deceive-embedding-0-s0": {"model.encoder": "none", "model.embedding": 128},
     "deceive-bilstm-0.1-s4": {"model.embedding": 128, "model.hidden": 64},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -92,12 +92,6 @@ class ModelAdversary(Study):
     controls: int = setting(
         "Number of models that differ from the base model only in the seed.", 2, least=0
     )
-    scaling: Literal["mean", "released"] = setting(
-        "Scale of the TVD in the loss; released: half, as in the authors' code.", "mean"
-    )
-    divergence: Literal["forward", "reversed"] = setting(
-        "Direction of the divergence; forward: KL(α ‖ α_base).", "forward"
-    )
     limit: float = setting(
         "Largest mean TVD that the area under the curve covers.", 0.1, above=0, most=1
     )
@@ -134,14 +128,8 @@ class ModelAdversary(Study):
             strength: λ.
         """
         training = replace(spec.training, epochs=self.epochs, patience=self.patience, select="loss")
-        objective = Objective(strength, self.scaling, self.divergence)
-        unusual = {"released", "reversed"}
-        variant = "-".join(one for one in (self.scaling, self.divergence) if one in unusual)
-        return Training(
-            TrainingId("adversary", spec.seed, variant, strength),
-            replace(without_scores(spec), training=training, objective=objective),
-            first,
-        )
+        spec = replace(without_scores(spec), training=training, objective=Objective(strength))
+        return Training(TrainingId("adversary", spec.seed, strength=strength), spec, first)
 
     def __call__(self, traces: Traces) -> pl.DataFrame:
         """Compare every model with the base, row by row."""

@@ -103,18 +103,10 @@ class Adversary(_Penalty):
     The loss is ``mean TVD(ŷ, ŷ_base) − strength · mean KL(α ‖ α_base)``; labels are not used.
     Attention and predictions of the base model come with the split (`taught_by`).
 
-    Attributes:
-        scaling: "released" halves the TVD, as the authors' code does. Their code also sums over the
-            batch, a factor that does not change Adam's steps.
-        divergence: "reversed" is ``KL(α_base ‖ α)`` (Snell et al. 2020).
-        kind: Name of the objective in a spec.
-
     Raises:
         InputError: The strength is negative.
     """
 
-    scaling: Literal["mean", "released"] = "mean"
-    divergence: Literal["forward", "reversed"] = "forward"
     kind: Literal["adversary"] = "adversary"
 
 

@@ -204,12 +204,10 @@ def _adversary_loss(objective: Adversary, model: AttentionModel, split: Split) -
         raise InputError("train", where, got, "one attention a text")
     distance, attention = _base_distance(model, split, where), split.attention
     assert attention is not None
-    share = 0.5 if objective.scaling == "released" else 1.0
 
     def measure(done: Any, rows: np.ndarray) -> Tensor:
-        pair = done.alpha, padded(attention, rows, done.alpha.device)
-        divergence = _kl(*pair) if objective.divergence == "forward" else _kl(*pair[::-1])
-        return share * distance(done, rows) - objective.strength * divergence.mean()
+        apart = _kl(done.alpha, padded(attention, rows, done.alpha.device))
+        return distance(done, rows) - objective.strength * apart.mean()
 
     return measure
 
