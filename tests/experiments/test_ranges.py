@@ -13,7 +13,6 @@ RANGES: list[tuple[str, str, list[Any], list[Any]]] = [
     ("permutation", "permutations", [1, 1_000_000], [0, 1_000_001]),
     ("correlation", "significance", [0.0, 1.0], [-0.01, 1.01, float("nan")]),
     ("comprehensiveness", "orders", [1, 10_000], [0, 10_001, 10**20]),
-    ("erasure", "other", ["any", "code"], ["cod"]),
     ("adversary", "epsilon", [0.0, 1.0], [-0.01, 1.01, float("nan")]),
     ("ranges", "epsilon", [0.0, 1.0], [-0.01, 1.01, float("nan")]),
     ("joint", "sweeps", [1, 100], [0, 101]),

@@ -239,7 +239,7 @@ def test_what_is_set_for_a_call_is_in_the_command_of_the_record_and_on_the_page(
     """Of a run, a study and the copying task, once each; the seed of a run is no setting."""
     cells = {cell.key: cell for cell in sweep(tmp_path).cells}  # of the runs that with seed 1
     made = {
-        "planted-decisive-average-additive": {"training.epochs": 2, "erasure.other": "code"},
+        "planted-decisive-average-additive": {"training.epochs": 2, "erasure.orders": 2},
         "planted-decisive-uniform": {"training.epochs": 2, "uniform.seeds": 2}, "iid-copying": {"copying.steps": 4},
     }  # fmt: skip
     for key, settings in made.items():  # and with --vectors random

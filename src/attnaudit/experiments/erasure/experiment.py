@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -59,8 +58,6 @@ class Erasure(Settings):
     Attributes:
         seed: Seed of the random orders and positions, and of the resampling of intervals.
         orders: Number of random orders.
-        other: Position that the largest weight is compared with: "any" other one, or drawn as in
-            the released "code", from all but the first, the largest itself included.
     """
 
     name = "erasure"
@@ -188,11 +185,6 @@ class Erasure(Settings):
     )
     seed: int = 0
     orders: int = setting("Number of random removal orders.", 5, least=1, most=MOST_ORDERS)
-    other: Literal["any", "code"] = setting(
-        "Position that the largest weight is compared with; any: any other position; code: as in "
-        "the released code.",
-        "any",
-    )
     refuses = staticmethod(no_single_decision)
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
@@ -206,7 +198,7 @@ class Erasure(Settings):
             slope = rows.gradient()
             if slope is None and given is not None:
                 slope = given.take(numbers).values
-            removed = erase(rows, streams[numbers], slope, self.orders, self.other == "code")
+            removed = erase(rows, streams[numbers], slope, self.orders)
             smallest[alpha.positions(numbers)] = removed.pop(MINIMUM)
             return removed
 

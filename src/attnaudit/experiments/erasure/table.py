@@ -28,7 +28,6 @@ def erase(
     streams: UInt64[np.ndarray, " n"],
     slope: Float[np.ndarray, " N"] | None,
     orders: int,
-    as_released: bool,
 ) -> Results:
     """Remove weights in all the ways of Serrano & Smith 2019, and find the smallest flipping sets.
 
@@ -37,8 +36,6 @@ def erase(
         streams: Their random streams.
         slope: ``∂p_max/∂alpha``. Without it the two rankings that need it are unknown.
         orders: Number of random orders.
-        as_released: Whether the position compared with the largest weight is drawn from all but the
-            first, as in the released code; otherwise it is drawn from all but the largest.
 
     Returns:
         The columns of the table, and ``minimum``, which marks the positions of the smallest set.
@@ -73,7 +70,7 @@ def erase(
         ("mass", ORDERS, weights),
         ("times_minimum", RANKINGS, sizes[:-1] / sizes[-1]),
     )
-    columns = _remove_one(rows, streams, ranked[0], as_released)
+    columns = _remove_one(rows, streams, ranked[0])
     for family, names, values in families:
         columns |= {f"{family}_{name}": one for name, one in zip(names, values, strict=True)}
     return columns | {
@@ -85,10 +82,7 @@ def erase(
 
 
 def _remove_one(
-    rows: Rows,
-    streams: UInt64[np.ndarray, " n"],
-    by_attention: Int64[np.ndarray, " N"],
-    as_released: bool,
+    rows: Rows, streams: UInt64[np.ndarray, " n"], by_attention: Int64[np.ndarray, " N"]
 ) -> Results:
     """Remove the largest weight, or another one; NaN if either removal leaves no weight."""
     alpha, every = rows.alpha, np.arange(len(rows.alpha))
@@ -97,7 +91,7 @@ def _remove_one(
     # No random order uses draw 0 of the stream, because the first position of a shuffle has nothing
     # to change places with.
     other = start + below(streams, 0, alpha.lengths - 1)
-    other += 1 if as_released else other >= largest
+    other += other >= largest
     left = without_each(alpha, rows.terms)
 
     def effect(prediction: np.ndarray, row: np.ndarray) -> Float[np.ndarray, "m 2"]:
