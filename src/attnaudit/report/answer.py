@@ -56,10 +56,17 @@ _AGAIN = {
     "translation": "attnaudit run CORPUS",
 }
 _NEAREST = 50  # texts among which one of such a length is looked for
-RULE = (
-    f"A typical text: of those with {SHORT} to {LONG} words, the one whose most different heatmap "
-    "with the same answer is closest to the median."
+TYPICAL = {
+    "emax_jsd": "most different heatmap with the same answer",
+    "max_alpha": "largest weight",
+    f"replacement_{SHOWN}": "correlation with the output when words are replaced",
+}
+"""Figures by which an example is typical; the first that is known decides."""
+_RULE = (
+    f"A typical text: of those with {SHORT} to {LONG} words, the one whose {{}} is closest to the "
+    "median."
 )
+RULE = _RULE.format(TYPICAL["emax_jsd"])
 
 
 @dataclass(frozen=True)
@@ -130,6 +137,7 @@ class Example:
         differs: Whether the other heatmap is quite different.
         row: Its row among those that the record reads; None if unknown.
         kind: Kind of the other heatmap among the weights.
+        rule: Tells how the text was chosen.
     """
 
     instance: Instance
@@ -137,6 +145,7 @@ class Example:
     differs: bool
     row: int | None = None
     kind: str = "adversary"
+    rule: str = ""
 
     @classmethod
     def of(cls, instance: Instance, better: str | None = None) -> Example:
@@ -301,12 +310,12 @@ def _place(row: CardRow) -> float | None:
 
 
 def _example(record: RunRecord, trace: Trace | str | Path, better: str | None) -> Example | None:
-    """Choose the text of `RULE`; by the largest weight if no other heatmaps are known."""
+    """Choose a text that is typical by the first figure of `TYPICAL` that is known."""
     height = height_of(trace, record)
     if not height:
         return None
-    columns = record.columns(("emax_jsd", "max_alpha"))
-    by = next((name for name in ("emax_jsd", "max_alpha") if name in columns.columns), None)
+    columns = record.columns(TYPICAL)
+    by = next((name for name in TYPICAL if name in columns.columns), None)
     if by is None:
         nearest = np.arange(min(height, _NEAREST))
     else:
@@ -324,7 +333,9 @@ def _example(record: RunRecord, trace: Trace | str | Path, better: str | None) -
     order = np.searchsorted(picks, nearest).tolist()
     fitting = (k for k in order if SHORT <= len(instances[k].tokens) <= LONG)
     chosen = next(fitting, order[0])
-    return replace(Example.of(instances[chosen], better), row=int(picks[chosen]))
+    rule = f"The first of the texts with {SHORT} to {LONG} words."
+    rule = rule if by is None else _RULE.format(TYPICAL[by])
+    return replace(Example.of(instances[chosen], better), row=int(picks[chosen]), rule=rule)
 
 
 def outstanding(weights: Float[np.ndarray, " T"], most: int = 3) -> list[int]:

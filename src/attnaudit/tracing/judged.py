@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from jaxtyping import Float, Int64
@@ -99,7 +99,7 @@ def collect_scores(
         label=None if labels is None else [labels[row] for row in rows.tolist()],
         **{name if name in COLUMNS else f"importance_{name}": one for name, one in weights.items()},
         **falls,
-        **_StringReplacement.of(columns).columns(rows),
+        **cast("dict[str, Any]", _StringReplacement.of(columns).columns(rows)),
     )
 
 
@@ -218,7 +218,7 @@ class _Columns:
     def weights(self, values: Sequence[np.ndarray]) -> Ragged:
         """Return the magnitudes of a score, of the predicted class if it has one of each."""
         rows = []
-        for row, label in zip(self.rows.tolist(), self.own.argmax(axis=1), strict=True):
+        for row, label in zip(self.rows.tolist(), self.own.argmax(axis=1).tolist(), strict=True):
             own = values[row]
             if own.ndim > 1:
                 if own.shape[1] not in (1, self.own.shape[1]):
@@ -233,7 +233,7 @@ class _Columns:
         parts = []
         for k, row in enumerate(self.rows.tolist()):
             kept = ~np.eye(len(self.strings.words[row]), dtype=bool)
-            texts = [self.strings.text(row, kept=one) for one in kept if one.any()]
+            texts = [self.strings.text(row, kept=one.tolist()) for one in kept if one.any()]
             found = self.model(texts) if texts else self.own[[k]]
             parts.append(tvd(found, np.broadcast_to(self.own[k], found.shape)))
             self.options.progress("leave words out", k + 1, len(self.rows))
@@ -250,7 +250,7 @@ class _Columns:
             # The 1e-9 is for products slightly above a whole number, such as 0.07 · 100.
             counts = np.maximum(np.ceil(share * score.lengths - 1e-9), 1)
             texts = [
-                self.strings.text(int(self.rows[k]), kept=ranks[k] >= counts[k])
+                self.strings.text(int(self.rows[k]), kept=(ranks[k] >= counts[k]).tolist())
                 for k in several.tolist()
             ]
             falls[several, s] = self.own[several][chosen] - self.model(texts)[chosen]
@@ -263,7 +263,7 @@ class _StringReplacement(TextReplacement):
 
     model: _Model
     strings: Strings
-    vocabulary: Sequence[str]
+    vocabulary: list[str]
 
     @classmethod
     def of(cls, columns: _Columns) -> _StringReplacement:
@@ -288,5 +288,5 @@ class _StringReplacement(TextReplacement):
         """Run the copies of one text at a time."""
         for row in rows.tolist():
             lost, drawn = self.copies(row, copies)
-            words = ([self.vocabulary[word] for word in copy] for copy in drawn.tolist())
+            words = ([self.vocabulary[word] for word in copy.tolist()] for copy in drawn)
             yield [lost], self.model([self.strings.text(row, copy) for copy in words])

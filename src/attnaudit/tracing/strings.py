@@ -51,13 +51,19 @@ class Strings:
             raise InputError(OPERATION, "texts", got, "a list of texts")
         words, gaps = [], []
         for row, text in enumerate(texts):
-            is_split = isinstance(text, list | tuple) and all(isinstance(w, str) for w in text)
-            if not (isinstance(text, str) or is_split):
+            if isinstance(text, str):
+                cut = cut or _spacy_words()
+                try:
+                    own = list(cut(text))
+                except Exception as error:  # whatever a user's function raises
+                    where, expected = f"words of text {row}", "a list of words"
+                    raise _error(where, describe_error(error), expected) from error
+                between = _gaps(row, text, own)
+            elif isinstance(text, list | tuple) and all(isinstance(word, str) for word in text):
+                own = list(text)
+                between = ["", *[" "] * (len(own) - 1), ""]
+            else:
                 raise _error(f"text {row}", type(text).__name__, "a text, or a list of words")
-            if cut is None and isinstance(text, str):
-                cut = _spacy_words()
-            own = list(text) if is_split or cut is None else list(cut(text))
-            between = ["", *[" "] * (len(own) - 1), ""] if is_split else _gaps(row, text, own)
             if not own or not all(own):
                 raise _error(f"text {row}", f"{str(text)[:80]!r}, no word", "one word or more")
             words.append(own)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from attnaudit.report.answer import RULE, Answer, Evidence, Example
+from attnaudit.report.answer import Answer, Evidence, Example
 from attnaudit.report.page import Section
 from attnaudit.report.sections.heatmaps import Heatmap, Instance, heatmap
 
@@ -38,7 +38,7 @@ def answer_section(
         "rows": [(one, one.shows, _cells(one, names)) for one in reversed(reasons.values())],
         "classes": several,
         "most": MOST_CHIPS,
-        "rule": RULE,
+        "rule": examples[0].rule if examples else "",
     }
     return Section("answer", content, (), ("sections/answer.js",), styles=("answer.css",))
 
