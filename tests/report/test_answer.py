@@ -222,7 +222,11 @@ def test_words_are_replaced_in_more_texts_where_there_are_more():
     assert option in follows.row.sentence
 
 
-MEAN = {"heatmap": "mean-last", "gate": {"layers": [{"heads": 3}]}}
+LAYERS = [
+    {"stack": stack, "heads": heads}
+    for stack, heads in (("encoder", 9), ("decoder", 7), ("cross", 2), ("cross", 3))
+]
+MEAN = {"heatmap": "mean-last", "gate": {"layers": LAYERS}}
 
 
 def shown_trace(noise: float, **metadata: object) -> Trace:
@@ -264,7 +268,7 @@ def test_no_other_heatmap_is_better_where_none_is_shown_to_be() -> None:
 @pytest.mark.parametrize(
     ("heatmap", "named"),
     [
-        ("mean-all", "mean of all 3 heads"),
+        ("mean-all", "mean of all 5 heads"),
         ("head:0.2", "head 2 of layer 0"),
         ("integrated-gradients", "integrated gradients (absolute values)"),
         ("my tool", "my tool"),

@@ -133,16 +133,22 @@ class About:
     @property
     def heads(self) -> int | None:
         """Number of heads in all layers of a transformer; None if unknown."""
-        return sum(self.heads_of_layers) or None
+        return sum(heads for _, heads in self._layers) or None
 
     @property
-    def heads_of_layers(self) -> list[int]:
-        """Number of heads in each layer of a transformer; empty if unknown."""
+    def heads_of_text(self) -> list[int]:
+        """Number of heads in each layer of a transformer that attends to the text last."""
+        stacks = [stack for stack, _ in self._layers]
+        last = "cross" if "cross" in stacks else stacks[-1] if stacks else None
+        return [heads for stack, heads in self._layers if stack == last]
+
+    @property
+    def _layers(self) -> list[tuple[Any, int]]:
+        """Stack, and number of heads, of each layer of a transformer."""
         layers = _entry(self.metadata, "gate", "layers")
-        known = (
-            [_mapping(layer).get("heads") for layer in layers] if isinstance(layers, list) else []
-        )
-        return [number for number in known if isinstance(number, int)]
+        known = map(_mapping, layers if isinstance(layers, list) else ())
+        pairs = ((layer.get("stack"), layer.get("heads")) for layer in known)
+        return [(stack, heads) for stack, heads in pairs if isinstance(heads, int)]
 
     @property
     def heatmap(self) -> str:

@@ -53,7 +53,7 @@ def of_head(rows: SummaryRows) -> str:
 
 def heatmap_shown(about: About) -> str:
     """Say how the heatmap that people are shown is made; empty if the trace does not name one."""
-    name, sizes = about.heatmap, about.heads_of_layers
+    name, sizes = about.heatmap, about.heads_of_text
     if name == "mean-last" and sizes:
         return f"mean of the {count(sizes[-1], 'head')} of the last layer"
     if name == "mean-all" and sizes:
