@@ -102,6 +102,9 @@ class Strings:
         """
         pairs = zip(self.gaps[row][:-1], self.words[row], strict=True)
         ends = np.cumsum([len(gap) + len(word) for gap, word in pairs])
+        if len(tokens) != len(values):
+            got = f"{len(tokens)} tokens and {len(values)} values"
+            raise _error(f"text {row}", got, "a value for each token")
         text, start, found = self.text(row).lower(), 0, np.zeros((len(ends), *values.shape[1:]))
         for token, value in zip(tokens, values, strict=True):
             piece = _CONTINUES.sub("", str(token).strip()).strip().lower()
@@ -184,21 +187,16 @@ def _rows_of(where: str, values: Any, texts: Strings) -> list[Any]:
     if hasattr(values, "detach"):
         return list(_array(values))
     if hasattr(values, "sequence_attributions"):  # Inseq: a value per source token and step
-        return [
-            texts.of_tokens(
-                row,
-                [getattr(one, "token", one) for one in own.source],
-                np.abs(_array(own.source_attributions)).sum(axis=1),
-            )
-            for row, own in enumerate(values.sequence_attributions[: len(texts)])
-        ]
-    if hasattr(values, "values") and hasattr(values, "data"):  # SHAP
+        every = values.sequence_attributions
+        tokens = [[getattr(one, "token", one) for one in own.source] for own in every]
+        numbers = [np.abs(_array(own.source_attributions)).sum(axis=1) for own in every]
+    elif hasattr(values, "values") and hasattr(values, "data"):  # SHAP
         tokens, numbers = values.data, values.values
-        if len(texts) == 1 and len(numbers) != 1:
-            tokens, numbers = [tokens], [numbers]
-        pairs = [*zip(tokens, numbers, strict=True)][: len(texts)]
-        return [texts.of_tokens(row, own, _array(value)) for row, (own, value) in enumerate(pairs)]
-    return list(values)
+    else:
+        return list(values)
+    if len(numbers) != len(texts):
+        return list(numbers)  # which is refused
+    return [texts.of_tokens(row, tokens[row], _array(numbers[row])) for row in range(len(texts))]
 
 
 def _of_table(where: str, table: Any, texts: Strings) -> dict[str, list[Any]]:
