@@ -272,10 +272,13 @@ def test_no_other_heatmap_is_better_where_none_is_shown_to_be() -> None:
         ("head:0.2", "head 2 of layer 0"),
         ("integrated-gradients", "integrated gradients (absolute values)"),
         ("my tool", "my tool"),
+        ("loo", "leave-one-out"),
     ],
 )
 def test_the_heatmap_shown_is_named(heatmap: str, named: str) -> None:
     found = answer_of(shown_trace(9.0, heatmap=heatmap))
     assert f"heatmap shown: {named}" in found.subtitle
     assert found.code == "where"
+    measure = next(one.row.measure for one in found.evidence if one.row.experiment == "replacement")
+    assert measure.endswith("is the heatmap itself") == (heatmap == "loo")
     assert ("look" in found.advice) == (heatmap in ("mean-all", "head:0.2"))

@@ -52,6 +52,8 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         measure = (
             f"score: the correlation divided by that of {REFERENCES[reference_of(rows) or '']}"
         )
+        if is_shown and about.heatmap == reference_of(rows):
+            measure += ", which is the heatmap itself"
         yardstick = f"the limit, {LIMIT:g}; correlation of {yardstick}"
     yield card_row(
         "Does the output follow the words that the heatmap marks?" if is_shown else QUESTION,
