@@ -402,3 +402,16 @@ def test_what_torch_is_set_to_is_refused_with_what_to_set():
     model.config._attn_implementation = "sdpa"
     with torch.no_grad():
         check_model(model)
+
+
+@pytest.mark.parametrize("name", ["Bert", "Roberta", "DistilBert"])
+@pytest.mark.parametrize("seed", range(3))
+def test_rounding_of_small_logits_is_no_second_position(name: str, seed: int):
+    model: Any = tiny(f"{name}ForSequenceClassification")
+    random = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight += 0.02 * weight.abs().mean() * torch.randn(weight.shape, generator=random)
+        last = [one for one in model.modules() if isinstance(one, torch.nn.Linear)][-1]
+        last.bias -= 0.999 * model(**Probe.of(model).inputs).logits[0]
+    assert check_model(model).reads == 0
