@@ -145,6 +145,16 @@ def test_scores_are_read_as_tools_return_them():
     assert list(read_scores(table, strings)) == ["one", "two"]
 
 
+def test_texts_of_one_word_and_one_probability_have_no_figures_but_no_fault():
+    trace = collect_scores(lambda texts: predict(texts)[:, 1], ["superb", "dull"], {"a": [[1.0], [0.0]]}, JudgeOptions(replacement=FEW))  # fmt: skip
+    assert trace.class_names == ["class 0", "class 1"]
+    assert trace.prediction == pytest.approx(predict(["superb", "dull"]), abs=1e-6)
+    assert trace.ragged("loo").values.tolist() == [0.0, 0.0]
+    assert trace.shown.values.tolist() == [1.0, 1.0]
+    summary = aa.audit(trace, "replacement").summary.filter(measure="replacement_shown")
+    assert summary["value"].to_list()[0] is None
+
+
 def test_pieces_add_up_to_words():
     strings = Strings.of(["Unbelievable, a film."])
     found = strings.of_tokens(0, ["un", "##believ", "##able", ",", "a", "Ġfilm", "."], np.arange(7.0))  # fmt: skip

@@ -69,14 +69,15 @@ def collect_scores(
     model = _Model(predict, options.batch)
     own = model.checked([strings.text(row) for row in rows.tolist()], options.class_names)
     _require_class(labels or (), own.shape[1], "")
-    columns = _Columns(model, strings, rows, own, options)
-    weights = {name: columns.weights(values) for name, values in found.items()}
+    chosen = {"settings": settings, "progress": options.progress}
+    judged = _Judged.of(model, strings, rows, own, **chosen)
+    weights = {name: judged.weights(values) for name, values in found.items()}
     heatmap = weights[shown]
     streams = stream_keys(settings.seed, "random score", rows)
     weights["random"] = heatmap.with_values(uniform(heatmap.spread(streams), heatmap.places))
-    weights["loo"] = heatmap.with_values(columns.leave_one_out())
+    weights["loo"] = heatmap.with_values(judged.leave_one_out())
     weights = {SHOWN if name == shown else name: own for name, own in weights.items()}
-    falls = {f"input_comprehensiveness_{name}": columns.falls(own) for name, own in weights.items()}
+    falls = {f"input_comprehensiveness_{name}": judged.falls(own) for name, own in weights.items()}
     total = heatmap.spread(heatmap.sum())
     equal = 1.0 / heatmap.spread(heatmap.lengths)  # a score that marks no word marks all alike
     shares = np.divide(heatmap.values, total, out=equal, where=total > 0.0)
@@ -99,7 +100,7 @@ def collect_scores(
         label=None if labels is None else [labels[row] for row in rows.tolist()],
         **{name if name in COLUMNS else f"importance_{name}": one for name, one in weights.items()},
         **falls,
-        **cast("dict[str, Any]", _StringReplacement.of(columns).columns(rows)),
+        **cast("dict[str, Any]", judged.columns(rows)),
     )
 
 
@@ -148,11 +149,8 @@ class _Model:
 
     def __call__(self, texts: Sequence[str]) -> Float[np.ndarray, "n C"]:
         """Predict texts, in float64, with two columns where there is one probability."""
-        parts = [
-            self._predict(list(texts[start : start + self.batch]))
-            for start in range(0, len(texts), self.batch)
-        ]
-        return two_classes(np.concatenate(parts))
+        starts = range(0, len(texts), self.batch)
+        return np.concatenate([self._predict(list(texts[k : k + self.batch])) for k in starts])
 
     def _predict(self, texts: list[str]) -> Float[np.ndarray, "n C"]:
         where = f"predict, texts from {texts[0][:60]!r}"
@@ -167,15 +165,14 @@ class _Model:
         if array.ndim != 2 or len(array) != len(texts) or not array.shape[1]:
             expected = f"shape ({len(texts)}, C), a row for each text"
             raise InputError(OPERATION, where, f"shape {array.shape}", expected)
-        sums = array.sum(axis=1) if array.shape[1] > 1 else np.ones(len(array))
-        wrong = ~(
-            (array >= 0).all(axis=1) & (array <= 1 + SUM).all(axis=1) & (abs(sums - 1) <= SUM)
-        )
+        both = two_classes(array)
+        # Negated, so that NaN is refused too.
+        wrong = ~((both.min(axis=1) >= -TOLERANCE.trace) & (abs(both.sum(axis=1) - 1) <= SUM))
         if wrong.any():
             got, expected = str(array[wrong][0].tolist()), "probabilities of 0 to 1 with sum 1"
             do = "apply a softmax or a sigmoid to logits"
             raise InputError(OPERATION, where, got[:100], expected, do)
-        return array
+        return np.maximum(both, 0.0)
 
     def checked(self, texts: list[str], names: Sequence[str] | None) -> Float[np.ndarray, "n C"]:
         """Predict texts; refuse answers that depend on other texts, on the call, or on nothing."""
@@ -197,23 +194,51 @@ class _Model:
         return found
 
 
-@dataclass(frozen=True)
-class _Columns:
+@dataclass(frozen=True, kw_only=True)
+class _Judged(TextReplacement):
     """Measures of the texts that are judged.
 
     Attributes:
         model: The classifier.
         strings: All texts.
-        rows: Numbers of those that are judged.
+        vocabulary: Their words, each once.
+        rows: Numbers of the texts that are judged.
         own: Their probabilities.
-        options: Options.
     """
 
     model: _Model
     strings: Strings
-    rows: Int64[np.ndarray, " n"]
-    own: Float[np.ndarray, "n C"]
-    options: JudgeOptions
+    vocabulary: list[str]
+    rows: Int64[np.ndarray, " m"]
+    own: Float[np.ndarray, "m C"]
+
+    @classmethod
+    def of(
+        cls, model: _Model, strings: Strings, rows: np.ndarray, own: np.ndarray, **options: Any
+    ) -> _Judged:
+        """Prepare texts; ``options`` are settings and progress."""
+        number: dict[str, int] = {}
+        ids = [[number.setdefault(word, len(number)) for word in own] for own in strings.words]
+        words, instance = Ragged.from_rows(ids, np.int64), np.arange(len(strings))
+        return cls(
+            keys=(instance,),
+            lengths=words.lengths,
+            donors=Donors(words, instance),
+            outputs=own.shape[1],
+            model=model,
+            strings=strings,
+            vocabulary=list(number),
+            rows=rows,
+            own=own,
+            **options,
+        )
+
+    def run(self, rows: Int64[np.ndarray, " b"], copies: int) -> Iterator[Predicted]:
+        """Run the copies of one text at a time."""
+        for row in rows.tolist():
+            lost, drawn = self.copies(row, copies)
+            words = ([self.vocabulary[word] for word in copy.tolist()] for copy in drawn)
+            yield [lost], self.model([self.strings.text(row, copy) for copy in words])
 
     def weights(self, values: Sequence[np.ndarray]) -> Ragged:
         """Return the magnitudes of a score, of the predicted class if it has one of each."""
@@ -236,7 +261,7 @@ class _Columns:
             texts = [self.strings.text(row, kept=one.tolist()) for one in kept if one.any()]
             found = self.model(texts) if texts else self.own[[k]]
             parts.append(tvd(found, np.broadcast_to(self.own[k], found.shape)))
-            self.options.progress("leave words out", k + 1, len(self.rows))
+            self.progress("leave words out", k + 1, len(self.rows))
         return np.concatenate(parts)
 
     def falls(self, score: Ragged) -> Float[np.ndarray, "n S"]:
@@ -245,6 +270,8 @@ class _Columns:
         ranks = score.with_values(np.empty(len(score.values), np.int64))
         ranks.values[score.descending()] = score.places
         several = np.flatnonzero(score.lengths > 1)
+        if not len(several):
+            return falls
         chosen = np.arange(len(several)), self.own[several].argmax(axis=1)
         for s, share in enumerate(ERASED_SHARES):
             # The 1e-9 is for products slightly above a whole number, such as 0.07 · 100.
@@ -255,38 +282,3 @@ class _Columns:
             ]
             falls[several, s] = self.own[several][chosen] - self.model(texts)[chosen]
         return falls
-
-
-@dataclass(frozen=True, kw_only=True)
-class _StringReplacement(TextReplacement):
-    """Replacement of words in strings."""
-
-    model: _Model
-    strings: Strings
-    vocabulary: list[str]
-
-    @classmethod
-    def of(cls, columns: _Columns) -> _StringReplacement:
-        """Prepare texts."""
-        number: dict[str, int] = {}
-        every = columns.strings.words
-        ids = [[number.setdefault(word, len(number)) for word in own] for own in every]
-        words, instance = Ragged.from_rows(ids, np.int64), np.arange(len(every))
-        return cls(
-            keys=(instance,),
-            lengths=words.lengths,
-            donors=Donors(words, instance),
-            outputs=columns.own.shape[1],
-            settings=columns.options.replacement,
-            progress=columns.options.progress,
-            model=columns.model,
-            strings=columns.strings,
-            vocabulary=list(number),
-        )
-
-    def run(self, rows: Int64[np.ndarray, " b"], copies: int) -> Iterator[Predicted]:
-        """Run the copies of one text at a time."""
-        for row in rows.tolist():
-            lost, drawn = self.copies(row, copies)
-            words = ([self.vocabulary[word] for word in copy.tolist()] for copy in drawn)
-            yield [lost], self.model([self.strings.text(row, copy) for copy in words])
