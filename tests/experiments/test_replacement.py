@@ -279,6 +279,6 @@ def test_too_few_texts_show_no_better_heatmap() -> None:
 @pytest.mark.slow
 def test_the_best_of_many_equal_scores_is_rarely_called_better() -> None:
     """At 95 % of each, one of six would be in about one trial of eight."""
-    noise = dict.fromkeys(("loo", "shown", "a", "b", "c", "d", "e"), 2.0)
+    noise: dict[str, float] = dict.fromkeys(("loo", "shown", *"abcde"), 2.0)
     wrong = [ranked(25, noise, seed).better is not None for seed in range(60)]
     assert sum(wrong) <= 5
