@@ -21,7 +21,7 @@ from attnaudit.report.charts.instances import draw_figures, draw_summaries
 from attnaudit.report.charts.marks import name_axis
 from attnaudit.report.charts.svg import drawn
 from attnaudit.results.record import RunRecord, read_record
-from attnaudit.results.summary import INSTANCE, ROW
+from attnaudit.results.summary import ROW, TEXT
 from benchmarks.docs_gallery import make
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images" / "experiments"
@@ -32,7 +32,7 @@ _SIZE = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"')
 
 def picture(experiment: str, record: RunRecord) -> str:
     """The first figure of an experiment, its panels side by side, on paper of its own."""
-    unit = ROW if record.summary["group"].str.starts_with("head:").any() else INSTANCE
+    unit = ROW if record.summary["group"].str.starts_with("head:").any() else TEXT
     figures, _ = draw_figures(
         record.columns(columns_of_figures()), record.about.class_names, unit, (experiment,)
     )

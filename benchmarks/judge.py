@@ -16,11 +16,17 @@ from collections import Counter
 from itertools import pairwise
 
 import numpy as np
-from explainkit.explain import Explainer
-from explainkit.faithfulness import aopc, comprehensiveness
-from explainkit.replace import delete_strategy, replace_tokens
-from explainkit.schema import Explanation
-from explainkit.tokenizers import word_tokenizer
+from explainkit.explain import Explainer  # pyright: ignore[reportMissingImports]
+from explainkit.faithfulness import (  # pyright: ignore[reportMissingImports]
+    aopc,
+    comprehensiveness,
+)
+from explainkit.replace import (  # pyright: ignore[reportMissingImports]
+    delete_strategy,
+    replace_tokens,
+)
+from explainkit.schema import Explanation  # pyright: ignore[reportMissingImports]
+from explainkit.tokenizers import word_tokenizer  # pyright: ignore[reportMissingImports]
 
 import attnaudit as aa
 

@@ -101,7 +101,7 @@ def transformer(lengths: np.ndarray) -> float:
         label=np.zeros(len(lengths), np.int32),
     )
     replacement = PieceReplacement(
-        model=model, gate=check_model(model), texts=texts, budget=4096, keys=(texts.instance,),
+        model=model, gate=check_model(model), budget=4096, keys=(texts.instance,),
         lengths=lengths, donors=WordDonors(texts), outputs=2, settings=SETTINGS,
     )  # fmt: skip
 

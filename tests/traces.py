@@ -220,5 +220,6 @@ def trace_of_scores(n: int = 40, lengths: tuple[int, int] = (2, 12), **options: 
     """The trace of `make_trace` without attention, which is the heatmap that is judged."""
     made = make_trace(n, lengths, importance=("lime",), copies=60, **options)
     table = made.table.drop("readout", "offset", "gradient").rename({"alpha": "importance_shown"})
-    metadata = {"heatmap": "attention"}
-    return Trace.from_arrays(activation=made.metadata["activation"], class_names=made.class_names, metadata=metadata, **table.to_dict())  # fmt: skip
+    columns: dict[str, Any] = table.to_dict()
+    metadata, activation = {"heatmap": "attention"}, made.metadata["activation"]
+    return Trace.from_arrays(activation=activation, class_names=made.class_names, metadata=metadata, **columns)  # fmt: skip

@@ -28,7 +28,7 @@ ROWS = pl.DataFrame(
         "answer": ["at home now", "the old dog", "because"],
     }
 )
-COLUMNS = {"question": "question", "answer": "answer"}
+COLUMNS: dict[str, Any] = {"question": "question", "answer": "answer"}
 
 
 def causal() -> tuple[Any, Any, Any]:

@@ -85,7 +85,7 @@ def test_all_rows_of_a_text_have_the_heatmap_that_is_shown(run: Path):
     assert trace.metadata["heatmap"] == "mean-last"
     shown = trace.ragged("importance_shown")
     for text in np.unique(trace.instance):
-        rows = np.flatnonzero(trace.instance == text)
+        rows = np.flatnonzero(trace.instance == text).tolist()
         weights = np.mean([trace.alpha[row] for row in rows], axis=0)
         for row in rows:
             assert shown[row] == pytest.approx(weights, abs=1e-6)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -63,11 +65,9 @@ def test_leave_one_out_stays_only_if_it_is_that_of_segments():
     trace, group = segmented()
     assert not aggregate(trace, group).has("loo")
     shared = [np.arange(own.max() + 1.0)[own] for own in group]
-    table = trace.table.with_columns(loo=Trace.from_arrays(
-        activation="softmax", class_names=trace.class_names,
-        **{name: trace.table[name] for name in trace.table.columns if name != "loo"}, loo=shared,
-    ).table["loo"])  # fmt: skip
-    coarse = aggregate(Trace(table, trace.metadata, trace.tail), group)
+    given: dict[str, Any] = {**trace.table.to_dict(), "loo": shared}
+    own = Trace.from_arrays(activation="softmax", class_names=trace.class_names, **given)
+    coarse = aggregate(own, group)
     assert all(np.array_equal(one, np.arange(len(one))) for one in coarse.ragged("loo"))
 
 
@@ -91,7 +91,7 @@ def test_one_token_a_segment_changes_nothing():
     trace = make_trace(10, (2, 9), 2, copies=20)
     group = Ragged.from_rows([np.arange(n) for n in trace.alpha.lengths.tolist()])
     names = [[f"s{k}" for k in range(n)] for n in trace.alpha.lengths.tolist()]
-    given = {name: trace.table[name] for name in trace.table.columns}
+    given: dict[str, Any] = trace.table.to_dict()
     own = Trace.from_arrays(
         activation="softmax", class_names=trace.class_names, group=group, group_names=names, **given
     )

@@ -64,7 +64,7 @@ def draw_subsets(
 
 
 # Positions that the copies of a text lose, and the ids of the copies, or where they come from.
-Drawn = tuple[Bool[np.ndarray, "M T"], Int64[np.ndarray, "M W"] | list[Int64[np.ndarray, " L"]]]
+Drawn = tuple[Bool[np.ndarray, "M T"], Any]
 # The lost positions for each of some texts, and the predictions of all their copies.
 Predicted = tuple[Sequence[np.ndarray], Float[np.ndarray, "n C"]]
 
