@@ -27,7 +27,7 @@ def write_run(
     write_json(folder / "spec.json", {
         "schema": 1, "kind": "run", "corpus": {"name": corpus, "source": corpus, "notes": ["2 rows skipped: empty text"]},
         "model": {"encoder": "bilstm", "attention": "additive"}, "seed": 0,
-        "experiments": {"adversary": {"method": "exact", "epsilon": 0.01}}, "versions": {"attnaudit": "0.1.0"},
+        "experiments": {"adversary": {"epsilon": 0.01}}, "versions": {"attnaudit": "0.1.0"},
     })  # fmt: skip
     return folder
 

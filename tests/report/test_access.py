@@ -99,7 +99,6 @@ def test_a_page_has_no_serious_barrier(kind: str, browser: Browser, pages: Calla
     [
         ("view=runs", "#run-measure"),
         ("view=instances&open=3", ".opened .token"),
-        ("view=compare&open=3", ".opened .heatmap ~ .heatmap"),
     ],
 )
 @pytest.mark.slow
