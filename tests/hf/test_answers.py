@@ -86,6 +86,20 @@ def test_passages_are_exchanged_and_the_question_stays() -> None:
     assert "adversary" not in results
 
 
+def test_known_words_are_marked_where_a_row_has_them() -> None:
+    model, _, own = causal()
+    table = ROWS.with_columns(known=pl.Series([[[14, 18]], None, [[0, 2]]]))
+    texts = read_texts(table, "causal-lm", rationale="known", **COLUMNS)
+    trace = collect(model, own, texts, replacement=None)
+    marked = [
+        [token for token, mark in zip(trace.tokens(row), marks, strict=True) if mark]
+        for row, marks in enumerate(trace.table["rationale"].to_list())
+        if marks is not None
+    ]
+    assert ["".join(row).replace("##", "") for row in marked] == ["Mary", "No"]
+    assert trace.table["rationale"].null_count() == 1
+
+
 def test_each_token_of_an_answer_is_a_row_with_attention_if_asked() -> None:
     model, _, own = causal()
     trace = collect(model, own, read_texts(ROWS, "causal-lm", **COLUMNS), positions="all")

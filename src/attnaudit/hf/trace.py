@@ -331,9 +331,8 @@ def _answer_rows(case: Case, k: int, scores: Mapping[str, Ragged]) -> list[dict[
     if group is not None:
         columns["group"] = group[k][own]
     if texts.rationale is not None:
-        columns["rationale"] = [
-            mark for mark, keep in zip(texts.rationale[k], own, strict=True) if keep
-        ]
+        marks = np.array(texts.rationale[k], bool)
+        columns["rationale"] = marks[own].tolist() if len(marks) else None
     if (name := f"importance_{SHOWN}") in columns:
         total = columns[name].sum()  # without the part that the answer attends to itself
         columns[name] = columns[name] / total if total > 0.0 else np.full(own.sum(), 1 / own.sum())
