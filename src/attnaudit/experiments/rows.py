@@ -82,7 +82,7 @@ def row_streams(trace: Trace, seed: int, experiment: str) -> UInt64[np.ndarray, 
 
 
 def heatmap_name(columns: Iterable[str], family: str = "") -> str:
-    """Return the name of the score that is judged: ``shown`` if the trace has one.
+    """Return the score that the verdict is about: ``shown`` if there is one, else ``attention``.
 
     Args:
         columns: Columns of a table with one for each score.

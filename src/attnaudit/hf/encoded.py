@@ -98,7 +98,7 @@ class Encoded:
 
     @property
     def unit(self) -> Ragged:
-        """What is left out or replaced as a whole: the word of a token, or its segment."""
+        """Unit that is left out or replaced as a whole: a token's word, or its segment."""
         if self.segment is None:
             return self.word_id
         return self.segment.with_values(np.maximum(self.segment.values, SPECIAL))

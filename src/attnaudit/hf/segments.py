@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Int64
+from jaxtyping import Bool, Int64
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
@@ -88,8 +88,13 @@ class SegmentDonors:
     encoded: Encoded
 
     @cached_property
-    def _units(self) -> Ragged:
-        return self.encoded.unit
+    def _segments(self) -> list[list[np.ndarray]]:
+        """Flat positions of the tokens of each segment of each text, side by side in the text."""
+        starts = self.encoded.ids.offsets.tolist()
+        return [
+            [start + np.flatnonzero(unit == name) for name in np.unique(unit[unit > SPECIAL])]
+            for start, unit in zip(starts, self.encoded.unit, strict=False)
+        ]
 
     @property
     def words(self) -> Ragged:
@@ -97,10 +102,10 @@ class SegmentDonors:
         ids = self.encoded.ids
         return ids.with_values(np.arange(len(ids.values)))
 
-    @property
-    def texts(self) -> np.ndarray:
+    @cached_property
+    def texts(self) -> Bool[np.ndarray, " n"]:
         """Mark the texts with a segment that can be replaced."""
-        return self._units.max() > SPECIAL
+        return np.array(list(map(bool, self._segments)), bool)
 
     def copies(self, row: int, copies: int, random: np.random.Generator) -> Drawn:
         """Draw copies of a text.
@@ -109,48 +114,35 @@ class SegmentDonors:
             The tokens whose segments each copy loses, ``(M, T)``, and the flat positions of the
             tokens of each copy.
         """
-        texts, unit = self.encoded, self._units[row]
-        names = np.unique(unit[unit > SPECIAL])
+        texts, own = self.encoded, self._segments[row]
         others = np.flatnonzero(self.texts & (texts.instance != texts.instance[row]))
-        lost = draw_subsets(len(names), copies, random)
+        lost = draw_subsets(len(own), copies, random)
         drawn = others[random.integers(len(others), size=lost.shape)]
         longest, out = int(texts.ids.lengths.max()), []
-        for mask, donors in zip(lost, drawn, strict=True):
-            new = {
-                int(name): self._segment(int(donor), place)
-                for place, (name, is_lost, donor) in enumerate(
-                    zip(names, mask, donors, strict=True)
-                )
-                if is_lost
-            }
-            copy = self._assembled(row, new)
+        for mask, donors in zip(lost, drawn.tolist(), strict=True):
+            known = [self._segments[donor] for donor in donors]
+            new = [
+                known[k][k % len(known[k])] if is_lost else own[k]
+                for k, is_lost in enumerate(mask.tolist())
+            ]
+            copy = self._with_segments(row, new)
             if len(copy) > longest:
-                cut = {name: tokens[: int((unit == name).sum())] for name, tokens in new.items()}
-                copy = self._assembled(row, cut)
+                cut = [one[: len(old)] for one, old in zip(new, own, strict=True)]
+                copy = self._with_segments(row, cut)
             out.append(copy)
-        is_lost = np.zeros((copies, len(unit)), bool)
-        for place, name in enumerate(names):
-            is_lost[:, unit == name] = lost[:, [place]]
+        is_lost = np.zeros((copies, texts.ids.lengths[row]), bool)
+        for segment, mask in zip(own, lost.T, strict=True):
+            is_lost[:, segment - texts.ids.offsets[row]] = mask[:, None]
         return is_lost, out
 
-    def _segment(self, row: int, place: int) -> Int64[np.ndarray, " K"]:
-        """Return the flat positions of the tokens of a segment of a text."""
-        unit = self._units[row]
-        names = np.unique(unit[unit > SPECIAL])
-        chosen = np.flatnonzero(unit == names[place % len(names)])
-        return chosen + self.encoded.ids.offsets[row]
-
-    def _assembled(self, row: int, new: dict[int, np.ndarray]) -> Int64[np.ndarray, " L"]:
-        """Put other segments in place of those of a text, each where the first token was."""
-        start, unit, parts = self.encoded.ids.offsets[row], self._units[row], []
-        done: set[int] = set()
-        for place, name in enumerate(unit.tolist()):
-            if name not in new:
-                parts.append(np.array([start + place]))
-            elif name not in done:
-                done.add(name)
-                parts.append(new[name])
-        return np.concatenate(parts)
+    def _with_segments(self, row: int, new: list[np.ndarray]) -> Int64[np.ndarray, " L"]:
+        """Put other segments in place of those of a text."""
+        end, stop = self.encoded.ids.offsets[row : row + 2].tolist()
+        parts = []
+        for old, segment in zip(self._segments[row], new, strict=True):
+            parts += [np.arange(end, old[0]), segment]
+            end = int(old[-1]) + 1
+        return np.concatenate([*parts, np.arange(end, stop)])
 
     def replaced(self, row: int, copies: list[np.ndarray]) -> Encoded:
         """Return copies of a text as a model reads them."""

@@ -143,7 +143,7 @@ class SummaryRows:
 
     @property
     def heatmap(self) -> str:
-        """Name of the score that is judged: ``shown`` if there is one, else ``attention``."""
+        """The score that the verdict is about: ``shown`` if there is one, else ``attention``."""
         # The rows of a head say how its attention compares with the heatmap.
         shown = self.head is None and any(name.endswith(f"_{SHOWN}") for _, name in self.rows)
         return SHOWN if shown else "attention"

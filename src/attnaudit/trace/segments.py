@@ -106,7 +106,7 @@ class _Segments:
     group: Ragged
 
     def require_numbers(self) -> None:
-        """Raise TraceError unless every row has a segment per token, numbered from 0 on."""
+        """Raise TraceError unless each token has a segment, numbered from 0 without gaps."""
         lengths = self.trace.ragged("tokens").lengths
         first = np.flatnonzero(self.group.lengths != lengths)
         if len(first):
@@ -146,7 +146,7 @@ class _Segments:
         return self._rows.with_values(self._members.with_values(values[self._order]).reduce(ufunc))
 
     def weighted_mean(self, values: Float[np.ndarray, "N ..."]) -> Ragged:
-        """Average values over the tokens of each segment by attention, equally if it is 0."""
+        """Average values over each segment, weighted by attention, or equally if it has none."""
         alpha = self.trace.alpha.values
         total = self.reduce(np.add, alpha).values
         is_zero = total == 0.0
