@@ -83,8 +83,11 @@ def test_one_column_has_one_use(tmp_path: Path):
     path = write(tmp_path / "a.csv", ROWS)
     for name in ("passage", "answer"):
         error = refused(path, text="passage", label="answer", question=name)
-        assert error.expected == "a column of its own for each"
+        assert error.expected == "a column of its own"
         assert name in error.got
+        assert "--column question=" in error.where
+    error = refused(path, text="passage", label="answer", answer="answer")
+    assert "--column answer=" in error.where, "the role that comes second is named"
     assert "--column question=" in refused(path, **COLUMNS | {"question": "asks"}).do
 
 

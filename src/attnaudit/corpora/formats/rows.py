@@ -92,10 +92,11 @@ class Columns:
     label_needed: bool = True
 
     def __post_init__(self) -> None:
-        names = [name for _, name in self]
-        if len(set(names)) < len(names):
-            where, got = column_option("question"), f"columns {', '.join(names)}"
-            raise bad_file(where, got, "a column of its own for each", "name another")
+        roles: dict[str, str] = {}
+        for role, name in self:
+            if (other := roles.setdefault(name, role)) != role:
+                got = f"column {name!r}, which is that of {other}"
+                raise bad_file(column_option(role), got, "a column of its own", "name another")
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """Iterate over the roles that have a column, with its name."""
