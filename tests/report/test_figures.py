@@ -153,7 +153,7 @@ def test_the_removal_figure_is_over_all_instances_of_more_than_one_token():
     assert {"attention", "gradient × attention", "smallest set"} <= set(words)
     # The first two colours are those of classes.
     assert not any(colour in figure.panels[0].svg for colour in Palette.COLOURS[:2])
-    (only,), _ = draw_figures(result.table.drop("observed_by_order", "minimum"))
+    (only,), _ = draw_figures(result.table.drop("by_order", "minimum"))
     assert only.name == "erasure", "without its columns there are no curves"
 
 

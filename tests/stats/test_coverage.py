@@ -14,7 +14,6 @@ from attnaudit.stats.bootstrap import (
 )
 from attnaudit.stats.inference import median_interval
 from attnaudit.stats.paired import paired_means
-from attnaudit.stats.survival import EventSteps, event_curve
 from tests.stats.means import score_intervals
 
 SAMPLES = 1000
@@ -145,22 +144,6 @@ def test_shares_of_what_is_possible():
     ours = chance + 0.4 * (least - chance) + rng.normal(0, 0.2, size=shape)
     ends = ratio_intervals((ours - chance).T, (least - chance).T, seed=0)
     assert_as_often(coverage(*ends, 0.4), MEANS)
-
-
-def test_areas_and_curves_of_rows_that_are_lost_early():
-    rng, n, samples = np.random.default_rng(5), 80, list[tuple[np.ndarray, np.ndarray]]()
-    for _ in range(SAMPLES):
-        flip, lost = rng.exponential(0.8, n), np.where(rng.random(n) < 0.4, rng.random(n), 1.0)
-        samples.append((np.minimum(flip, lost), flip < lost))
-    areas = [EventSteps.of_rows(*sample).area_contributions(*sample) for sample in samples]
-    truth = 1.0 - 0.8 * (1.0 - np.exp(-1.25))
-    assert_as_often(covered(np.stack(areas, axis=1), truth), MEANS)
-    bands = [event_curve(*sample, np.arange(n), np.array([0.5])) for sample in samples]
-    low, high = (np.array([band[k][0] for band in bands]) for k in (1, 2))
-    assert_as_often(coverage(low, high, 1.0 - np.exp(-0.625)))
-    # What the mean over flips alone would say.
-    excluded = [np.where(event, 1.0 - time, np.nan) for time, event in samples]
-    assert covered(np.stack(excluded, axis=1), truth) < 0.1
 
 
 @pytest.mark.parametrize("n", [15, 60, 201])

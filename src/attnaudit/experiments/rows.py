@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -209,9 +209,7 @@ def vector_column(name: str, values: Shaped[np.ndarray, "n C"]) -> pl.Series:
     return list_column(name, rows)
 
 
-def summarise_measures(
-    experiment: Any, table: pl.DataFrame | pl.LazyFrame, lists: Sequence[str] = ()
-) -> pl.DataFrame:
+def summarise_measures(experiment: Any, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
     """Average the measures of a table over each group of rows, with intervals.
 
     An experiment that needs nothing but means uses it as its method ``summarise``.
@@ -219,8 +217,7 @@ def summarise_measures(
     Args:
         experiment: Experiment with ``name``, ``measures`` and ``seed``.
         table: Its table.
-        lists: List columns that its measures need.
     """
-    groups = by_group(table, partial(measures_of_rows, experiment), lists)
+    groups = by_group(table, partial(measures_of_rows, experiment))
     measures = getattr(experiment, "measures", ())
     return summarise_means(experiment.name, groups, experiment.seed, measures)

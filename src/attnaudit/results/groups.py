@@ -41,7 +41,6 @@ class Group(NamedTuple):
 def by_group(
     table: pl.DataFrame | pl.LazyFrame,
     measures: Measures,
-    lists: Sequence[str] = (),
     further: Mapping[str, pl.Expr] | None = None,
 ) -> Iterator[Group]:
     """Measure the rows of every group of a table.
@@ -51,14 +50,13 @@ def by_group(
         measures: Function from the rows of a group to a column per measure. It must work row by
             row, because groups are read in pieces. If a measure depends on all rows of the group,
             the function may read columns itself.
-        lists: Columns with a list per row that ``measures`` needs; others are dropped.
         further: Conditions of further groups, by name.
 
     Yields:
         The groups, with all rows first.
     """
-    # Lists with an entry per token are most of a large table, and few measures need them.
-    rows = table.lazy().select(~cs.nested() | cs.by_name(*lists, require_all=False))
+    # Lists with an entry per token are most of a large table, and no measure needs them.
+    rows = table.lazy().select(~cs.nested())
     columns = rows.collect_schema().names()
     several = any(name in SEVERAL for name in columns)
     for name, chosen in (_filters(rows, columns) | dict(further or {})).items():

@@ -89,7 +89,7 @@ def share_interval(
     """Return Wilson's interval of a share, with rows clustered in texts.
 
     Args:
-        values: 0 or 1, or contributions to an estimated share (`survival`); NaN is excluded.
+        values: 0 or 1; NaN is excluded.
         text: Number of each row's text.
 
     Returns:
@@ -99,8 +99,7 @@ def share_interval(
     values, (_, row) = values[known], np.unique(text[known], return_inverse=True)
     if len(values) == 0:
         return math.nan, math.nan
-    # Contributions average to a share only up to rounding.
-    share = min(max(float(values.mean()), 0.0), 1.0)
+    share = float(values.mean())
     total = np.bincount(row, values - share)
     return clustered_wilson(share, len(values), len(total), float(np.square(total).sum()))
 

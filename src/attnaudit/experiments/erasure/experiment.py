@@ -11,14 +11,9 @@ from jaxtyping import Int64
 
 from attnaudit.core.papers import SERRANO2019
 from attnaudit.core.settings import Settings, setting
-from attnaudit.experiments.erasure.curves import (
-    LISTS,
-    MINIMUM,
-    area,
-    never,
-)
+from attnaudit.experiments.erasure.curves import MINIMUM, ORDERS, area
 from attnaudit.experiments.erasure.removal import RANKINGS, Results, Rows, in_blocks
-from attnaudit.experiments.erasure.table import ORDERS, erase
+from attnaudit.experiments.erasure.table import erase
 from attnaudit.experiments.rows import (
     differences,
     make_table,
@@ -44,9 +39,8 @@ class Erasure(Settings):
     ``removed_<ranking>`` is the share of T removed by then and ``mass_<ranking>`` the share of
     attention; both are null if it never flips. Rankings are ``random`` (the mean over the orders
     that flip), ``attention``, ``gradient`` (∂p_max/∂alpha) and ``gradient_attention`` (the
-    product). ``observed_<ranking>`` is the share at the first flip or, without one, when no weight
-    is left: 1 unless some weights are 0. ``observed_by_order`` and ``flipped_by_order`` have both
-    for each random order, so the curve of flips and its area exclude nothing.
+    product). ``never_<ranking>`` tells whether it never flips, for ``random`` in which share of the
+    orders. ``by_order`` has the share removed in each random order.
 
     ``removed_minimum`` is the size of the smallest set that flips the prediction, as a share of T,
     and ``minimum`` lists its positions; both are exact with an identity tail. ``minimum_proven``
@@ -183,6 +177,7 @@ class Erasure(Settings):
             "share of orders.",
         ),
     )
+    summarise = summarise_measures
     seed: int = 0
     orders: int = setting("Number of random removal orders.", 5, least=1, most=MOST_ORDERS)
     refuses = staticmethod(no_single_decision)
@@ -205,19 +200,15 @@ class Erasure(Settings):
         columns = in_blocks(compute, trace.readout, alpha)
         minimum = alpha.with_values(alpha.places.astype(np.int32)).where(smallest)
         table = make_table(trace, columns | {MINIMUM: minimum})
-        shares = cs.starts_with("flip_") | cs.by_name("minimum_proven")
-        return table.with_columns(shares.cast(pl.Boolean))
-
-    def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        """Average over the rows of each group."""
-        return summarise_measures(self, table, LISTS)
+        shares = cs.starts_with("flip_", "never_") | cs.by_name("minimum_proven")
+        return table.with_columns((shares - cs.by_name("never_random")).cast(pl.Boolean))
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
         """Select the measures of each row: columns, the flip table, areas and their differences."""
         largest, other = pl.col("flip_max"), pl.col("flip_random")
         measures = table.select(
-            *(area(table, name) for name in ORDERS),
+            *map(area, ORDERS),
             "delta_js",
             "delta_alpha",
             (pl.col("delta_js") < 0).alias("negative_delta_js"),
@@ -229,7 +220,7 @@ class Erasure(Settings):
             (~largest & ~other).alias("flip_neither"),
             cs.starts_with("removed_", "mass_", "times_minimum_"),
             "minimum_proven",
-            *(never(name) for name in ORDERS),
+            *(f"never_{name}" for name in ORDERS),
         )
         rivals = (name for name in RANKINGS if name != "attention")
         return measures.with_columns(

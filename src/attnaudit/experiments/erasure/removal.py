@@ -209,11 +209,6 @@ class Walks:
         """Return the weight that each walk has left after ``count`` positions."""
         return self._left[self._start + count, -1]
 
-    def last(self) -> PerWalk:
-        """Count the removals after which each walk has no weight left."""
-        some = self._left[:, -1] > 0.0
-        return np.add.reduceat(some, self._start, dtype=np.int64)
-
     def first(self, happens: Measure) -> PerWalk:
         """Count the positions of each walk at which ``happens`` is first true; 0 if it never is.
 

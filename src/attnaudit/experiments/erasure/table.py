@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int64, UInt64
 
 from attnaudit.core.random import below
-from attnaudit.experiments.erasure.curves import LISTS, MINIMUM
+from attnaudit.experiments.erasure.curves import BY_ORDER, MINIMUM, ORDERS
 from attnaudit.experiments.erasure.removal import (
     RANKINGS,
     Results,
@@ -18,7 +18,6 @@ from attnaudit.experiments.erasure.removal import (
 from attnaudit.experiments.erasure.smallest_set import NONE, SmallestSet
 from attnaudit.stats.measures import jsd, two_classes
 
-ORDERS = (*RANKINGS, MINIMUM)
 # Each divergence has a few roundings, so a smaller difference of two has no sign.
 ROUNDING = 1e-15
 
@@ -45,7 +44,7 @@ def erase(
     ranked = np.stack([alpha.with_values(score).descending() for score in scores])
     smallest = SmallestSet(rows)
     # Random orders, then the other rankings, then the smallest set.
-    removed, observed, mass = np.full((3, orders + len(RANKINGS), n), np.nan)
+    removed, never, mass = np.full((3, orders + len(RANKINGS), n), np.nan)
 
     for chunk in [*in_chunks(orders), range(orders, orders + len(ranked))]:
         order = rows.random_orders(streams, chunk) if chunk.start < orders else ranked
@@ -54,11 +53,12 @@ def erase(
         flips, gone = size > 0, walk.mass(0 * size) - walk.mass(size)
         removed[chunk] = np.where(flips, size, np.nan).reshape(shape)
         mass[chunk] = np.where(flips, gone, np.nan).reshape(shape)
-        observed[chunk] = np.where(flips, size, walk.last()).reshape(shape)
+        never[chunk] = ~flips.reshape(shape)
         smallest.offer(size.reshape(shape), order)
     proven, found = smallest.complete(), smallest.size < NONE
     weight = alpha.with_values(np.where(smallest.marked, alpha.values, 0.0)).sum()
     removed[-1], mass[-1] = np.where(found, [smallest.size, weight], np.nan)
+    never[-1] = ~found
     means = (np.ma.masked_invalid(values[:orders]).mean(axis=0) for values in (removed, mass))
     sizes, weights = (
         np.vstack([mean.filled(np.nan), values[orders:]])
@@ -66,7 +66,7 @@ def erase(
     )
     families = (
         ("removed", ORDERS, sizes / alpha.lengths),
-        ("observed", RANKINGS[1:], observed[orders:-1] / alpha.lengths),
+        ("never", ORDERS, np.vstack([never[:orders].mean(axis=0), never[orders:]])),
         ("mass", ORDERS, weights),
         ("times_minimum", RANKINGS, sizes[:-1] / sizes[-1]),
     )
@@ -76,8 +76,7 @@ def erase(
     return columns | {
         "minimum_proven": proven.astype(np.float64),
         MINIMUM: smallest.marked,
-        LISTS[0]: (observed[:orders] / alpha.lengths).T,
-        LISTS[1]: ~np.isnan(removed[:orders].T),
+        BY_ORDER: (removed[:orders] / alpha.lengths).T,
     }
 
 
