@@ -20,8 +20,6 @@ Audits, reports and comparisons never import torch; to train, install `attnaudit
 translators `attnaudit[translate]`.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,5 @@
 """Calibration: models known to be faithful or not, and the verdict of every measure on them."""
 
-from __future__ import annotations
-
 # Importing this module registers the constructions.
 from attnaudit.calibration import constructions, held  # noqa: F401
 from attnaudit.calibration.construction import CONSTRUCTIONS, Cell, Construction

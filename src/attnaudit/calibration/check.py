@@ -5,8 +5,6 @@ comes from predictions on changed texts (`attnaudit.recipes.classifier`), the re
 on the deciding words.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The constructions: faithful, without a known truth, and unfaithful."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from typing import Any

@@ -3,8 +3,6 @@
 They were committed before any of them was audited. Only `check` was used to make them.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

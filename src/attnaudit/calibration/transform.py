@@ -8,8 +8,6 @@ fixed too. A gradient through the factor, with ``alpha'`` given, would be the fu
 original model.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from attnaudit.core.ragged import Ragged

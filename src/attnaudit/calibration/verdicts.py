@@ -5,8 +5,6 @@ confirmed, code, score, first, second}; ``first`` and ``second`` are the codes o
 random halves of the texts.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,8 +3,6 @@
 The status is 0 when all that was asked was done, and 2 with one line on stderr for an input error.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The eight commands: each parses its options and makes one library call."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from shlex import quote

@@ -1,7 +1,5 @@
 """Progress on stderr: a bar on a terminal, else a line now and then."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import time

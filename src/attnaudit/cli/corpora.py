@@ -1,7 +1,5 @@
 """The commands about corpora: list, check and fetch."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Measures of the copying study: names, labels and meanings."""
 
-from __future__ import annotations
-
 from attnaudit.copying.study import SUCCESS
 from attnaudit.results.measures import SCORE, Measure
 from attnaudit.stats.agreement import TOP

@@ -4,8 +4,6 @@ The study draws its own sequences and trains all seeds together, so it has neith
 trace. Plans and reports read the settings, so nothing here imports torch.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace

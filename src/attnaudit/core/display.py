@@ -4,8 +4,6 @@ A trace can show a heatmap this way although its layer does not import pages, an
 imported when one is shown.
 """
 
-from __future__ import annotations
-
 import sys
 from dataclasses import dataclass
 from importlib import import_module

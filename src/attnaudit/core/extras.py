@@ -1,7 +1,5 @@
 """Optional dependencies; audits, reports and comparisons need none of them."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 
 from attnaudit.core.errors import RunError

@@ -1,7 +1,5 @@
 """Atomic files and digests of their content."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Folders of saved transformers, checked before a large library is loaded."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Counts in readable form."""
 
-from __future__ import annotations
-
 
 def thousands(number: int) -> str:
     """Format a number, with separators from five digits on: ``1725``, ``25,000``."""

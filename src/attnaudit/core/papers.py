@@ -1,7 +1,5 @@
 """The papers that experiments, studies and corpora cite."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """Escapes for untrusted text: characters that steer a terminal, reverse a line or do not print."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Progress callbacks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 # Arguments: the stage of the work, the amount done, and the total (0 if unknown). A stage may have

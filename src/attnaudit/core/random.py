@@ -5,8 +5,6 @@ Lea & Flood 2014) at that position, computed without the draws before it. Keys a
 integer arrays that broadcast against each other.
 """
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Registries of named entries, from this package and from other installed packages."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
 from typing import Any, Protocol, TypeVar, runtime_checkable

@@ -4,8 +4,6 @@ Thresholds of meaning, such as the smallest change of an output that matters, be
 policy. Tolerances for sums are relative to the size of the terms; all others are absolute.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

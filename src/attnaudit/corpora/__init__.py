@@ -1,7 +1,5 @@
 """Corpora: reading, checking and fetching texts and labels, and generating planted ones."""
 
-from __future__ import annotations
-
 from attnaudit.corpora import mimic as mimic  # registers its corpora
 from attnaudit.corpora.registry import CORPORA, CorpusEntry, Download, register_corpus
 

@@ -1,7 +1,5 @@
 """The content of a corpus as tables: sizes, classes, lengths, unknown words, damage, rationales."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Cleaning of texts, as each paper's code did it, before they are tokenised."""
 
-from __future__ import annotations
-
 import re
 
 _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)

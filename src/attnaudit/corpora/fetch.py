@@ -1,7 +1,5 @@
 """Fetching a registered corpus: all its files are put into its folder, or none is."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -4,8 +4,6 @@ It is a plug-in as another package would write one: its files are read by one fu
 registers each of its two tasks.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import defaultdict

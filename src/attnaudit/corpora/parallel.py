@@ -1,7 +1,5 @@
 """Parallel corpora: a source and a target a line, in two files for each split, perhaps aligned."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import replace

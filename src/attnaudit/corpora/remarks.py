@@ -1,7 +1,5 @@
 """Remarks on a corpus for its user: excluded, shortened, missing and repeated rows."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping

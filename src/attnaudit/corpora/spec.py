@@ -1,7 +1,5 @@
 """The options of a corpus, each declared once: commands, ``spec.json`` and readers use them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial

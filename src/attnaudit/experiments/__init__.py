@@ -1,7 +1,5 @@
 """Experiments: one file per question. Each is a frozen dataclass that maps a trace to a table."""
 
-from __future__ import annotations
-
 from attnaudit.experiments.adversary.experiment import Adversary
 from attnaudit.experiments.agreement import Agreement
 from attnaudit.experiments.alignment import Alignment

@@ -3,8 +3,6 @@
 Sources: Neely et al. 2021, Krishna et al. 2024.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import combinations
 

@@ -3,8 +3,6 @@
 Scores of every gold token are compared with known alignments.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

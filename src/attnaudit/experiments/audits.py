@@ -1,7 +1,5 @@
 """Run the experiments that a trace allows, and summarise their tables."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 Source: ERASER, DeYoung et al. 2020.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

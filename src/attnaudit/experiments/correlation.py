@@ -3,8 +3,6 @@
 Source: Jain & Wallace 2019, §4.1.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -7,8 +7,6 @@ An end of an interval decides, never its middle. A figure decides nothing if its
 the threshold, and a difference that is merely not significant is no evidence of equality.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import ceil

@@ -3,8 +3,6 @@
 Source: ERASER, DeYoung et al. 2020. In planted corpora the rationale is the ground truth.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

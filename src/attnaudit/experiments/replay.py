@@ -1,7 +1,5 @@
 """Check that an audit replays the model from which the trace was collected."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Compute the tables of all experiments, several shards of a trace at a time."""
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Answers that a model writes itself, token after token the most probable."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Choice of the attentions of a model whose rows are collected, and the keys of a row."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Kinds of models that cannot be audited, found before anything is computed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Read a saved model from disk, without running any code of its folder and without a network."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from pathlib import Path

@@ -5,8 +5,6 @@ them. Layers are the elements of an ``nn.ModuleList`` that is in no other; a mod
 layer several times has as many calls.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass

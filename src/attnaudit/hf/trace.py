@@ -1,7 +1,5 @@
 """Collect: a transformer and texts give a trace, at the query that the prediction reads."""
 
-from __future__ import annotations
-
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Models in the form that is audited: without wrappers, and with one of several outputs."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -3,8 +3,6 @@
 The command line, plans and reports read names, widths and presets, so nothing here imports torch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pkgutil import resolve_name

@@ -1,7 +1,5 @@
 """Weights of a model: their file, count and fingerprint."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from abc import ABC, abstractmethod

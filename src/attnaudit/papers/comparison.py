@@ -1,7 +1,5 @@
 """Our numbers compared with the published ones of a paper."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -5,8 +5,6 @@ selected on test, ``rerun`` their later run, selected on dev. The numbers of the
 quoted from this project's notes on them, and were not checked against the papers' pages.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence

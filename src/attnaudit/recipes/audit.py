@@ -1,7 +1,5 @@
 """Audits: the experiments on a trace and the page of their results, in a run or on their own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """Classifiers of texts, with a question or without."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path

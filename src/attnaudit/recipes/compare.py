@@ -1,7 +1,5 @@
 """Finished runs and audits compared with each other."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -5,8 +5,6 @@ row per seed, on test sequences) and ``attention.parquet`` (that of each seed on
 killed study resumes from its last checkpoint.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Judge heatmaps of any kind on any classifier."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The kinds of models that can be trained, and the corpus that was read last for one of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every setting of ``--set``, as the section that declares it states it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from operator import attrgetter

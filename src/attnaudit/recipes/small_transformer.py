@@ -1,7 +1,5 @@
 """Transformers trained here: small ones with their own tokenizers, and pretrained ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path

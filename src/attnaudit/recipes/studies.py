@@ -1,7 +1,5 @@
 """Every study by its name: of a run, the copying task, and the calibration of all measures."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

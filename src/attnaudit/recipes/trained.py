@@ -1,7 +1,5 @@
 """A model trained here, and what is made with it: train → collect → … → audit → report."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Translators: pairs of a source and a target, each gold token with attention of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path

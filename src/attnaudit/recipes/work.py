@@ -1,7 +1,5 @@
 """Entry points of the command line and of Python: run, report and compare."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The page of a calibration: right and wrong verdicts, AUC of all measures, and the check."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The verdict card: one careful sentence for each question of an audit, and what may be claimed."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The playground by itself: a fragment of HTML for a notebook or a page of one's own."""
 
-from __future__ import annotations
-
 from html import escape
 
 import numpy as np

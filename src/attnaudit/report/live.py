@@ -1,7 +1,5 @@
 """The pages that only a server shows: the list of its runs, and one where a sentence is typed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

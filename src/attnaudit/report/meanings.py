@@ -1,7 +1,5 @@
 """Meanings of measures, for tooltips and for the definitions at the end of a page."""
 
-from __future__ import annotations
-
 from markupsafe import Markup
 
 from attnaudit.copying.measures import MEASURES as OF_COPYING

@@ -1,7 +1,5 @@
 """Models in the summaries of studies: their names, their scores and their seeds."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 

@@ -5,8 +5,6 @@ and no background is drawn: so a fragment follows the theme of Jupyter, VS Code 
 asking which it is.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The page of a reproduction, with its published numbers and what agrees."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Figures and heatmaps as files: SVG and PNG with ink on white, for papers and slides."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape

@@ -1,7 +1,5 @@
 """The page of a run or an audit."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

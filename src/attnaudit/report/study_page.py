@@ -1,7 +1,5 @@
 """The pages of a study, of all studies of one model and corpus, and of the copying study."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The answer on a terminal, in at most 25 lines."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The page of a translation run: how well it translates, where it attends, which words it knows."""
 
-from __future__ import annotations
-
 import json
 from itertools import islice
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Numbers, degrees, heads and lists as people read them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Results of experiments: tables, and summaries with intervals."""
 
-from __future__ import annotations
-
 from attnaudit.results.estimates import (
     SUMMARY_SCHEMA,
     summarise_means,

@@ -1,7 +1,5 @@
 """Summaries: means, shares and ratios over groups of rows, with 95 % intervals over texts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any, TypedDict, Unpack
 

@@ -1,7 +1,5 @@
 """Results of experiments, tidy tables and summaries; they are saved, read and printed here."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field

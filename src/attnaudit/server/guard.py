@@ -1,7 +1,5 @@
 """Middleware around every answer: token, headers, and form of errors."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import dataclass
 from secrets import compare_digest

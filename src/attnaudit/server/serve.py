@@ -1,7 +1,5 @@
 """Listen on 127.0.0.1 until Ctrl-C or SIGTERM."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import secrets

@@ -1,7 +1,5 @@
 """Steps: what is made once in a folder, resumed after a kill, here or on a cluster."""
 
-from __future__ import annotations
-
 from attnaudit.steps.finished import check_place, read_manifest, read_spec, require_as_written
 from attnaudit.steps.folder import Folder, Record, Step, held
 from attnaudit.steps.pool import SERIAL, Call, Pool

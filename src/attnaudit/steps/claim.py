@@ -4,8 +4,6 @@ It needs neither locks of the file system nor equal clocks, so it also holds in 
 several machines share.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

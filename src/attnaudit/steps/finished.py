@@ -1,7 +1,5 @@
 """Finished work: its spec, its manifest, and whether its files are what it wrote."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

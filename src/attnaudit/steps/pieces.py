@@ -1,7 +1,5 @@
 """Folders that are whole or not there: what calls leave until a step joins it."""
 
-from __future__ import annotations
-
 import shutil
 import uuid
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Pools do the calls that a command consists of; here one after another, in this process."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Pools by name."""
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager, nullcontext
 
 from attnaudit.core.errors import InputError

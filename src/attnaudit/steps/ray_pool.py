@@ -4,8 +4,6 @@ Ray does a call again if its worker or node is lost. Workers end with this proce
 is found by the next one.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import platform

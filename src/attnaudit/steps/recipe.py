@@ -1,7 +1,5 @@
 """A recipe: the spec of a kind of work and its list of steps, which are done or planned here."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

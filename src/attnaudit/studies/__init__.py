@@ -1,7 +1,5 @@
 """Studies, which train models again: each says which, and what their traces show together."""
 
-from __future__ import annotations
-
 from attnaudit.plans.training import Training
 from attnaudit.results.measures import Measure
 from attnaudit.studies.adversary import ModelAdversary

@@ -1,7 +1,5 @@
 """Test whether the models of a study beat a baseline that learns nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Share of audits that name the tokens a model's attention was trained to hide."""
 
-from __future__ import annotations
-
 import numpy as np
 import polars as pl
 

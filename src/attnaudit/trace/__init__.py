@@ -1,7 +1,5 @@
 """The trace: a table with one row per attention distribution. It is read, checked and written."""
 
-from __future__ import annotations
-
 from attnaudit.trace.files import (
     ASKING,
     TAIL_FILE,

@@ -1,7 +1,5 @@
 """The checks that every row of a trace must pass, on reading and on writing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

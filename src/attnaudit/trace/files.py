@@ -1,7 +1,5 @@
 """Files of a trace: Parquet shards with JSON metadata, and the weights of a tail."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

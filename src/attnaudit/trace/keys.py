@@ -1,7 +1,5 @@
 """Keys of the rows of a trace: no two rows are alike in them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 `docs/trace.md` has the same table, for programs that write their own traces.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

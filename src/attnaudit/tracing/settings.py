@@ -1,7 +1,5 @@
 """Settings of traces. Plans and reports read them, so nothing here imports torch."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

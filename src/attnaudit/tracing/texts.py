@@ -1,7 +1,5 @@
 """Collect the trace of a classifier on a corpus, one shard at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager

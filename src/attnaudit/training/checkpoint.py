@@ -1,7 +1,5 @@
 """Checkpoints of a training: tensors and a state, with a digest that reveals damage."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The training loop: selection on dev, early stopping, and checkpoints that resume exactly."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterator

@@ -4,8 +4,6 @@ The command line and plans read this, so nothing here imports torch. To add a co
 entry to `CONFIGS`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar

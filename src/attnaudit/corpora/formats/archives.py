@@ -1,7 +1,5 @@
 """Unpacking archives: nothing is written outside their folder, nothing grows without bound."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import struct

@@ -1,7 +1,5 @@
 """Text files, plain or gzipped, as numbered lines; every unreadable file is an InputError."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import io

@@ -3,8 +3,6 @@
 Rows have labels as written; a `Layout` may turn them into classes.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """A row of a source file before it is interpreted, and what makes it unusable."""
 
-from __future__ import annotations
-
 import csv
 import difflib
 import math

@@ -1,7 +1,5 @@
 """Tables in files and in memory: csv, tsv, jsonl, parquet, texts on lines, frames, data sets."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import io

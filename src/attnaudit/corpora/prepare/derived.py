@@ -1,7 +1,5 @@
 """Corpora made from others: without some words, or with another model's attention on them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import compress
 from typing import Literal

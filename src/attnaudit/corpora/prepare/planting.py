@@ -6,8 +6,6 @@ So the deciding words are known, and so is the effect of replacing a word (`swap
 `masked`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

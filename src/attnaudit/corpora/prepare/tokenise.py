@@ -1,7 +1,5 @@
 """Texts to tokens: words by spaCy's rules as in Jain & Wallace 2019, sentences, and pieces."""
 
-from __future__ import annotations
-
 import io
 import re
 import sys

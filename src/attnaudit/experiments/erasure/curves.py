@@ -3,8 +3,6 @@
 A prediction that never flips is not excluded: it counts as not flipped, whatever is removed.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import polars as pl
 

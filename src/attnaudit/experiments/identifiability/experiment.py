@@ -1,7 +1,5 @@
 """Attention weights with exactly the same attended sum (Brunner et al. 2020)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

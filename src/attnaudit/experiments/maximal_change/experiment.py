@@ -1,7 +1,5 @@
 """Largest change of the output by any attention."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

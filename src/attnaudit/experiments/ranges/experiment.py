@@ -1,7 +1,5 @@
 """Largest and least weight that each token can have with nearly the same output."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import polars as pl

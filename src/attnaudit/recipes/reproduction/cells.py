@@ -1,7 +1,5 @@
 """The finished runs in the folder of a paper, and which of them belong together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby

@@ -4,8 +4,6 @@ A record has the command, the commit of the code and the numbers. It outlives th
 or study, and recording some cells leaves the records of others as they are.
 """
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """A paper reproduced: every cell that is not done yet, a record of each that is, and the page."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ An experiment computes and names its measures; `attnaudit.experiments.findings` 
 claimed; a card words it. Registering a card is a second call beside `register_experiment`.
 """
 
-from __future__ import annotations
-
 from attnaudit.core.errors import InputError
 from attnaudit.experiments import EXPERIMENTS
 from attnaudit.report.cards import (

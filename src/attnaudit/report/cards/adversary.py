@@ -1,7 +1,5 @@
 """How different can attention be while the output stays the same? (Jain & Wallace 2019)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from attnaudit.experiments.findings import furthest

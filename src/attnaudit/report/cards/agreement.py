@@ -1,7 +1,5 @@
 """Do measures of importance agree with each other? (Neely et al. 2021, Krishna et al. 2024)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Does attention find the source words that a target word translates?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from attnaudit.report.cards.card import Card, CardRow, card_row

@@ -1,7 +1,5 @@
 """Cards and their rows: a question, a figure with its interval, a sentence, and a claim."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple

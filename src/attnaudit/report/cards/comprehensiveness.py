@@ -1,7 +1,5 @@
 """Does the output need the most attended tokens? (ERASER: DeYoung et al. 2020)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from attnaudit.experiments.findings import POLICY, comprehensiveness

@@ -1,7 +1,5 @@
 """Words and figures of the copying study."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """Does attention rank the tokens as measures of their importance do? (Jain & Wallace 2019)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

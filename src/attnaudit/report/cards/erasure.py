@@ -1,7 +1,5 @@
 """Does the prediction depend on the largest weights? (Serrano & Smith 2019)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

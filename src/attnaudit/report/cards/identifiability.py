@@ -1,7 +1,5 @@
 """Does the attended sum determine the attention weights? (Brunner et al. 2020)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from attnaudit.report.cards.card import Card, CardRow, card_row

@@ -1,7 +1,5 @@
 """What if the attention of all heads of a layer changes at once?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from attnaudit.report.cards.card import Card, CardRow, card_row

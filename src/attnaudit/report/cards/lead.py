@@ -1,7 +1,5 @@
 """The line on top of a card: what may be claimed of heatmaps."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from attnaudit.core.numbers import count

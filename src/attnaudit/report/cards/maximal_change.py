@@ -1,7 +1,5 @@
 """How much can attention change the output at all?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from attnaudit.experiments.findings import largest_change

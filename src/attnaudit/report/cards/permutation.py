@@ -1,7 +1,5 @@
 """Does the output change when attention weights are shuffled? (Jain & Wallace 2019)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from attnaudit.experiments.findings import FOR, POLICY, shuffling

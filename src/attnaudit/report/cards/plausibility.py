@@ -1,7 +1,5 @@
 """Do the scores find the tokens known to matter? (ERASER: DeYoung et al. 2020)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from attnaudit.report.cards.card import Card, CardRow, card_row

@@ -1,7 +1,5 @@
 """How good is the model that is being explained?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from attnaudit.core.numbers import count

@@ -1,7 +1,5 @@
 """How much attention could, and how much must, each token have for nearly the same output?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from attnaudit.report.cards.adversary import within_epsilon

@@ -1,7 +1,5 @@
 """Does the output follow the words that a heatmap marks when words are replaced?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from attnaudit.core.numbers import count

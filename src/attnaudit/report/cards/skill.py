@@ -1,7 +1,5 @@
 """Notices on models that are not shown to do better than a baseline that learns nothing."""
 
-from __future__ import annotations
-
 from attnaudit.experiments.findings import skill
 from attnaudit.experiments.verdict import QUALITY
 from attnaudit.report.words import figure, with_interval

@@ -1,7 +1,5 @@
 """Do a few words add up to the prediction, and are they the attended ones?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from attnaudit.report.cards.card import Card, CardRow, card_row

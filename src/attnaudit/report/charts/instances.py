@@ -1,7 +1,5 @@
 """Figures of a report, as cards describe them, from tables of a size that does not grow."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 

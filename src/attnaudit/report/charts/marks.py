@@ -1,7 +1,5 @@
 """The marks of all charts: histograms, boxes, lines, points, intervals and cells."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Colours, dashes and shapes of the groups of a chart, and the legend of the classes of a page."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Figures as data: cards describe them, and each chart draws itself from rows of a trace."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

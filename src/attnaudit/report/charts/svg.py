@@ -1,7 +1,5 @@
 """Figures as inline SVG, rendered once: a page needs no script and no network to show them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The first screen of a run's page: the answer, a text with two heatmaps, and why."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from attnaudit.report.answer import Answer, Evidence, Example

@@ -1,7 +1,5 @@
 """The comparison with published numbers as people read it, on a terminal and in the page."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

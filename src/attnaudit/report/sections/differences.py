@@ -1,7 +1,5 @@
 """Differences of runs on their shared instances, on a terminal, in a page and in a site."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

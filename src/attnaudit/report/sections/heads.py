@@ -3,8 +3,6 @@
 The page shows the card of one head at a time, with heatmaps of a few texts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

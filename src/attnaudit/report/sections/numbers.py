@@ -1,7 +1,5 @@
 """All summary numbers: tables of measures by groups, models, steps or constructions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 

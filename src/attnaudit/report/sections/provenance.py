@@ -1,7 +1,5 @@
 """Provenance: settings, checks of the model, missing results, papers to cite."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 

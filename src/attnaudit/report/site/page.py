@@ -4,8 +4,6 @@ The page shows what a reader asks for from the columns of `contents`; means and 
 of the summaries.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

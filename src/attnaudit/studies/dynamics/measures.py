@@ -1,7 +1,5 @@
 """Measures of dynamics, and the pairs of scores that they compare."""
 
-from __future__ import annotations
-
 from attnaudit.results.measures import Measure
 
 STEP = "step:"  # group of a step, followed by its number

@@ -1,7 +1,5 @@
 """Cards of studies: one file per study words what its summary says, and draws it."""
 
-from __future__ import annotations
-
 from attnaudit.report.cards.card import StudyCard
 from attnaudit.report.cards.studies import adversary, deceive, dynamics, guide, seeds, uniform
 

@@ -1,7 +1,5 @@
 """How far can attention move while a retrained model predicts the same?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Can attention be trained to hide what it uses? (Pruthi et al. 2020)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any

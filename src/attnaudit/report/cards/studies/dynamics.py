@@ -1,7 +1,5 @@
 """What is attention learned from? (Snell et al. 2021)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

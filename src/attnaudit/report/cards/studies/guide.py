@@ -1,7 +1,5 @@
 """Do these weights carry information to another model? (Wiegreffe & Pinter 2019)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

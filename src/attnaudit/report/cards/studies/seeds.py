@@ -1,7 +1,5 @@
 """How far does attention move when only the seed does?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import polars as pl

@@ -1,7 +1,5 @@
 """Does this corpus need attention? Trained with uniform weights (Wiegreffe & Pinter 2019)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 
