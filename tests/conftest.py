@@ -3,8 +3,6 @@
 Of the calls that a test makes of a function, the first are checked.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Work in processes that may be killed, forked from one that has imported everything: it starts once and imports once."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Runs and studies that are killed again and again: functions for `forked.apart`, each answers how often its work was killed."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

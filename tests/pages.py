@@ -1,7 +1,5 @@
 """Runs whose page is not what a test is about: in its place the summary, as its charts take seconds; and runs with few experiments."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache

@@ -1,7 +1,5 @@
 """Small parallel corpora whose alignments are known: every word has one translation, and the order is turned round."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Threads of the tests: one, so that processes side by side do not wait for each other; or two."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Random realistic traces: what a trained classifier might have left behind, without a model or a corpus."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The run-time type checker of the tests: beartype, with whole numbers accepted where a float is wanted, as PEP 484 says."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import sys

@@ -1,7 +1,5 @@
 """The command line: what it prints, its exit status, and one line for everything that a user can get wrong."""
 
-from __future__ import annotations
-
 import errno
 import json
 import re
@@ -74,9 +72,7 @@ def trace(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_run_prints_its_card_and_where_its_report_is(
-    finished: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_run_prints_its_card_and_where_its_report_is(finished, capsys):
     command = ("run", "planted-decisive", *TINY, "--out", finished)
     said = answers(capsys, *command)
     assert "bilstm + additive on planted-decisive" in said
@@ -91,7 +87,7 @@ def test_a_run_prints_its_card_and_where_its_report_is(
     assert "did you mean jain2019?" in fails(capsys, "compare", finished, "--to", "jain2018")
 
 
-def test_an_audit_prints_its_card(trace: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path):
+def test_an_audit_prints_its_card(trace, capsys, tmp_path):
     out = tmp_path / "audit"
     asked = ("--experiment", "adversary", "--set", "adversary.epsilon=0.05", "--out", out)
     said = answers(capsys, "audit", trace, *asked)
@@ -103,9 +99,7 @@ def test_an_audit_prints_its_card(trace: Path, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.usefixtures("quick")
-def test_reports_of_one_run_and_of_several(
-    finished: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
-):
+def test_reports_of_one_run_and_of_several(finished, capsys, tmp_path):
     assert answers(capsys, "report", finished).strip() == str(finished / "report.html")
     index = Path(answers(capsys, "report", finished, finished, "--out", tmp_path / "site").strip())
     assert (
@@ -113,7 +107,7 @@ def test_reports_of_one_run_and_of_several(
     )  # a link to the page of each, and in the data
 
 
-def test_help_and_version(capsys: pytest.CaptureFixture[str]):
+def test_help_and_version(capsys):
     assert answers(capsys, "--version").startswith("attnaudit 0.")
     for command in get_command(app).commands:  # type: ignore[attr-defined]
         said = answers(capsys, command, "--help")
@@ -123,7 +117,7 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]):
 
 
 def test_help_of_study_lists_the_studies_and_their_scales(
-    capsys: pytest.CaptureFixture[str],
+    capsys,
 ):
     said = " ".join(answers(capsys, "study", "--help").partition("Studies, their")[2].split())
     for name in (*EVERY_STUDY, "copying", "calibration"):
@@ -131,7 +125,7 @@ def test_help_of_study_lists_the_studies_and_their_scales(
     assert "uniform Is attention needed? seeds=3; --full: seeds=5" in said
 
 
-def test_settings_are_listed(capsys: pytest.CaptureFixture[str]):
+def test_settings_are_listed(capsys):
     said = " ".join(answers(capsys, "run", "--help-settings").split())
     assert "training.epochs" in said
     assert "Largest number of epochs" in said
@@ -161,11 +155,11 @@ def test_no_command_has_more_than_twelve_options_of_its_own():
     ],
 )
 def test_what_the_machine_refuses_is_one_line_and_a_fault_of_ours_keeps_its_traceback(
-    error: BaseException,
-    message: str,
-    status: int,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    error,
+    message,
+    status,
+    capsys,
+    monkeypatch,
 ):
     monkeypatch.setattr("attnaudit.recipes.trained.run", Mock(side_effect=error))
     if message:
@@ -216,18 +210,18 @@ def test_what_the_machine_refuses_is_one_line_and_a_fault_of_ours_keeps_its_trac
     ],
 )
 def test_usage_and_input_errors_are_one_line(
-    arguments: str,
-    message: str,
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    arguments,
+    message,
+    capsys,
+    tmp_path,
+    monkeypatch,
 ):
     monkeypatch.chdir(tmp_path)
     assert message in fails(capsys, *arguments.split())
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_unknown_experiment_is_named(trace: Path, capsys: pytest.CaptureFixture[str]):
+def test_an_unknown_experiment_is_named(trace, capsys):
     assert "did you mean adversary?" in fails(capsys, "audit", trace, "--experiment", "adversry")
     assert "did you mean adversary.epsilon?" in fails(
         capsys, "audit", trace, "--set", "adversary.epsilonn=1"
@@ -248,7 +242,7 @@ for line in sys.argv[1:]:
 """
 
 
-def test_a_mistyped_file_is_refused_before_anything_heavy_is_imported(tmp_path: Path):
+def test_a_mistyped_file_is_refused_before_anything_heavy_is_imported(tmp_path):
     reviews = tmp_path / "reviews.csv"
     reviews.write_text("body;stars\ngood;1\n")
     commands = [
@@ -283,7 +277,7 @@ def test_a_mistyped_file_is_refused_before_anything_heavy_is_imported(tmp_path: 
     ],
 )
 def test_one_message_asks_for_all_columns_with_the_command_to_type(
-    given: tuple[str, ...], command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    given, command, tmp_path, capsys
 ):
     reviews = tmp_path / "my reviews.tsv"
     reviews.write_text("body\tstars\ngood\t1\n")
@@ -323,7 +317,7 @@ def without_extras(cwd: Path, *commands: str) -> tuple[list[int], list[str], lis
 
 
 @pytest.mark.slow
-def test_audits_reports_and_comparisons_need_no_extra(trace: Path, finished: Path, tmp_path: Path):
+def test_audits_reports_and_comparisons_need_no_extra(trace, finished, tmp_path):
     """Nor do they, or help, or a corpus without files, import torch, which takes seconds."""
     commands = ("run --help", f"audit {trace} --out audit", f"report {finished}", "corpora list", f"run sst --data-dir {tmp_path}")  # fmt: skip
     statuses, wanted, told = without_extras(tmp_path, *commands)
@@ -332,7 +326,7 @@ def test_audits_reports_and_comparisons_need_no_extra(trace: Path, finished: Pat
 
 
 @pytest.mark.slow
-def test_a_missing_extra_is_named_and_nothing_is_written(tmp_path: Path):
+def test_a_missing_extra_is_named_and_nothing_is_written(tmp_path):
     commands = {
         "run planted-decisive": "train", "study uniform planted-decisive": "train", "study copying iid": "train",
         "run planted-copy": "translate", "corpora fetch trec6": "train",
@@ -345,7 +339,7 @@ def test_a_missing_extra_is_named_and_nothing_is_written(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_ctrl_c_is_one_line_and_the_run_goes_on(tmp_path: Path):
+def test_ctrl_c_is_one_line_and_the_run_goes_on(tmp_path):
     out = tmp_path / "run"
     endless = ["run", "planted-decisive", *TINY, "--epochs", "100000", "--out", str(out)]
     command = [sys.executable, "-m", "attnaudit", *endless]
@@ -378,9 +372,7 @@ def stages(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> list[s
 
 
 @pytest.mark.usefixtures("quick")
-def test_without_a_terminal_there_is_a_line_for_each_stage(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-):
+def test_without_a_terminal_there_is_a_line_for_each_stage(capsys, tmp_path):
     told = stages(capsys, "run", "planted-decisive", *TINY, "--out", tmp_path / "run", "--json")
     begun = [line.partition(" (")[0] for line in told if "compiled" not in line]
     assert begun[:2] == ["make the word vectors", "train, epoch 1 of 2"]
@@ -391,9 +383,7 @@ def test_without_a_terminal_there_is_a_line_for_each_stage(
     assert stages(capsys, "run", "planted-decisive", *TINY, "--out", tmp_path / "run") == []
 
 
-def test_what_takes_long_tells_how_far_it_is_now_and_then(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_what_takes_long_tells_how_far_it_is_now_and_then(monkeypatch, capsys):
     now = 1000.0
     monkeypatch.setattr("time.monotonic", lambda: now)
     with progress() as tell:
@@ -411,7 +401,7 @@ def test_what_takes_long_tells_how_far_it_is_now_and_then(
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_study_has_one_line_for_a_training(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+def test_a_study_has_one_line_for_a_training(capsys, tmp_path):
     small = [*TINY, "--set", "uniform.seeds=1", "--out", str(tmp_path)]
     assert main(["study", "uniform", "planted-decisive", *small]) == 0
     shown, told = capsys.readouterr()
@@ -445,9 +435,7 @@ def drawn(
 
 
 @pytest.mark.parametrize("columns", [80, 120])
-def test_a_bar_can_be_read(
-    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_a_bar_can_be_read(columns, monkeypatch, capsys):
     what = "deceive-bilinear-1-s0 (3 of 4) · train, epoch 2 of 5"
     line = drawn(monkeypatch, capsys, columns, [(what, 200, 400)])
     assert what in line
@@ -460,7 +448,7 @@ def test_a_bar_can_be_read(
 
 
 @pytest.mark.slow
-def test_a_lost_cluster_ends_a_command_at_once(tmp_path: Path):
+def test_a_lost_cluster_ends_a_command_at_once(tmp_path):
     """Without what libraries do at the end, which would hold the process."""
     program = (
         "import atexit, sys, time; from attnaudit.cli import main;"

@@ -1,7 +1,5 @@
 """Files are whole or not there, whoever writes them."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path
@@ -23,7 +21,7 @@ FULL = [
 
 
 @pytest.mark.parametrize("error", FULL, ids=lambda error: type(error).__name__)
-def test_a_full_disk_is_one_line_whichever_library_writes(tmp_path: Path, error: Exception):
+def test_a_full_disk_is_one_line_whichever_library_writes(tmp_path, error):
     with (
         pytest.raises(
             RunError, match=r"a\.bin: No space left on device; expected a place that can be written"
@@ -34,23 +32,21 @@ def test_a_full_disk_is_one_line_whichever_library_writes(tmp_path: Path, error:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_other_errors_stay_what_they_are(tmp_path: Path):
+def test_other_errors_stay_what_they_are(tmp_path):
     with pytest.raises(ValueError, match="a bug"), atomic(tmp_path / "a.bin"):
         raise ValueError("a bug")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("text", ["{", "[" * 100_000, "\udcff"])
-def test_damaged_json_is_one_line(text: str, tmp_path: Path):
+def test_damaged_json_is_one_line(text, tmp_path):
     (tmp_path / "file.json").write_text(text, encoding="utf-8", errors="surrogateescape")
     with pytest.raises(RunError, match="expected a JSON file written by attnaudit") as raised:
         read_json(tmp_path / "file.json")
     assert len(str(raised.value).splitlines()) == 1
 
 
-def test_a_file_is_on_the_disk_before_it_has_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
     """What no process that is killed can show, only a machine that loses power."""
     done: list[str] = []
     own = Path.replace
@@ -66,7 +62,7 @@ def test_a_file_is_on_the_disk_before_it_has_its_name(
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device"])
-def test_json_that_might_never_end_is_not_waited_for(tmp_path: Path, kind: str):
+def test_json_that_might_never_end_is_not_waited_for(tmp_path, kind):
     path = tmp_path / "manifest.json"
     if kind == "pipe":
         os.mkfifo(path)

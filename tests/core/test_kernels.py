@@ -1,7 +1,5 @@
 """Compiled kernels are few, plain and complete in one file, so that numba's cache never misleads."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 
@@ -50,7 +48,7 @@ def faults(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("path", WITH_NUMBA, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_kernels_are_plain_and_complete_in_their_file(path: Path):
+def test_kernels_are_plain_and_complete_in_their_file(path):
     assert faults(FILES[path]) == []
 
 
@@ -71,5 +69,5 @@ def test_there_are_few_kernels():
         ),
     ],
 )
-def test_a_kernel_that_breaks_a_rule_is_noticed(text: str, fault: str):
+def test_a_kernel_that_breaks_a_rule_is_noticed(text, fault):
     assert faults(text) == [fault]

@@ -1,7 +1,5 @@
 """Imports only go down, no module imports itself over others, and analysis never needs torch."""
 
-from __future__ import annotations
-
 import ast
 import json
 import subprocess
@@ -112,7 +110,7 @@ def test_every_part_has_a_layer():
 
 
 @pytest.mark.parametrize("name", [name for name in TREES if "." in name])
-def test_imports_only_go_down(name: str):
+def test_imports_only_go_down(name):
     mine, at_import = part_of(name), imports(name, TREES, late=False, types=False)
     for other in imports(name, TREES):
         if other.startswith("attnaudit."):
@@ -141,7 +139,7 @@ def test_no_module_imports_itself_over_others():
         "try:\n    from made import b\nexcept ImportError:\n    pass",
     ],
 )
-def test_a_circle_would_be_found(tmp_path: Path, back: str):
+def test_a_circle_would_be_found(tmp_path, back):
     source = tmp_path / "made"
     source.mkdir()
     for name, text in {"__init__": "", "a": back, "b": "from made.c import y", "c": ""}.items():
@@ -151,7 +149,7 @@ def test_a_circle_would_be_found(tmp_path: Path, back: str):
     assert set(circle(modules_of(source))) == {"made.a", "made.b", "made.c"}
 
 
-def test_imports_for_type_checkers_make_no_circle(tmp_path: Path):
+def test_imports_for_type_checkers_make_no_circle(tmp_path):
     (tmp_path / "a.py").write_text("from typing import TYPE_CHECKING\nimport made.b")
     (tmp_path / "b.py").write_text("if TYPE_CHECKING:\n    import made.a")
     trees = modules_of(tmp_path)
@@ -160,7 +158,7 @@ def test_imports_for_type_checkers_make_no_circle(tmp_path: Path):
     assert imports("made.b", trees) == {"made.a"}
 
 
-def test_every_experiment_works_without_torch(tmp_path: Path):
+def test_every_experiment_works_without_torch(tmp_path):
     make_trace(8, (1, 9), seed=1, importance=("ig", "rollout"), copies=20).write(tmp_path)
     make_trace(8, (1, 9), 3, seed=1, hidden=4).write(tmp_path / "tail")
     program = f"""
@@ -182,7 +180,7 @@ assert not loaded & {{"torch", "spacy", "gensim", "transformers", "pyarrow"}}
 
 @pytest.mark.slow
 def test_a_trace_with_a_stored_graph_is_audited_where_torch_and_transformers_are_not_installed(
-    tmp_path: Path,
+    tmp_path,
 ):
     graph_trace(tmp_path, 8, seed=1).write(tmp_path / "trace")
     command = ["audit", str(tmp_path / "trace"), "--out", str(tmp_path / "out")]

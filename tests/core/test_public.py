@@ -1,7 +1,5 @@
 """The public interface: few names, each told in its docstring, none of them in the way of another."""
 
-from __future__ import annotations
-
 from importlib.metadata import version
 from pathlib import Path
 
@@ -18,7 +16,7 @@ def test_few_names():
 
 
 @pytest.mark.parametrize("name", attnaudit.__all__)
-def test_every_public_name_is_there_and_says_what_it_is(name: str):
+def test_every_public_name_is_there_and_says_what_it_is(name):
     thing = getattr(attnaudit, name)
     assert (thing.__doc__ or "").strip()
     assert not (thing.__doc__ or "").startswith(
@@ -58,7 +56,7 @@ def test_public_objects_say_what_they_are():
         ("study", ["uniform", "planted-decisive"]),
     ],
 )
-def test_options_are_checked_as_on_the_command_line(name: str, arguments: list[str]):
+def test_options_are_checked_as_on_the_command_line(name, arguments):
     with pytest.raises(attnaudit.InputError, match=r"did you mean training\.epochs"):
         getattr(attnaudit, name)(*arguments, settings={"training.epoch": 4})
 

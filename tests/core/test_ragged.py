@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -11,7 +9,7 @@ rows = st.lists(st.lists(st.integers(-9, 9), max_size=5), max_size=8)
 
 
 @given(rows)
-def test_every_operation_is_that_of_its_rows(lists: list[list[int]]):
+def test_every_operation_is_that_of_its_rows(lists):
     ragged = Ragged.from_rows(lists, dtype=np.int64)
     assert len(ragged) == len(lists)
     assert [row.tolist() for row in ragged] == lists
@@ -23,12 +21,12 @@ def test_every_operation_is_that_of_its_rows(lists: list[list[int]]):
 
 
 @given(st.lists(st.lists(st.floats(-9, 9), min_size=1, max_size=5), min_size=1, max_size=8))
-def test_the_largest_of_every_row(lists: list[list[float]]):
+def test_the_largest_of_every_row(lists):
     assert Ragged.from_rows(lists, dtype=np.float64).max().tolist() == [max(row) for row in lists]
 
 
 @given(rows, st.data())
-def test_rows_are_taken_in_the_order_given(lists: list[list[int]], data: st.DataObject):
+def test_rows_are_taken_in_the_order_given(lists, data):
     ragged = Ragged.from_rows(lists, dtype=np.int64)
     order = data.draw(st.lists(st.sampled_from(range(len(lists))), max_size=10)) if lists else []
     assert [row.tolist() for row in ragged.take(np.array(order, dtype=np.int64))] == [
@@ -37,9 +35,7 @@ def test_rows_are_taken_in_the_order_given(lists: list[list[int]], data: st.Data
 
 
 @given(rows, st.integers(1, 12))
-def test_blocks_hold_all_rows_in_order_and_no_more_than_asked(
-    lists: list[list[int]], positions: int
-):
+def test_blocks_hold_all_rows_in_order_and_no_more_than_asked(lists, positions):
     ragged = Ragged.from_rows(lists, dtype=np.int64)
     blocks = list(ragged.blocks(positions))
     assert [row for block in blocks for row in block.tolist()] == list(range(len(lists)))
@@ -47,7 +43,7 @@ def test_blocks_hold_all_rows_in_order_and_no_more_than_asked(
 
 
 @given(st.lists(rows, min_size=1, max_size=4))
-def test_parts_put_together_are_all_their_rows(parts: list[list[list[int]]]):
+def test_parts_put_together_are_all_their_rows(parts):
     whole = concatenate([Ragged.from_rows(part, dtype=np.int64) for part in parts])
     assert [row.tolist() for row in whole] == [row for part in parts for row in part]
 

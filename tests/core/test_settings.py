@@ -1,7 +1,5 @@
 """The list of settings: nothing is missing, every meaning is stated, and the pages have the same scales."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from pathlib import Path
 
@@ -56,7 +54,7 @@ def test_full_is_listed_where_it_differs():
 
 
 @pytest.mark.parametrize("name", EVERY_STUDY)
-def test_full_is_what_the_study_declares(name: str):
+def test_full_is_what_the_study_declares(name):
     for kinds, source in ((STUDIES, "planted-decisive"), (PAIR_STUDIES, "planted-reverse")):
         if name in kinds:
             assert StudySpec.of(name, source, full=True).study == kinds[name]()
@@ -77,7 +75,7 @@ def test_a_given_setting_goes_before_the_scale():
 
 @pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("name", ["guide", "adversary", "deceive"])
-def test_epochs_of_a_study_bind_its_own_trainings(name: str, full: bool):
+def test_epochs_of_a_study_bind_its_own_trainings(name, full):
     for own, epochs in (({}, 6), ({f"{name}.epochs": 9}, 9)):
         settings = {"training.epochs": 6, **own}
         spec = StudySpec.of(name, "planted-decisive", full=full, settings=settings)
@@ -85,7 +83,7 @@ def test_epochs_of_a_study_bind_its_own_trainings(name: str, full: bool):
 
 
 @pytest.mark.parametrize("source", ["planted-decisive", "planted-reverse"])
-def test_dynamics_says_that_epochs_have_no_effect(source: str):
+def test_dynamics_says_that_epochs_have_no_effect(source):
     with pytest.raises(
         InputError,
         match=r"training\.epochs: 6, which has no effect in dynamics; expected dynamics\.steps",
@@ -108,7 +106,7 @@ def _code(settings: str) -> str:
     ("traning.epochs", "did you mean training.epochs?"), ("decode.bem", "did you mean decode.beam?"),
     ("erasure.order", "did you mean erasure.orders?"), ("model.foo", ""),
 ])  # fmt: skip
-def test_a_mistyped_setting_of_a_translator_is_told_with_what_there_is(key: str, told: str):
+def test_a_mistyped_setting_of_a_translator_is_told_with_what_there_is(key, told):
     """Its own sections and those of experiments; of a known section what is alike but for the section's name."""
     with pytest.raises(InputError, match=r"no such setting; expected (section|one of)") as raised:
         TranslationSpec.of("planted-reverse", settings={key: 1})

@@ -1,9 +1,5 @@
 """Work by pieces on Python's threads."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -15,9 +11,7 @@ from tests.forked import printed
 @pytest.mark.parametrize(
     "lengths", [[], [0], [5], [0, 3, 0, 0], [1] * 31, [LEAST] * 7, [9 * LEAST, 1]]
 )
-def test_every_row_is_in_one_piece(
-    monkeypatch: pytest.MonkeyPatch, lengths: list[int], threads: int
-):
+def test_every_row_is_in_one_piece(monkeypatch, lengths, threads):
     monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
     seen = np.zeros(len(lengths), int)
 
@@ -30,7 +24,7 @@ def test_every_row_is_in_one_piece(
 
 
 @pytest.mark.parametrize("rows", [100, 100 * LEAST])
-def test_work_is_cut_where_it_is_large(monkeypatch: pytest.MonkeyPatch, rows: int):
+def test_work_is_cut_where_it_is_large(monkeypatch, rows):
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     pieces = []
     over_rows(lambda first, last, _: pieces.append(last - first), np.arange(rows + 1))
@@ -38,13 +32,13 @@ def test_work_is_cut_where_it_is_large(monkeypatch: pytest.MonkeyPatch, rows: in
     assert max(pieces) - min(pieces) <= 1
 
 
-def test_results_are_in_the_order_of_the_items(monkeypatch: pytest.MonkeyPatch):
+def test_results_are_in_the_order_of_the_items(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert on_threads(pow, range(100), [2] * 100) == [k * k for k in range(100)]
     assert on_threads(pow, [], []) == []
 
 
-def test_an_error_on_a_thread_is_raised(monkeypatch: pytest.MonkeyPatch):
+def test_an_error_on_a_thread_is_raised(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
 
     with pytest.raises(ZeroDivisionError):
@@ -63,7 +57,7 @@ print(sum(stats.cache_hits.values()) + sum(stats.cache_misses.values()))
 
 
 @pytest.mark.slow
-def test_a_kernel_is_compiled_or_loaded_once_for_all_threads(tmp_path: Path):
+def test_a_kernel_is_compiled_or_loaded_once_for_all_threads(tmp_path):
     assert printed(RACE, OMP_NUM_THREADS="4", NUMBA_CACHE_DIR=str(tmp_path)) == "1\n"
 
 

@@ -72,7 +72,7 @@ def refused(archive: bytes, tmp_path: Path) -> InputError:
 
 
 @packers
-def test_what_is_packed_is_unpacked(pack: Pack, tmp_path: Path):
+def test_what_is_packed_is_unpacked(pack, tmp_path):
     path = tmp_path / "archive"
     path.write_bytes(pack([*FILES.items()]))
     assert archive_kind(path) == ("zip" if pack is zipped else "tar")
@@ -82,7 +82,7 @@ def test_what_is_packed_is_unpacked(pack: Pack, tmp_path: Path):
 
 @packers
 @pytest.mark.parametrize("name", ["../out.txt", "a/../../out.txt", "/out.txt", "//host/out"])
-def test_no_name_leaves_the_folder(pack: Pack, name: str, tmp_path: Path):
+def test_no_name_leaves_the_folder(pack, name, tmp_path):
     """It is refused, or its way out is left off."""
     path, into = tmp_path / "archive", tmp_path / "deep" / "into"
     path.write_bytes(pack([("fine.txt", b"x"), (name, b"y")]))
@@ -103,16 +103,14 @@ def test_no_name_leaves_the_folder(pack: Pack, name: str, tmp_path: Path):
         (tarfile.FIFOTYPE, ""),
     ],
 )
-def test_links_that_lead_out_and_devices_are_refused(kind: bytes, target: str, tmp_path: Path):
+def test_links_that_lead_out_and_devices_are_refused(kind, target, tmp_path):
     info = tarfile.TarInfo("link")
     info.type, info.linkname = kind, target
     refused(tarred([("fine.txt", b"x"), info]), tmp_path)
 
 
 @packers
-def test_more_bytes_and_members_than_allowed_are_refused(
-    pack: Pack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_more_bytes_and_members_than_allowed_are_refused(pack, tmp_path, monkeypatch):
     monkeypatch.setattr(lines, "FREE", 1 << 16)
     monkeypatch.setattr(lines, "RATIO", 1)
     for members in ([("zeros", bytes(1 << 20))], [(f"{number}", b"") for number in range(500)]):
@@ -122,7 +120,7 @@ def test_more_bytes_and_members_than_allowed_are_refused(
 
 
 @packers
-def test_damaged_archives_are_told(pack: Pack, tmp_path: Path):
+def test_damaged_archives_are_told(pack, tmp_path):
     whole = pack([("noise", bytes(range(256)) * 400)])
     assert "damaged" in refused(whole[: len(whole) // 2], tmp_path).got
 
@@ -136,9 +134,7 @@ def test_damaged_archives_are_told(pack: Pack, tmp_path: Path):
         max_size=6,
     ),
 )
-def test_damage_anywhere_is_refused(
-    tmp_path_factory: pytest.TempPathFactory, pack: Pack, changes: list[tuple[int, bytes]]
-):
+def test_damage_anywhere_is_refused(tmp_path_factory, pack, changes):
     folder = tmp_path_factory.mktemp("damaged")
     archive = bytearray(pack([("a/b.txt", b"hello"), ("é", b"x")]))
     for place, noise in changes:

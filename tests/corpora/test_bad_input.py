@@ -30,7 +30,7 @@ BAD_ROWS: list[tuple[str, tuple[Any, Any], str]] = [
 
 
 @pytest.mark.parametrize(("kind", "row", "got"), BAD_ROWS)
-def test_a_bad_cell_costs_its_row(tmp_path: Path, kind: str, row: tuple[Any, Any], got: str):
+def test_a_bad_cell_costs_its_row(tmp_path, kind, row, got):
     path = write(tmp_path / f"a.{kind}", [*ROWS, row])
     assert bad_row(path, len(ROWS), got).where.startswith(f"{path}: row ")
 
@@ -46,7 +46,7 @@ def test_a_bad_cell_costs_its_row(tmp_path: Path, kind: str, row: tuple[Any, Any
         ("tsv", "only one field", "1 field where the header has 2"),
     ],
 )
-def test_a_bad_line_costs_its_row(tmp_path: Path, kind: str, line: str, got: str):
+def test_a_bad_line_costs_its_row(tmp_path, kind, line, got):
     path = write(tmp_path / f"a.{kind}")
     before = path.read_text()
     path.write_text(f"{before}\n{line}\n")
@@ -55,7 +55,7 @@ def test_a_bad_line_costs_its_row(tmp_path: Path, kind: str, line: str, got: str
 
 
 @pytest.mark.parametrize(("kind", "line"), [("csv", 2), ("tsv", 2), ("jsonl", 1)])
-def test_invalid_utf8_costs_its_row(tmp_path: Path, kind: str, line: int):
+def test_invalid_utf8_costs_its_row(tmp_path, kind, line):
     path = tmp_path / f"a.{kind}"
     path.write_bytes(encoded(kind, [("caf_ au lait", 1), *ROWS]).replace(b"caf_", b"caf\xe9"))
     error = bad_row(path, 0, "byte 0xe9 at character 3")
@@ -64,7 +64,7 @@ def test_invalid_utf8_costs_its_row(tmp_path: Path, kind: str, line: int):
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])
-def test_a_missing_column_is_named_with_those_that_are_there(tmp_path: Path, kind: str):
+def test_a_missing_column_is_named_with_those_that_are_there(tmp_path, kind):
     path = write(tmp_path / f"a.{kind}", ROWS, ("Text", "y"))
     error = refused(path)
     expected = (str(path), "columns Text, y", "columns 'text' and 'label'")
@@ -73,7 +73,7 @@ def test_a_missing_column_is_named_with_those_that_are_there(tmp_path: Path, kin
     assert refused(path, text="Text").expected == "one column 'label'"
 
 
-def test_damaged_gzip(tmp_path: Path):
+def test_damaged_gzip(tmp_path):
     path = write(tmp_path / "a.csv.gz")
     whole = path.read_bytes()
     for content in (whole[:-20], whole[:40] + b"\xff" * 20 + whole[60:]):
@@ -90,7 +90,7 @@ def written(corpus: Corpus) -> str:
     return "\n".join(lines).encode("utf-8").decode("utf-8")
 
 
-def test_a_file_of_a_folder_may_have_any_name(tmp_path: Path):
+def test_a_file_of_a_folder_may_have_any_name(tmp_path):
     write_reviews(tmp_path / "imdb", 40)
     odd = os.fsencode(tmp_path / "imdb" / "train" / "pos") + b"/9\xff.txt"
     Path(os.fsdecode(odd)).write_bytes(b"a \xff film")
@@ -100,7 +100,7 @@ def test_a_file_of_a_folder_may_have_any_name(tmp_path: Path):
     )
 
 
-def test_a_place_whose_name_is_not_utf8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_place_whose_name_is_not_utf8(tmp_path, monkeypatch):
     place = tmp_path / os.fsdecode(b"f\xffilms")
     path = write(place / "a.csv")
     monkeypatch.setenv("ATTNAUDIT_DATA", str(place))
@@ -108,7 +108,7 @@ def test_a_place_whose_name_is_not_utf8(tmp_path: Path, monkeypatch: pytest.Monk
         assert "a path with invalid characters (byte 0xff at character" in error.got
 
 
-def test_open_quotation_mark(tmp_path: Path):
+def test_open_quotation_mark(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text('text,label\ngood,1\n"bad,0\nworse,0\n')
     error = refused(path, on_bad_row="skip")
@@ -116,7 +116,7 @@ def test_open_quotation_mark(tmp_path: Path):
     assert "quotation marks" in error.do
 
 
-def test_classes_that_cannot_be_learned(tmp_path: Path):
+def test_classes_that_cannot_be_learned(tmp_path):
     path = write(tmp_path / "a.csv", [(text, 1) for text, _ in ROWS])
     assert (refused(path).where, refused(path).got) == (str(path), "only rows of class 1")
     path = write(tmp_path / "b.csv", [(f"text {row}", f"score {row}") for row in range(50)])
@@ -129,7 +129,7 @@ def test_classes_that_cannot_be_learned(tmp_path: Path):
     assert refused(folder).got.startswith("no dev file: 15 % of train, drawn by class")
 
 
-def test_a_label_that_train_lacks(tmp_path: Path):
+def test_a_label_that_train_lacks(tmp_path):
     splits: dict[str, Any] = {
         "train": ROWS,
         "dev": ROWS[:4],
@@ -146,14 +146,14 @@ def test_a_label_that_train_lacks(tmp_path: Path):
     assert refused(folder, on_bad_row="skip").where == str(folder / "test.csv")
 
 
-def test_a_class_that_dev_or_test_lacks(tmp_path: Path):
+def test_a_class_that_dev_or_test_lacks(tmp_path):
     folder = write_folder(tmp_path / "f", {"train": ROWS, "dev": ROWS, "test": ROWS[:1]})
     assert "warning: test has no row of class 0" in read_corpus(folder).notes
     write(folder / "dev.csv", ROWS[:1])
     assert refused(folder).got == "only 1 row of class 1 for dev"
 
 
-def test_folders(tmp_path: Path):
+def test_folders(tmp_path):
     folder = write_folder(tmp_path / "f", {"dev": ROWS})
     assert refused(folder).got == "no train split among dev.csv"
     write(folder / "train.csv")
@@ -162,7 +162,7 @@ def test_folders(tmp_path: Path):
     assert refused(folder).got == "both train.csv and train.jsonl.gz"
 
 
-def test_unknown_names_and_missing_files(tmp_path: Path):
+def test_unknown_names_and_missing_files(tmp_path):
     error = refused("sts")
     assert (error.got, error.do) == ("an unknown corpus", "did you mean sst?")
     assert all(
@@ -175,7 +175,7 @@ def test_unknown_names_and_missing_files(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.csv.gz"])
-def test_empty_file(tmp_path: Path, name: str):
+def test_empty_file(tmp_path, name):
     path = tmp_path / name
     for content in (b"", gzip.compress(b"")):
         path.write_bytes(content)
@@ -192,14 +192,14 @@ def test_empty_file(tmp_path: Path, name: str):
         ("question", "x", "a file or a folder of your own"),
     ],
 )
-def test_settings(option: str, value: Any, expected: str, tmp_path: Path):
+def test_settings(option, value, expected, tmp_path):
     write_trees(tmp_path / "sst")
     error = refused("sst", data_dir=tmp_path, **{option: value})
     assert option in error.where
     assert error.expected == expected
 
 
-def test_a_named_corpus_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_named_corpus_that_is_not_there(tmp_path, monkeypatch):
     error = refused("sst", data_dir=tmp_path)
     assert (error.where, error.got) == (str(tmp_path), "no folder sst, trees (--data-dir)")
     assert "attnaudit corpora fetch sst" in error.do

@@ -1,7 +1,6 @@
 """Checks of a corpus: every table against what was planted, and nothing found where nothing is wrong."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -82,12 +81,12 @@ def test_repeated_rows_and_their_conflicts():
 
 
 @given(HARMLESS)
-def test_no_damage_is_found_in_sound_texts(text: str):
+def test_no_damage_is_found_in_sound_texts(text):
     assert damage_in(TOKENISER(text)) == {}
 
 
 @given(HARMLESS, ACCENTED, st.sampled_from(["latin-1", "cp1252"]))
-def test_utf8_that_was_read_as_latin_1_is_found(text: str, accented: str, wrong: str):
+def test_utf8_that_was_read_as_latin_1_is_found(text, accented, wrong):
     try:
         damaged = accented.encode().decode(wrong)
     except UnicodeDecodeError:  # cp1252 has no such byte
@@ -108,7 +107,7 @@ def test_utf8_that_was_read_as_latin_1_is_found(text: str, accented: str, wrong:
         ("it &#39;s", "HTML entity"),
     ],
 )
-def test_damage_is_found_and_shown(text: str, kind: str):
+def test_damage_is_found_and_shown(text, kind):
     found = damage_in(TOKENISER(f"before it {text} and after"))
     assert kind in found
     assert len(found[kind]) < 80
@@ -121,7 +120,7 @@ def test_damage_is_found_and_shown(text: str, kind: str):
     "text",
     ["AT & T; and others", "arts & crafts; more", "if a < b and c > d", "x <3 you", "1 & 2 # 3"],
 )
-def test_signs_that_only_look_like_markup_are_left_alone(text: str):
+def test_signs_that_only_look_like_markup_are_left_alone(text):
     assert damage_in(TOKENISER(text)) == {}
 
 
@@ -135,7 +134,7 @@ def test_rationales_are_counted_where_there_are_any():
     ].to_list() == [0, 0, 0]
 
 
-def test_a_file_is_checked_as_it_is_read_and_skipped_rows_are_counted_by_reason(tmp_path: Path):
+def test_a_file_is_checked_as_it_is_read_and_skipped_rows_are_counted_by_reason(tmp_path):
     bad = [("", 1), ("a text", ""), ("", 0)]
     path = write(tmp_path / "mine.csv", [*ROWS, *bad], ("body", "stars"))
     check = check_source(str(path), text="body", label="stars", on_bad_row="skip")
@@ -148,7 +147,7 @@ def test_a_file_is_checked_as_it_is_read_and_skipped_rows_are_counted_by_reason(
 
 
 @pytest.mark.slow
-def test_sst_is_whole_and_sound(real_data: Path):
+def test_sst_is_whole_and_sound(real_data):
     check = check_source("sst", data_dir=real_data / "raw")
     assert check.tables["published"]["same"].to_list() == [True, True, True]
     assert check.tables["damage"].height == 0

@@ -4,7 +4,6 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -29,7 +28,7 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
         yield one
 
 
-def test_the_list_names_every_corpus_and_where_it_is(capsys: Capture, tmp_path: Path):
+def test_the_list_names_every_corpus_and_where_it_is(capsys, tmp_path):
     write_folder(tmp_path / "sst", dict.fromkeys(("train", "dev", "test"), ROWS))
     listed = {
         row["name"]: row
@@ -45,7 +44,7 @@ def test_the_list_names_every_corpus_and_where_it_is(capsys: Capture, tmp_path: 
     assert "84.1 MB" in table
 
 
-def test_a_check_prints_its_tables(capsys: Capture, tmp_path: Path):
+def test_a_check_prints_its_tables(capsys, tmp_path):
     path = write(
         tmp_path / "mine.csv", [*ROWS, ("bad [bold] &amp; <br> \x1b[31m text", 0), ("\x1b", 1)] * 3
     )
@@ -69,14 +68,14 @@ def test_a_check_prints_its_tables(capsys: Capture, tmp_path: Path):
     assert "all 40" in answers(capsys, "corpora", "check", many)
 
 
-def test_bad_rows_are_skipped_where_that_is_set(capsys: Capture, tmp_path: Path):
+def test_bad_rows_are_skipped_where_that_is_set(capsys, tmp_path):
     path = write(tmp_path / "mine.csv", [*ROWS, ("", 1)], ("body", "stars"))
     check = ("corpora", "check", path, "--column", "text=body", "--column", "label=stars")
     assert "row 24" in fails(capsys, *check)
     assert "skipped rows" in answers(capsys, *check, "--set", "corpus.on_bad_row=skip")
 
 
-def test_a_corpus_is_fetched_once_and_then_used(site: Site, capsys: Capture, tmp_path: Path):
+def test_a_corpus_is_fetched_once_and_then_used(site, capsys, tmp_path):
     said = answers(capsys, "corpora", "fetch", "tiny", "--data-dir", tmp_path)
     assert "rows of each class" in said
     assert said.endswith(f"tiny: fetched: {tmp_path / 'tiny'}\n")
@@ -87,7 +86,7 @@ def test_a_corpus_is_fetched_once_and_then_used(site: Site, capsys: Capture, tmp
     assert "tiny" in answers(capsys, "corpora", "check", "tiny", "--data-dir", tmp_path)
 
 
-def test_corpora_of_pairs_are_listed_and_checked_as_others(capsys: Capture, tmp_path: Path):
+def test_corpora_of_pairs_are_listed_and_checked_as_others(capsys, tmp_path):
     folder = write_pairs(tmp_path / "multi30k_en_de")
     for ending in ("src", "trg"):
         (folder / f"test.{ending}").rename(folder / f"test_2016_flickr.{ending}")

@@ -10,7 +10,7 @@ KINDS = (Sequences("permutations", 8, 8), Sequences("distinct", 5, 9), Sequences
 
 
 @pytest.mark.parametrize("sequences", KINDS, ids=lambda one: one.kind)
-def test_a_row_is_what_its_kind_says(sequences: Sequences):
+def test_a_row_is_what_its_kind_says(sequences):
     rows = sequences.draw(0, "train", 0, 200)
     assert rows.shape == (200, sequences.length)
     assert set(rows.ravel()) == set(range(sequences.symbols))
@@ -22,14 +22,14 @@ def test_a_row_is_what_its_kind_says(sequences: Sequences):
 
 
 @pytest.mark.parametrize("sequences", KINDS, ids=lambda one: one.kind)
-def test_every_symbol_is_as_likely_at_every_position(sequences: Sequences):
+def test_every_symbol_is_as_likely_at_every_position(sequences):
     rows, n = sequences.draw(1, "train", 0, 6000), sequences.symbols
     shares = np.stack([np.bincount(column, minlength=n) / len(rows) for column in rows.T])
     assert np.abs(shares - 1 / n).max() < 5 * (1 / n / len(rows)) ** 0.5
 
 
 @pytest.mark.parametrize("sequences", KINDS, ids=lambda one: one.kind)
-def test_a_row_depends_on_its_number_alone(sequences: Sequences):
+def test_a_row_depends_on_its_number_alone(sequences):
     whole = sequences.draw(3, "train", 0, 50)
     np.testing.assert_array_equal(sequences.draw(3, "train", 20, 7), whole[20:27])
     for other in (sequences.draw(4, "train", 0, 50), sequences.draw(3, "test", 0, 50)):
@@ -47,7 +47,7 @@ def test_targets_put_every_symbol_where_they_say():
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_shared_symbols_end_both_sides_with_one_more(target: str):
+def test_shared_symbols_end_both_sides_with_one_more(target):
     sequences = Sequences("distinct", 5, 9, shared=True)
     rows = sequences.draw(0, "train", 0, 20)
     np.testing.assert_array_equal(rows, Sequences("distinct", 5, 9).draw(0, "train", 0, 20))
@@ -66,6 +66,6 @@ def test_shared_symbols_end_both_sides_with_one_more(target: str):
         (("distinct", 7, 6), "length 7 of 6 symbols; expected no fewer"), (("iid", 0, 4), "1 or more"), (("iid", 4, 0), "1 or more"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_is_told(wrong: tuple, told: str):
+def test_what_cannot_be_is_told(wrong, told):
     with pytest.raises(InputError, match=told.replace("?", r"\?")):
         Sequences(*wrong)

@@ -36,7 +36,7 @@ def write_tables(folder: Path) -> Path:
     return folder
 
 
-def test_both_layouts_give_words_with_their_masks(tmp_path: Path):
+def test_both_layouts_give_words_with_their_masks(tmp_path):
     write_plain(tmp_path / "plain" / "deceptive" / "pronoun")
     write_tables(tmp_path / "tables" / "deceptive_pronoun")
     plain, tables = (
@@ -67,7 +67,7 @@ def test_both_layouts_give_words_with_their_masks(tmp_path: Path):
         ),
     ],
 )
-def test_a_mask_that_does_not_fit_names_its_row(tmp_path: Path, masks: list[str], got: str):
+def test_a_mask_that_does_not_fit_names_its_row(tmp_path, masks, got):
     write_plain(tmp_path / "deceptive_pronoun", masks)
     with pytest.raises(InputError, match=got):
         read_corpus("deceptive_pronoun", data_dir=tmp_path)
@@ -77,7 +77,7 @@ def test_a_mask_that_does_not_fit_names_its_row(tmp_path: Path, masks: list[str]
 @pytest.mark.parametrize(
     ("name", "folder"), [("deceptive_pronoun", "pronoun"), ("deceptive_sst_wiki", "sst-wiki")]
 )
-def test_the_published_files(real_data: Path, name: str, folder: str):
+def test_the_published_files(real_data, name, folder):
     corpus = read_corpus(name, data_dir=real_data / "raw")
     assert not [note for note in corpus.notes if "published corpus has" in note]
     masks = (real_data / "raw" / "deceptive" / folder / "dev.txt.block").read_text().splitlines()
@@ -90,7 +90,7 @@ def test_the_published_files(real_data: Path, name: str, folder: str):
     assert tables.splits["test"].rationale == corpus.splits["test"].rationale
 
 
-def test_words_are_taken_out_of_texts(tmp_path: Path):
+def test_words_are_taken_out_of_texts(tmp_path):
     write_plain(tmp_path / "deceptive_pronoun")
     corpus = read_corpus("deceptive_pronoun", data_dir=tmp_path)
     rationale, listed = (

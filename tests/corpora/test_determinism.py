@@ -1,7 +1,5 @@
 """Nothing depends on how Python happens to hash strings."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.forked import printed
@@ -25,7 +23,7 @@ for source in ("corpus", "random"):
 
 
 @pytest.mark.slow
-def test_two_hash_seeds(tmp_path: Path):
+def test_two_hash_seeds(tmp_path):
     path = write(tmp_path / "a.csv", ROWS)
     one, other = (printed(SCRIPT, path, PYTHONHASHSEED=seed) for seed in "12")
     assert one == other != ""

@@ -1,7 +1,5 @@
 """Questions whose answers are entities of the passage."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -11,7 +9,7 @@ from .corpus_files import put, write_cnn
 from .writing import refused, sizes
 
 
-def test_question_files(tmp_path: Path):
+def test_question_files(tmp_path):
     write_cnn(tmp_path / "cnn" / "questions")
     corpus = read_corpus("cnn", data_dir=tmp_path)
     assert corpus.task == "question_answering"
@@ -35,7 +33,7 @@ def test_question_files(tmp_path: Path):
     assert test.candidates.sum(1).tolist() == [4] * 4
 
 
-def test_a_passage_without_its_answer(tmp_path: Path):
+def test_a_passage_without_its_answer(tmp_path):
     write_cnn(tmp_path / "cnn")
     path = tmp_path / "cnn" / "training" / "0002.question"
     path.write_text(path.read_text().replace("\n\n@entity2\n\n", "\n\n@entity77\n\n"))
@@ -63,7 +61,7 @@ def test_a_passage_without_its_answer(tmp_path: Path):
         ("u\n\n@entity1 here\n\n \n\n@entity1\n\n", "an empty question"),
     ],
 )
-def test_bad_question_files(content: str, got: str, tmp_path: Path):
+def test_bad_question_files(content, got, tmp_path):
     write_cnn(tmp_path / "cnn")
     path = put(
         tmp_path / "cnn" / "test" / "0001.question",

@@ -24,7 +24,7 @@ TOKENISE = Tokeniser()
 
 
 @given(WORDS, st.data())
-def test_marks_at_white_space_leave_the_words_as_they_are(words: list[str], data: st.DataObject):
+def test_marks_at_white_space_leave_the_words_as_they_are(words, data):
     text = " ".join(words)
     place = st.integers(0, len(words) - 1)
     stretches = [
@@ -53,7 +53,7 @@ def test_marks_at_white_space_leave_the_words_as_they_are(words: list[str], data
         ([[4, 4]], "[4, 4]"),
     ],
 )
-def test_bad_stretches(value: object, got: str):
+def test_bad_stretches(value, got):
     with pytest.raises(BadCell, match="in a text of 10 characters") as caught:
         usable_spans(value, 10)
     assert f"a rationale with '{got}'" in str(caught.value)
@@ -68,7 +68,7 @@ def test_words_out_of_range():
             word_spans("one two three", [stretch])
 
 
-def test_reviews_with_marked_words(tmp_path: Path):
+def test_reviews_with_marked_words(tmp_path):
     files.write_movies(tmp_path / "plain" / "movies_rationales")
     found = []
     for row, one in enumerate(files.annotated("train")):
@@ -106,7 +106,7 @@ def damaged(folder: Path, old: str, new: str) -> Path:
         ('{"annotation_id"', '"annotation_id"'),
     ],
 )
-def test_bad_annotations(old: str, new: str, tmp_path: Path):
+def test_bad_annotations(old, new, tmp_path):
     path = damaged(tmp_path / "movies_rationales", old, new)
     assert refused("movies_rationales", data_dir=tmp_path).where == f"{path}: row 0 (line 1)"
     corpus = read_corpus("movies_rationales", data_dir=tmp_path, on_bad_row="skip")

@@ -98,9 +98,7 @@ def fails(place: Path, leaves: AbstractSet[str] = frozenset(), **arguments: Any)
 @pytest.mark.parametrize(
     "files", [{"tiny_zip": ZIP}, {"tiny_tar.gz": TAR}, {"train_txt": LINES, "test_txt": LINES}]
 )
-def test_a_corpus_comes_whole_and_can_be_read(
-    offer: Offer, files: dict[str, bytes], known: bool, tmp_path: Path
-):
+def test_a_corpus_comes_whole_and_can_be_read(offer, files, known, tmp_path):
     site = offer(known, **files)
     steps: list[tuple[str, int, int]] = []
     fetched = fetch_corpus(
@@ -120,7 +118,7 @@ def test_a_corpus_comes_whole_and_can_be_read(
         assert digest in note
 
 
-def test_fetched_twice_is_asked_for_once(offer: Offer, tmp_path: Path):
+def test_fetched_twice_is_asked_for_once(offer, tmp_path):
     site = offer(tiny_zip=ZIP)
     (tmp_path / ".tiny.new" / "tiny").mkdir(parents=True)  # of a process that was killed
     (tmp_path / ".tiny.new" / "tiny" / "half.txt").write_text("x")
@@ -133,9 +131,7 @@ def test_fetched_twice_is_asked_for_once(offer: Offer, tmp_path: Path):
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "tiny").rglob("*")} == before
 
 
-def test_corpora_of_the_same_files_share_them(
-    offer: Offer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_corpora_of_the_same_files_share_them(offer, tmp_path, monkeypatch):
     site = offer(tiny_zip=ZIP)
     for name in ("tiny", "other"):
         entry = replace(CORPORA["tiny"], name=name, folders=(name, "both"))
@@ -146,7 +142,7 @@ def test_corpora_of_the_same_files_share_them(
     assert len(site.asked) == 1
 
 
-def test_files_of_the_users_own_are_left_alone(offer: Offer, tmp_path: Path):
+def test_files_of_the_users_own_are_left_alone(offer, tmp_path):
     site = offer(tiny_zip=ZIP)
     (tmp_path / "tiny").mkdir()
     for split in ("train", "test"):
@@ -161,9 +157,7 @@ def test_files_of_the_users_own_are_left_alone(offer: Offer, tmp_path: Path):
     assert not fetch_corpus("tiny", tmp_path).already
 
 
-def test_a_connection_that_is_cut_is_tried_again(
-    offer: Offer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_connection_that_is_cut_is_tried_again(offer, tmp_path, monkeypatch):
     site = offer(tiny_zip=ZIP)
     site.cut["/tiny.zip"] = [1000, 500, 7]
     assert fails(tmp_path).where == site.url("/tiny.zip")
@@ -173,7 +167,7 @@ def test_a_connection_that_is_cut_is_tried_again(
     assert len(site.asked) == 4
 
 
-def test_a_wrong_checksum_is_refused(offer: Offer, tmp_path: Path):
+def test_a_wrong_checksum_is_refused(offer, tmp_path):
     site = offer(tiny_zip=ZIP)
     site.files["/tiny.zip"] = zipped([("tiny/train.txt", LINES), ("tiny/test.txt", LINES + b"\n")])
     error = fails(tmp_path)
@@ -182,9 +176,7 @@ def test_a_wrong_checksum_is_refused(offer: Offer, tmp_path: Path):
 
 
 @pytest.mark.parametrize("tells_size", [True, False])
-def test_what_is_much_larger_than_it_should_be_is_refused(
-    offer: Offer, tells_size: bool, tmp_path: Path
-):
+def test_what_is_much_larger_than_it_should_be_is_refused(offer, tells_size, tmp_path):
     site = offer(tiny_zip=ZIP)
     site.files["/tiny.zip"], site.tells_size = bytes(5 << 20), tells_size
     assert fails(tmp_path).got.startswith("more than ")
@@ -199,7 +191,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("content", HOSTILE)
-def test_hostile_and_useless_files_leave_nothing(offer: Offer, content: bytes, tmp_path: Path):
+def test_hostile_and_useless_files_leave_nothing(offer, content, tmp_path):
     site = offer(known=False, tiny_zip=content)
     error = fails(tmp_path, check=lambda place: void(check_source("tiny", data_dir=place)))
     assert error.where == site.url("/tiny.zip")
@@ -210,7 +202,7 @@ def void(_: object) -> None:
     """A check returns nothing."""
 
 
-def test_no_file_is_one_line(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_no_file_is_one_line(site, tmp_path, monkeypatch):
     for address in (site.url("/tiny.zip"), "http://nowhere.invalid/tiny.zip"):
         monkeypatch.setitem(CORPORA._entries, "tiny", replace(TINY, downloads=(Download(address),)))
         error = fails(tmp_path)
@@ -220,7 +212,7 @@ def test_no_file_is_one_line(site: Site, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://127.0.0.1/x"])
-def test_only_http_is_followed(offer: Offer, target: str, tmp_path: Path):
+def test_only_http_is_followed(offer, target, tmp_path):
     site = offer(known=False, tiny_zip=b"")
     site.moved["/tiny.zip"] = target
     assert fails(tmp_path).where == site.url("/tiny.zip")
@@ -230,7 +222,7 @@ def test_only_http_is_followed(offer: Offer, target: str, tmp_path: Path):
     fetch_corpus("tiny", tmp_path)
 
 
-def test_a_mirror_must_have_the_same_bytes(offer: Offer, tmp_path: Path):
+def test_a_mirror_must_have_the_same_bytes(offer, tmp_path):
     site = offer(tiny_zip=ZIP)
     site.files |= {"/mirror": ZIP, "/bad": TAR}
     assert "another checksum" in fails(tmp_path, address=site.url("/bad")).got
@@ -241,9 +233,7 @@ def test_a_mirror_must_have_the_same_bytes(offer: Offer, tmp_path: Path):
     assert "2 downloads" in fails(tmp_path, {"tiny"}, address=site.url("/mirror")).got
 
 
-def test_a_corpus_that_cannot_be_fetched_says_how_to_get_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_corpus_that_cannot_be_fetched_says_how_to_get_it(tmp_path, monkeypatch):
     entry = replace(TINY, how_to_get="ask for it at the desk")
     monkeypatch.setitem(CORPORA._entries, "tiny", entry)
     assert "ask for it at the desk" in fails(tmp_path).do
@@ -253,9 +243,7 @@ def test_a_corpus_that_cannot_be_fetched_says_how_to_get_it(
 
 
 @pytest.mark.parametrize("broken", ["shutil.move", "zipfile.ZipFile.extractall"])
-def test_a_full_disk_is_one_line(
-    offer: Offer, broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_full_disk_is_one_line(offer, broken, tmp_path, monkeypatch):
     offer(tiny_zip=ZIP)
 
     def full(*arguments: object) -> int:
@@ -282,7 +270,7 @@ sys.exit(main(["corpora", "fetch", "tiny", "--data-dir", sys.argv[2]]))
 
 
 @pytest.mark.slow
-def test_two_processes_at_once_fetch_once(offer: Offer, tmp_path: Path):
+def test_two_processes_at_once_fetch_once(offer, tmp_path):
     site = offer(known=False, tiny_zip=ZIP)
     command = [sys.executable, "-c", PROGRAM, site.url("/tiny.zip"), str(tmp_path)]
     started = [
@@ -296,7 +284,7 @@ def test_two_processes_at_once_fetch_once(offer: Offer, tmp_path: Path):
     assert left(tmp_path) == {"tiny"}
 
 
-def test_checksums_are_those_of_the_real_files(real_data: Path):
+def test_checksums_are_those_of_the_real_files(real_data):
     """Two of the files upstream are here byte for byte."""
     downloads = (*CORPORA["movies_rationales"].downloads, *CORPORA["ag_news"].downloads)
     known = {file.url.rsplit("/", 1)[-1]: file for file in downloads}

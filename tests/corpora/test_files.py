@@ -1,7 +1,6 @@
 """One corpus, many containers."""
 
 import gzip
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +22,7 @@ def labels_by_row(corpus: Corpus) -> dict[int, int]:
 
 
 @pytest.mark.parametrize("kind", FORMATS)
-def test_every_format_holds_the_same_corpus(tmp_path: Path, kind: str):
+def test_every_format_holds_the_same_corpus(tmp_path, kind):
     corpus = read_corpus(write(tmp_path / f"films.{kind}"))
     plain = read_corpus(write(tmp_path / "plain" / "films.csv"))
     assert corpus.fingerprint == plain.fingerprint
@@ -32,7 +31,7 @@ def test_every_format_holds_the_same_corpus(tmp_path: Path, kind: str):
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv"])
-def test_byte_order_mark_and_crlf_change_nothing(tmp_path: Path, kind: str):
+def test_byte_order_mark_and_crlf_change_nothing(tmp_path, kind):
     rows = [(text.replace("\n", " "), label) for text, label in ROWS]
     plain = read_corpus(write(tmp_path / f"a.{kind}", rows))
     marked = tmp_path / f"b.{kind}"
@@ -40,7 +39,7 @@ def test_byte_order_mark_and_crlf_change_nothing(tmp_path: Path, kind: str):
     assert read_corpus(marked).fingerprint == plain.fingerprint
 
 
-def test_quotation_marks_in_a_plain_tsv_are_text(tmp_path: Path):
+def test_quotation_marks_in_a_plain_tsv_are_text(tmp_path):
     path = tmp_path / "a.tsv"
     body = "".join(
         f'"Great" he said, row {row}\t{row % 2}\n"open ended {row}\t{row % 2}\n'
@@ -52,7 +51,7 @@ def test_quotation_marks_in_a_plain_tsv_are_text(tmp_path: Path):
     assert corpus.splits["train"].tokens[0][:3] == ['"', "great", '"']
 
 
-def test_long_fields_and_empty_lines(tmp_path: Path):
+def test_long_fields_and_empty_lines(tmp_path):
     path = write(tmp_path / "a.csv", [("word " * 60_000, 0), *ROWS])
     path.write_text(path.read_text().replace("\n", "\n\n", 1) + "\n\n")
     corpus = read_corpus(path)
@@ -75,12 +74,12 @@ def test_long_fields_and_empty_lines(tmp_path: Path):
         ([" b ", "b", "a"], ("a", "b")),
     ],
 )
-def test_class_names(tmp_path: Path, names: list[str], expected: tuple[str, ...]):
+def test_class_names(tmp_path, names, expected):
     rows = [(text, names[row % len(names)]) for row, text in enumerate(TEXTS)]
     assert read_corpus(write(tmp_path / "a.csv", rows)).class_names == expected
 
 
-def test_one_file_is_split_by_class(tmp_path: Path):
+def test_one_file_is_split_by_class(tmp_path):
     rows = [(f"text number {'x' * row}", int(row % 4 == 0)) for row in range(400)]
     corpus = read_corpus(write(tmp_path / "a.csv", rows), seed=3)
     assert counts(corpus) == {"train": [240, 80], "dev": [30, 10], "test": [30, 10]}
@@ -90,7 +89,7 @@ def test_one_file_is_split_by_class(tmp_path: Path):
     assert labels_by_row(other) == labels_by_row(corpus)
 
 
-def test_a_folder_with_three_splits_and_other_files(tmp_path: Path):
+def test_a_folder_with_three_splits_and_other_files(tmp_path):
     folder = write_folder(
         tmp_path / "films",
         {"train": ROWS, "valid": ROWS[:4], "test": ROWS[:6], "train_extra": ROWS},
@@ -106,7 +105,7 @@ def test_a_folder_with_three_splits_and_other_files(tmp_path: Path):
     )
 
 
-def test_dev_is_taken_from_train_and_test_changes_nothing(tmp_path: Path):
+def test_dev_is_taken_from_train_and_test_changes_nothing(tmp_path):
     one = read_corpus(write_folder(tmp_path / "a", {"train": ROWS, "test": ROWS[:6]}), seed=1)
     two = read_corpus(write_folder(tmp_path / "b", {"train": ROWS, "test": ROWS[3:4]}), seed=1)
     assert one.notes[0].startswith("no dev file: 15 % of train, drawn by class with seed 1: ")
@@ -116,7 +115,7 @@ def test_dev_is_taken_from_train_and_test_changes_nothing(tmp_path: Path):
     assert sorted(rows.tolist()) == list(range(24))
 
 
-def test_max_tokens_and_min_df(tmp_path: Path):
+def test_max_tokens_and_min_df(tmp_path):
     path = write(tmp_path / "a.csv")
     corpus = read_corpus(path, max_tokens=4, min_df=2)
     assert max(len(tokens) for split in corpus.splits.values() for tokens in split.tokens) == 4
@@ -126,7 +125,7 @@ def test_max_tokens_and_min_df(tmp_path: Path):
     assert len({one.fingerprint for one in (corpus, *others)}) == 3
 
 
-def test_a_share_of_test(tmp_path: Path):
+def test_a_share_of_test(tmp_path):
     folder = write_folder(tmp_path / "a", {"train": ROWS, "test": ROWS})
     whole, half = read_corpus(folder), read_corpus(folder, test_kept=0.5)
     assert set(half.splits["test"].instance) < set(whole.splits["test"].instance)
@@ -139,7 +138,7 @@ def test_a_share_of_test(tmp_path: Path):
     assert "50 % of test" in refused(small, test_kept=0.5).got
 
 
-def test_gzip_is_known_by_its_bytes(tmp_path: Path):
+def test_gzip_is_known_by_its_bytes(tmp_path):
     for name, content in (
         ("a.csv", gzip.compress(encoded("csv", ROWS))),
         ("b.csv.gz", encoded("csv", ROWS)),

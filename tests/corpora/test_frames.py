@@ -37,21 +37,21 @@ kinds = pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
 
 
 @kinds
-def test_a_table_is_read_as_a_file(make: Any, tmp_path: Path):
+def test_a_table_is_read_as_a_file(make, tmp_path):
     corpus = read_corpus(make(COLUMNS))
     assert corpus.fingerprint == read_corpus(write(tmp_path / "a.jsonl")).fingerprint
     assert corpus.name == "frame"
 
 
 @kinds
-def test_a_mapping_is_read_as_a_folder(make: Any, tmp_path: Path):
+def test_a_mapping_is_read_as_a_folder(make, tmp_path):
     write_folder(tmp_path, {"train": ROWS, "test": ROWS[:12]})
     read = read_corpus({"train": make(COLUMNS), "Test": make(HALF), "unlabelled": None})
     assert read.fingerprint == read_corpus(tmp_path).fingerprint
 
 
 @kinds
-def test_bad_rows_and_columns_are_named(make: Any):
+def test_bad_rows_and_columns_are_named(make):
     texts = [*COLUMNS["text"][:3], None, "  ", *COLUMNS["text"][5:]]
     table = make({"text": texts, "label": COLUMNS["label"]})
     assert refused(table).where.endswith(": row 3")
@@ -99,11 +99,11 @@ def test_labels_of_a_data_set_are_its_names():
 
 
 @pytest.mark.parametrize("source", [3, None, ["a text"], {"train": 1, "test": 2}, {}])
-def test_what_is_no_table_is_refused(source: Any):
+def test_what_is_no_table_is_refused(source):
     assert refused(source).operation == "read corpus"
 
 
-def test_a_run_keeps_the_table_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_run_keeps_the_table_in_a_file(tmp_path, monkeypatch):
     sources: list[Any] = []
     monkeypatch.setattr(
         "attnaudit.recipes.trained.run",

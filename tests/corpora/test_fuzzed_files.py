@@ -63,7 +63,7 @@ def damaged(draw: st.DrawFn, kind: str) -> bytes:
 @pytest.mark.parametrize("kind", KINDS)
 @few
 @given(data=st.data())
-def test_damaged_files(tmp_path: Path, kind: str, data: st.DataObject):
+def test_damaged_files(tmp_path, kind, data):
     path = tmp_path / f"a.{kind}"
     path.write_bytes(data.draw(damaged(kind)))
     options: dict[str, st.SearchStrategy[Any]] = {"on_bad_row": st.sampled_from(["error", "skip"])}
@@ -94,7 +94,7 @@ NESTED: list[pa.Array] = [
 
 @pytest.mark.parametrize("values", NESTED, ids=lambda values: str(values.type))
 @pytest.mark.parametrize("place", ["text", "label", "rationale"])
-def test_parquet_columns_of_any_type(tmp_path: Path, values: pa.Array, place: str):
+def test_parquet_columns_of_any_type(tmp_path, values, place):
     columns: dict[str, Any] = {
         "text": [f"text {row}" for row in range(20)],
         "label": ["x", "y"] * 10,

@@ -2,8 +2,6 @@
 
 import gzip
 import os
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,9 +27,7 @@ def constant(value: str, rows: int) -> pa.Array:
         {"text": ["a"], "label": [[0] * 2**20]},
     ],
 )
-def test_a_parquet_file_of_more_than_its_size_allows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: dict[str, Any]
-):
+def test_a_parquet_file_of_more_than_its_size_allows(tmp_path, monkeypatch, table):
     monkeypatch.setattr(lines, "FREE", 1 << 16)
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table(table), path, compression="zstd")
@@ -43,9 +39,7 @@ def test_a_parquet_file_of_more_than_its_size_allows(
 @pytest.mark.parametrize(
     "content", [b"text,label\n" + (b"a," + b"b" * 9000 + b"\n") * 1000, b"\n" * 10**7]
 )
-def test_a_gzip_file_of_more_than_its_size_allows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
-):
+def test_a_gzip_file_of_more_than_its_size_allows(tmp_path, monkeypatch, content):
     monkeypatch.setattr(lines, "FREE", 1 << 16)
     for name in ("a.csv.gz", "a.jsonl.gz"):
         path = tmp_path / name
@@ -56,7 +50,7 @@ def test_a_gzip_file_of_more_than_its_size_allows(
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: bool):
+def test_a_line_without_end(tmp_path, monkeypatch, packed):
     monkeypatch.setattr(lines, "LONGEST_LINE", 1 << 16)
     content = b"text,label\na," + bytes(range(32, 127)) * 1000
     path = tmp_path / "a.csv"
@@ -66,7 +60,7 @@ def test_a_line_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pac
 
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.parquet", "a.jsonl"])
 @pytest.mark.parametrize("kind", ["pipe", "device"])
-def test_a_pipe_and_a_device_are_refused_and_not_waited_for(tmp_path: Path, name: str, kind: str):
+def test_a_pipe_and_a_device_are_refused_and_not_waited_for(tmp_path, name, kind):
     path = tmp_path / name
     if kind == "pipe":
         os.mkfifo(path)
@@ -75,9 +69,7 @@ def test_a_pipe_and_a_device_are_refused_and_not_waited_for(tmp_path: Path, name
     assert (refused(path).where, refused(path).expected) == (str(path), "a file")
 
 
-def test_what_steers_a_terminal_is_shown_as_an_escape(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-):
+def test_what_steers_a_terminal_is_shown_as_an_escape(tmp_path, capfd):
     path = tmp_path / "a\x1b[2J.csv"
     path.write_bytes(b"t\x1b[31m\x07,label\na,b\n")
     assert r"a\x1b[2J.csv: columns t\x1b[31m\x07, label" in str(refused(path))

@@ -79,7 +79,7 @@ LAYOUTS: dict[str, tuple[Callable[[Path], None], dict[str, list[int]], str]] = {
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_every_layout_gives_its_rows(name: str, tmp_path: Path):
+def test_every_layout_gives_its_rows(name, tmp_path):
     write_files, expected, begins = LAYOUTS[name]
     write_files(tmp_path / name)
     corpus = read_corpus(name, data_dir=tmp_path)
@@ -98,7 +98,7 @@ def test_every_layout_gives_its_rows(name: str, tmp_path: Path):
         ("sms_spam", "SMSSpamCollection", b"ham without a tab\n", "a line without"),
     ],
 )
-def test_a_bad_line_is_named(name: str, path: str, row: bytes, got: str, tmp_path: Path):
+def test_a_bad_line_is_named(name, path, row, got, tmp_path):
     LAYOUTS[name][0](tmp_path / name)
     file = tmp_path / name / path
     lines = file.read_bytes().count(b"\n")
@@ -107,7 +107,7 @@ def test_a_bad_line_is_named(name: str, path: str, row: bytes, got: str, tmp_pat
     assert error.where == f"{file}: row {lines} (line {lines + 1})"
 
 
-def test_reviews_in_folders(tmp_path: Path):
+def test_reviews_in_folders(tmp_path):
     files.write_reviews(tmp_path / "imdb" / "aclImdb")
     corpus = read_corpus("imdb", data_dir=tmp_path)
     assert counts(corpus) == {"train": [16, 16], "dev": [4, 4], "test": [4, 4]}
@@ -125,7 +125,7 @@ def test_reviews_in_folders(tmp_path: Path):
     assert bad_row("imdb", 7, data_dir=tmp_path).where == f"{path}: row 7"
 
 
-def test_posts_are_pooled_and_drawn_anew(tmp_path: Path):
+def test_posts_are_pooled_and_drawn_anew(tmp_path):
     files.write_posts(tmp_path / "20news_sports")
     corpus = read_corpus("20news_sports", data_dir=tmp_path)
     assert counts(corpus) == {"train": [13, 13], "dev": [3, 3], "test": [4, 4]}
@@ -140,7 +140,7 @@ def test_posts_are_pooled_and_drawn_anew(tmp_path: Path):
         assert not {"subject", "writes", "someone@example.org", "think", "--"} & set(tokens)
 
 
-def test_two_classes_of_the_news_and_four(tmp_path: Path):
+def test_two_classes_of_the_news_and_four(tmp_path):
     files.write_class_csv(tmp_path / "ag_news" / "ag_news_csv", classes=4, fields=3, number=20)
     two, four = (read_corpus(name, data_dir=tmp_path) for name in ("ag_news", "ag_news4"))
     assert counts(two) == {"train": [17, 17], "dev": [3, 3], "test": [20, 20]}
@@ -151,7 +151,7 @@ def test_two_classes_of_the_news_and_four(tmp_path: Path):
     assert two.splits["test"].instance.tolist()[:3] == [0, 2, 4]
 
 
-def test_the_users_own_tweets(tmp_path: Path):
+def test_the_users_own_tweets(tmp_path):
     rows = [(f"my head {'so ' * row} hurts again", int(row % 4 == 0)) for row in range(1, 81)]
     path = write(tmp_path / "adr" / "tweets.csv.gz", rows)
     corpus = read_corpus("adr", data_dir=tmp_path)
@@ -163,7 +163,7 @@ def test_the_users_own_tweets(tmp_path: Path):
     assert "withdrawn by the authors" in error.do
 
 
-def test_inference_with_unlabelled_pairs(tmp_path: Path):
+def test_inference_with_unlabelled_pairs(tmp_path):
     files.write_snli(tmp_path / "snli" / "snli_1.0")
     corpus = read_corpus("snli", data_dir=tmp_path)
     assert corpus.task == "inference"
@@ -177,7 +177,7 @@ def test_inference_with_unlabelled_pairs(tmp_path: Path):
     bad_row("snli", 0, "an empty question", data_dir=tmp_path)
 
 
-def test_sick_in_one_file_and_in_three(tmp_path: Path):
+def test_sick_in_one_file_and_in_three(tmp_path):
     put(tmp_path / "one" / "sick_nli" / "SICK.txt", files.sick_table(sets=True))
     for name, split in (("train", "TRAIN"), ("trial", "TRIAL"), ("test_annotated", "TEST")):
         table = files.sick_table(sets=False, split=split)

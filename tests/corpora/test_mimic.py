@@ -28,7 +28,7 @@ def test_labels():
         assert not label
 
 
-def test_patients_stay_together_and_nothing_is_lost(tmp_path: Path):
+def test_patients_stay_together_and_nothing_is_lost(tmp_path):
     write_mimic(tmp_path / "mimic", 60)
     corpus = read(tmp_path)
     rows: dict[int, int] = {}
@@ -50,7 +50,7 @@ def test_shares_of_patients():
     assert shares == pytest.approx([0.68, 0.12, 0.2], abs=0.03)
 
 
-def test_anemia_leaves_out_the_others(tmp_path: Path):
+def test_anemia_leaves_out_the_others(tmp_path):
     write_mimic(tmp_path / "anemia", 60)
     corpus = read(tmp_path, "anemia")
     assert sum(len(split) for split in corpus.splits.values()) == 40
@@ -60,7 +60,7 @@ def test_anemia_leaves_out_the_others(tmp_path: Path):
     assert left_out == 20
 
 
-def test_bad_tables(tmp_path: Path):
+def test_bad_tables(tmp_path):
     folder = tmp_path / "diabetes"
     write_mimic(folder, 60)
     notes, diagnoses = folder / "NOTEEVENTS.csv", folder / "DIAGNOSES_ICD.csv"

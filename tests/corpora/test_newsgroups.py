@@ -30,7 +30,7 @@ POSTS = st.lists(LINES, max_size=12).map("\n".join)
 
 
 @given(POSTS)
-def test_every_rule_is_that_of_scikit_learn(post: str):
+def test_every_rule_is_that_of_scikit_learn(post):
     theirs = pytest.importorskip("sklearn.datasets._twenty_newsgroups")
     assert without_header(post) == theirs.strip_newsgroup_header(post)
     assert without_signature(post) == theirs.strip_newsgroup_footer(post)

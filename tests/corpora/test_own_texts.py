@@ -40,7 +40,7 @@ def first(path: Path, **options: Any) -> list[str]:
 
 
 @pytest.mark.slow
-def test_digits_case_and_words(tmp_path: Path):
+def test_digits_case_and_words(tmp_path):
     path = table(tmp_path / "a.csv")
     assert first(path) == ["take", "20", "mg", "d'aspirine", "au", "café", "cafe"]
     assert first(path, digits="mask")[:3] == ["take", "qqq", "mg"]
@@ -52,13 +52,13 @@ def test_digits_case_and_words(tmp_path: Path):
 
 
 @pytest.mark.parametrize("code", ["klingon", "qq", "en.punctuation", "../en", ""])
-def test_a_language_that_spacy_does_not_have(tmp_path: Path, code: str):
+def test_a_language_that_spacy_does_not_have(tmp_path, code):
     assert refused(table(tmp_path / "a.csv"), tokenizer=code).where == "setting corpus.tokenizer"
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "utf-16", "utf-16-le", "utf-8-sig"])
 @pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl"])
-def test_encodings(tmp_path: Path, encoding: str, kind: str):
+def test_encodings(tmp_path, encoding, kind):
     texts = [f"un café naïf {'très ' * row}long" for row in range(20)]
     path = tmp_path / f"a.{kind}"
     if kind == "jsonl":
@@ -75,7 +75,7 @@ def test_encodings(tmp_path: Path, encoding: str, kind: str):
         assert "corpus.encoding" in refused(path).do
 
 
-def test_a_header_that_is_not_utf8(tmp_path: Path):
+def test_a_header_that_is_not_utf8(tmp_path):
     path = tmp_path / "a.csv"
     path.write_bytes("text,label,opinión\na,b,c\n".encode("latin-1"))
     error = refused(path)
@@ -87,13 +87,13 @@ def test_a_header_that_is_not_utf8(tmp_path: Path):
     ("option", "value"),
     [("encoding", "utf8x"), ("encoding", "hex"), ("encoding", ""), ("digits", "hide")],
 )
-def test_values_that_are_none(tmp_path: Path, option: str, value: str):
+def test_values_that_are_none(tmp_path, option, value):
     error = refused(table(tmp_path / "a.csv"), **{option: value})
     assert error.where == f"setting corpus.{option}"
 
 
 @pytest.mark.parametrize("name", ["sst", "planted-decisive"])
-def test_a_registered_corpus_has_columns_and_an_encoding_of_its_own(name: str):
+def test_a_registered_corpus_has_columns_and_an_encoding_of_its_own(name):
     for key, value in (("digits", "keep"), ("encoding", "latin-1"), ("lowercase", "false")):
         with pytest.raises(InputError, match=rf"setting corpus.{key}: .* {name};"):
             read_corpus(RunSpec.of(name, settings={f"corpus.{key}": value}).corpus)
@@ -103,7 +103,7 @@ def test_a_registered_corpus_has_columns_and_an_encoding_of_its_own(name: str):
 
 @pytest.mark.parametrize("delimiter", [",", ";", "|", "\t"])
 @pytest.mark.parametrize("kind", ["csv", "tsv"])
-def test_the_header_tells_the_delimiter(tmp_path: Path, kind: str, delimiter: str):
+def test_the_header_tells_the_delimiter(tmp_path, kind, delimiter):
     path = table(tmp_path / f"a.{kind}", delimiter=delimiter)
     assert first(path)[:2] == ["take", "20"]
     quoted = [f'"text"{delimiter}"label"', *(f'"a, b; c"{delimiter}"{k % 2}"' for k in range(40))]
@@ -111,7 +111,7 @@ def test_the_header_tells_the_delimiter(tmp_path: Path, kind: str, delimiter: st
     assert first(path)[:2] == ["a", ","]
 
 
-def test_only_texts_have_an_encoding(tmp_path: Path):
+def test_only_texts_have_an_encoding(tmp_path):
     (whole := tmp_path / "a.parquet").write_bytes(b"PAR1")
     assert refused(whole, encoding="latin-1").where == "setting corpus.encoding"
 
@@ -125,7 +125,7 @@ def test_only_texts_have_an_encoding(tmp_path: Path):
         ("Der Donaudampfschifffahrtsgesellschaftskapitän 你好 {}", ""),
     ],
 )
-def test_sentences_of_a_script_without_blanks_are_noticed(tmp_path: Path, text: str, language: str):
+def test_sentences_of_a_script_without_blanks_are_noticed(tmp_path, text, language):
     notes = read_corpus(table(tmp_path / "a.csv", text=text)).notes
     advice = [note for note in notes if "no blanks" in note]
     assert [f"corpus.tokenizer={language} " in note for note in advice] == [True] * bool(language)

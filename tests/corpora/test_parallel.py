@@ -18,7 +18,7 @@ def read(folder: Path, seed: int = 0, **how: object) -> ParallelCorpus:
     return read_parallel(ParallelSpec(str(folder), **how), seed=seed)  # pyright: ignore[reportArgumentType]
 
 
-def test_pairs_and_alignments_come_back(tmp_path: Path):
+def test_pairs_and_alignments_come_back(tmp_path):
     corpus = read(write_pairs(tmp_path))
     expected = reversed_pairs(16, seed=2)
     test = corpus.splits["test"]
@@ -30,7 +30,7 @@ def test_pairs_and_alignments_come_back(tmp_path: Path):
     assert corpus.notes == ()
 
 
-def test_other_endings_and_names(tmp_path: Path):
+def test_other_endings_and_names(tmp_path):
     folder = write_pairs(tmp_path, aligned=False)
     for path in list(folder.iterdir()):
         split, ending = path.name.split(".")
@@ -47,7 +47,7 @@ def test_other_endings_and_names(tmp_path: Path):
     ("ending", "told"),
     [("trg", "dev.src and dev.trg: 20 and 19"), ("align", "dev.align and dev.src: 19 and 20")],
 )
-def test_files_of_different_lengths_are_told_with_both(tmp_path: Path, ending: str, told: str):
+def test_files_of_different_lengths_are_told_with_both(tmp_path, ending, told):
     folder = write_pairs(tmp_path)
     edit(folder / f"dev.{ending}", 4, None)
     with pytest.raises(InputError, match=f"{told} lines"):
@@ -62,7 +62,7 @@ def test_files_of_different_lengths_are_told_with_both(tmp_path: Path, ending: s
         ("src", "a1 " * 9, "a source with 9 words, where 1 to 8"),
     ],
 )
-def test_a_bad_side_names_its_line_or_is_skipped(tmp_path: Path, ending: str, text: str, got: str):
+def test_a_bad_side_names_its_line_or_is_skipped(tmp_path, ending, text, got):
     folder = write_pairs(tmp_path)
     edit(folder / f"train.{ending}", 5, text)
     with pytest.raises(InputError, match=rf"train.src: row 4 \(line 5\): {got}"):
@@ -79,7 +79,7 @@ def test_a_bad_side_names_its_line_or_is_skipped(tmp_path: Path, ending: str, te
     )  # links moved up with their rows
 
 
-def test_links_beyond_the_texts_are_left_out_counted_and_named(tmp_path: Path):
+def test_links_beyond_the_texts_are_left_out_counted_and_named(tmp_path):
     folder = write_pairs(tmp_path)
     edit(folder / "test.align", 2, f"0-0 0-99 {'9' * 23}-0 0-{'1' + '0' * 5000}")
     edit(folder / "test.align", 7, "50-0")
@@ -93,14 +93,14 @@ def test_links_beyond_the_texts_are_left_out_counted_and_named(tmp_path: Path):
     assert not (links[0] == 6).any()
 
 
-def test_a_line_that_is_no_alignment(tmp_path: Path):
+def test_a_line_that_is_no_alignment(tmp_path):
     folder = write_pairs(tmp_path)
     edit(folder / "test.align", 2, "0-0 x-1")
     with pytest.raises(InputError, match=r"test\.align: line 2: 'x-1'"):
         read(folder)
 
 
-def test_a_missing_file(tmp_path: Path):
+def test_a_missing_file(tmp_path):
     folder = write_pairs(tmp_path)
     (folder / "test.trg").unlink()
     with pytest.raises(InputError, match=r"no file \.trg of the same name among"):
@@ -109,7 +109,7 @@ def test_a_missing_file(tmp_path: Path):
         read(write_pairs(tmp_path / "whole", {"train": 5}))
 
 
-def test_shares_are_drawn_with_the_seed(tmp_path: Path):
+def test_shares_are_drawn_with_the_seed(tmp_path):
     folder = write_pairs(tmp_path)
     one, again, other = (read(folder, seed, train_kept=0.25).splits["train"] for seed in (0, 0, 1))
     assert len(one) == 30
@@ -138,7 +138,7 @@ def test_units_join_to_what_they_were_cut_from():
 
 
 @pytest.mark.parametrize(("name", "links"), [("multi30k_en_de", False), ("deceptive_en_de", True)])
-def test_real_pairs_come_whole(name: str, links: bool, real_data: Path):
+def test_real_pairs_come_whole(name, links, real_data):
     """As the data's own page counts them: 29,000, 1,014 and 1,000 pairs, 45 lines with an index out of range."""
     corpus = read_parallel(ParallelSpec(name, str(real_data)))
     assert sizes(corpus) == [29000, 1014, 1000]
@@ -149,7 +149,7 @@ def test_real_pairs_come_whole(name: str, links: bool, real_data: Path):
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le"])
-def test_pairs_in_another_encoding(tmp_path: Path, encoding: str):
+def test_pairs_in_another_encoding(tmp_path, encoding):
     plain, other = (write_pairs(tmp_path / name) for name in ("plain", "other"))
     for folder, of in ((plain, "utf-8"), (other, encoding)):
         edit(folder / "train.trg", 3, "pour un café")

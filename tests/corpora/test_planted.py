@@ -60,7 +60,7 @@ def told(kind: str, words: list[str]) -> int:
 
 @pytest.mark.parametrize("kind", ["decisive", "negation", "conjunction"])
 @pytest.mark.parametrize("length", [(10, 10), (10, 40), (150, 200)])
-def test_the_marked_words_decide(kind: str, length: tuple[int, int]):
+def test_the_marked_words_decide(kind, length):
     for tokens, rationale, label in rows(planted_corpus(kind, size=400, length=length, seed=2)):
         assert told(kind, marked(tokens, rationale)) == label
         others = {word for word, mark in zip(tokens, rationale, strict=True) if not mark}
@@ -68,7 +68,7 @@ def test_the_marked_words_decide(kind: str, length: tuple[int, int]):
 
 
 @pytest.mark.parametrize("kind", ["negation", "conjunction"])
-def test_no_word_alone_tells_anything(kind: str):
+def test_no_word_alone_tells_anything(kind):
     labels: dict[str, list[int]] = defaultdict(list)
     for tokens, rationale, label in rows(planted_corpus(kind, size=8000, seed=2)):
         for word in marked(tokens, rationale):
@@ -89,7 +89,7 @@ def test_cues_of_a_conjunction_are_far_apart_and_negation_is_beside_its_word():
 
 
 @pytest.mark.parametrize("length", [(10, 10), (10, 40)])
-def test_the_fact_asked_for_answers_the_question(length: tuple[int, int]):
+def test_the_fact_asked_for_answers_the_question(length):
     corpus = planted_corpus("question", size=300, length=length, seed=3)
     assert corpus.task == "question_answering"
     for split in corpus.splits.values():
@@ -111,7 +111,7 @@ def test_prior_has_no_deciding_word():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_shape_of_every_kind(kind: str):
+def test_shape_of_every_kind(kind):
     corpus = planted_corpus(kind, size=400, length=(12, 15), seed=4)
     assert sizes(corpus) == [320, 40, 40]
     assert {len(tokens) for tokens, _, _ in rows(corpus)} == {12, 13, 14, 15}
@@ -141,7 +141,7 @@ def test_shape_of_every_kind(kind: str):
         ({"length": (20, 12)}, "length: 20 to 12"),
     ],
 )
-def test_settings(arguments: dict, got: str):
+def test_settings(arguments, got):
     with pytest.raises(InputError) as caught:
         planted_corpus(**arguments)
     assert str(caught.value).startswith(f"plant corpus: {got}")

@@ -1,7 +1,5 @@
 """Planted pairs: every target word is the twin of the source word that it is linked to, whatever else there is."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -29,7 +27,7 @@ def linked(pairs: Pairs) -> list[tuple[int, int, int]]:
 
 @pytest.mark.parametrize("kind", TARGETS)
 @pytest.mark.parametrize("length", [(1, 1), (1, 6), (7, 7), (8, 16)])
-def test_every_target_word_is_the_twin_of_its_source_word(kind: str, length: tuple[int, int]):
+def test_every_target_word_is_the_twin_of_its_source_word(kind, length):
     for pairs in planted_pairs(kind, 3, 120, length, 9).splits.values():
         sides = [
             (source.split(), target.split())
@@ -83,14 +81,14 @@ def test_a_row_depends_on_its_number_alone():
         (("copy", 0, 40, (1, 4), 1), "symbols: 1"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_made_is_told(arguments: tuple, line: str):
+def test_what_cannot_be_made_is_told(arguments, line):
     with pytest.raises(InputError) as told:
         planted_pairs(*arguments)
     assert line in str(told.value)
     assert "\n" not in str(told.value)
 
 
-def test_what_is_parallel(tmp_path: Path):
+def test_what_is_parallel(tmp_path):
     assert all(map(is_parallel, ("multi30k_en_de", "deceptive_en_de", "planted-copy")))
     folder = write_pairs(tmp_path / "pairs", aligned=False)
     assert is_parallel(str(folder))

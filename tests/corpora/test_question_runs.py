@@ -36,15 +36,13 @@ OWN = {"adversary.epsilon": 0.02, "training.epochs": 3, "collect.gradient_of": "
         (RunSpec.of("planted-question", settings=OWN), 0.02, 3, "all"),
     ],
 )
-def test_the_task_decides_what_nobody_said(
-    spec: RunSpec, epsilon: float, epochs: int, gradient_of: str
-):
+def test_the_task_decides_what_nobody_said(spec, epsilon, epochs, gradient_of):
     assert spec.experiments["adversary"]["epsilon"] == epsilon
     assert (spec.training.epochs, spec.collect.gradient_of) == (epochs, gradient_of)
 
 
 @pytest.mark.slow
-def test_the_trace_has_questions_and_a_tail(finished: Path):
+def test_the_trace_has_questions_and_a_tail(finished):
     trace = Trace.read(finished)
     assert (finished / "trace" / TAIL_FILE).exists()
     assert trace.task == "question_answering"
@@ -53,7 +51,7 @@ def test_the_trace_has_questions_and_a_tail(finished: Path):
     assert trace.class_names == ["attic", "cellar", "kitchen", "office", "pantry", "studio"]
 
 
-def test_the_page_shows_what_was_asked(finished: Path):
+def test_the_page_shows_what_was_asked(finished):
     page = (finished / "report.html").read_text(encoding="utf-8")
     assert "Read with: <q>where is " in page
     assert '"question": "where is ' in page.replace('":"', '": "')

@@ -39,7 +39,7 @@ def changed(row: int, **cells: object) -> list[dict[str, Any]]:
     return [*ROWS[:row], ROWS[row] | cells, *ROWS[row + 1 :]]
 
 
-def test_every_format_holds_the_same_questions(tmp_path: Path):
+def test_every_format_holds_the_same_questions(tmp_path):
     read = {
         kind: read_corpus(write(tmp_path / f"a.{kind}", ROWS), **COLUMNS)
         for kind in ("csv", "tsv", "jsonl", "parquet")
@@ -59,7 +59,7 @@ def test_every_format_holds_the_same_questions(tmp_path: Path):
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
-def test_rationales(tmp_path: Path, kind: str):
+def test_rationales(tmp_path, kind):
     corpus = read_corpus(write(tmp_path / f"a.{kind}", ROWS), **COLUMNS, rationale="why")
     for split in corpus.splits.values():
         assert split.rationale is not None
@@ -73,13 +73,13 @@ def test_rationales(tmp_path: Path, kind: str):
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv"])
-def test_a_table_has_no_rationales(tmp_path: Path, kind: str):
+def test_a_table_has_no_rationales(tmp_path, kind):
     path = write(tmp_path / f"a.{kind}", ROWS)
     error = refused(path, **COLUMNS, rationale="why")
     assert (error.where, error.got) == (str(path), "a table without lists")
 
 
-def test_one_column_has_one_use(tmp_path: Path):
+def test_one_column_has_one_use(tmp_path):
     path = write(tmp_path / "a.csv", ROWS)
     for name in ("passage", "answer"):
         error = refused(path, text="passage", label="answer", question=name)
@@ -104,7 +104,7 @@ def test_one_column_has_one_use(tmp_path: Path):
         ({"why": [[0, 1000]]}, "a rationale with '[0, 1000]' where [start, stop] in a text of "),
     ],
 )
-def test_bad_cells_are_bad_rows(tmp_path: Path, cells: dict, got: str):
+def test_bad_cells_are_bad_rows(tmp_path, cells, got):
     path = write(tmp_path / "a.jsonl", changed(2, **cells))
     error = refused(path, **COLUMNS, rationale="why")
     assert error.where == f"{path}: row 2 (line 3)"
@@ -122,7 +122,7 @@ def folder(path: Path, train: list, test: list, dev: list | None = None) -> Path
     return path
 
 
-def test_dev_may_have_one_class_where_epochs_are_chosen_by_accuracy(tmp_path: Path):
+def test_dev_may_have_one_class_where_epochs_are_chosen_by_accuracy(tmp_path):
     place = folder(tmp_path / "f", ROWS, ROWS, ROWS[:1])
     assert sizes(read_corpus(place, **COLUMNS)) == [30, 1, 30]
     error = refused(place, text="passage", label="answer")

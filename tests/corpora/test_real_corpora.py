@@ -31,14 +31,14 @@ def surprises(corpus: Corpus) -> list[str]:
 
 @pytest.mark.usefixtures("plain_words")
 @pytest.mark.parametrize("name", COMPLETE)
-def test_complete_corpora_have_the_published_counts(name: str, real_data: Path):
+def test_complete_corpora_have_the_published_counts(name, real_data):
     corpus = read_corpus(name, data_dir=real_data)
     assert not surprises(corpus)
     assert not corpus.skipped
 
 
 @pytest.mark.usefixtures("plain_words")
-def test_inference(real_data: Path):
+def test_inference(real_data):
     corpus = read_corpus("snli", data_dir=real_data)
     assert counts(corpus) == {
         "train": [6771, 6667, 6562],
@@ -51,7 +51,7 @@ def test_inference(real_data: Path):
 
 
 @pytest.mark.slow
-def test_stories_and_objects_are_the_same_corpus(real_data: Path):
+def test_stories_and_objects_are_the_same_corpus(real_data):
     raw, pack = (read_corpus("babi1", data_dir=place) for place in (real_data / "raw", real_data))
     assert raw.fingerprint == pack.fingerprint
     assert raw.splits["test"].tokens == pack.splits["test"].tokens
@@ -72,7 +72,7 @@ def naive_support(path: Path) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("task", [1, 2, 3])
-def test_the_marked_sentences_are_the_supporting_facts(task: int, real_data: Path):
+def test_the_marked_sentences_are_the_supporting_facts(task, real_data):
     path = next(
         (real_data / "raw" / "babi" / "tasks_1-20_v1-2" / "en-10k").glob(f"qa{task}_*_test.txt")
     )
@@ -93,7 +93,7 @@ def test_the_marked_sentences_are_the_supporting_facts(task: int, real_data: Pat
 
 
 @pytest.mark.slow
-def test_reviews_with_rationales(real_data: Path, tmp_path: Path):
+def test_reviews_with_rationales(real_data, tmp_path):
     """Every stretch of words of the archive reproduces the text that is given with it in the table, and both mark the same."""
     unpack(real_data / "raw" / "eraser_movies" / "movies.tar.gz", tmp_path)
     unmarked: list[Row] = []

@@ -1,13 +1,12 @@
 """What every registered corpus tells of itself, and where it is looked for."""
 
 import re
-from pathlib import Path
 
 import pytest
 
 from attnaudit.corpora import CORPORA
 from attnaudit.corpora.read import read_corpus
-from attnaudit.corpora.registry import CorpusEntry, corpus_folder
+from attnaudit.corpora.registry import corpus_folder
 
 from .corpus_files import write_babi, write_reviews
 from .writing import refused
@@ -18,7 +17,7 @@ OF_TEXTS = [entry for entry in ENTRIES if entry.task != "translation"]
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
-def test_entries_are_complete(entry: CorpusEntry):
+def test_entries_are_complete(entry):
     assert entry.paper
     assert re.match(r"@\w+\{\w+,\n(  \w+ = \{.*\},?\n)+\}$", entry.paper.bibtex)
     assert f"{{{entry.citation[-4:]}}}" in entry.paper.bibtex
@@ -51,9 +50,7 @@ def test_planted_entries_name_the_classes_of_their_corpora():
 
 
 @pytest.mark.parametrize("entry", OF_TEXTS, ids=lambda entry: entry.name)
-def test_a_corpus_that_is_not_there_says_where_it_was_looked_for_and_how_to_get_it(
-    entry: CorpusEntry, tmp_path: Path
-):
+def test_a_corpus_that_is_not_there_says_where_it_was_looked_for_and_how_to_get_it(entry, tmp_path):
     error = refused(entry.name, data_dir=tmp_path)
     assert (error.operation, error.where) == (f"read corpus {entry.name}", str(tmp_path))
     assert all(folder in error.got for folder in entry.places)
@@ -64,7 +61,7 @@ def test_a_corpus_that_is_not_there_says_where_it_was_looked_for_and_how_to_get_
     assert error.expected
 
 
-def test_the_first_folder_with_all_files_is_read(tmp_path: Path):
+def test_the_first_folder_with_all_files_is_read(tmp_path):
     (tmp_path / "imdb").mkdir()
     for place in (tmp_path / "aclImdb", tmp_path / "imdb" / "aclImdb"):
         write_reviews(place)
@@ -72,7 +69,7 @@ def test_the_first_folder_with_all_files_is_read(tmp_path: Path):
         assert corpus_folder(CORPORA["imdb"], tmp_path) == folder
 
 
-def test_a_folder_with_all_splits_is_read_instead_of_one_without(tmp_path: Path):
+def test_a_folder_with_all_splits_is_read_instead_of_one_without(tmp_path):
     whole, small = (tmp_path / "babi" / "tasks_1-20_v1-2" / name for name in ("en-10k", "en"))
     write_babi(whole)
     (whole / "qa1_some-facts_train.txt").unlink()

@@ -13,7 +13,7 @@ SHARES = {"dev": 0.1, "test": 0.1}
 
 
 @given(LABELS, st.integers(-5, 5))
-def test_every_row_is_in_one_split(label: np.ndarray, seed: int):
+def test_every_row_is_in_one_split(label, seed):
     parts = stratified_split(label, SHARES, seed)
     assert sorted(np.concatenate(list(parts.values())).tolist()) == list(range(len(label)))
     assert all((np.diff(rows) > 0).all() for rows in parts.values())
@@ -22,7 +22,7 @@ def test_every_row_is_in_one_split(label: np.ndarray, seed: int):
 
 
 @given(LABELS)
-def test_every_class_gives_its_share_within_one_row(label: np.ndarray):
+def test_every_class_gives_its_share_within_one_row(label):
     parts = stratified_split(label, SHARES, 0)
     for number in np.unique(label):
         total = int((label == number).sum())

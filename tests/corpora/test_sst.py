@@ -1,14 +1,12 @@
 """The treebank: its trees, its cleaning, and the published counts."""
 
 import csv
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attnaudit.corpora.cleaning import treebank
-from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.formats.readers import read_tree, trees
 from attnaudit.corpora.formats.rows import BadCell
 from attnaudit.corpora.prepare.tokenise import Tokeniser
@@ -38,7 +36,7 @@ def leaves(tree: tuple) -> list[str]:
 
 
 @given(TREES)
-def test_trees_are_read_back(tree: tuple):
+def test_trees_are_read_back(tree):
     text = " ".join(leaves(tree))
     assert read_tree(bracketed(tree) + "\n") == {"label": str(tree[0]), "text": text}
 
@@ -56,19 +54,19 @@ def test_trees_are_read_back(tree: tuple):
         "(3 film)(2 more)",
     ],
 )
-def test_bad_trees(line: str):
+def test_bad_trees(line):
     with pytest.raises(BadCell):
         read_tree(line)
 
 
 @given(TREES, st.data())
-def test_a_tree_that_is_cut_off_is_refused(tree: tuple, data: st.DataObject):
+def test_a_tree_that_is_cut_off_is_refused(tree, data):
     line = bracketed(tree)
     with pytest.raises(BadCell):
         read_tree(line[: data.draw(st.integers(1, len(line) - 1))])
 
 
-def test_a_broken_file_names_file_and_line(tmp_path: Path):
+def test_a_broken_file_names_file_and_line(tmp_path):
     folder = tmp_path / "sst"
     folder.mkdir()
     for split in ("train", "dev", "test"):
@@ -90,7 +88,7 @@ def test_cleaning():
 
 
 @pytest.mark.slow
-def test_published_counts(sst: Corpus, real_data: Path):
+def test_published_counts(sst, real_data):
     assert counts(sst) == {"train": [3035, 3321], "dev": [397, 425], "test": [863, 863]}
     code = read_corpus("sst", data_dir=real_data / "raw", preset="code2019")
     assert counts(code) == {"train": [3034, 3321], "dev": [397, 424], "test": [863, 862]}
@@ -101,7 +99,7 @@ def test_published_counts(sst: Corpus, real_data: Path):
 
 
 @pytest.mark.slow
-def test_every_row_is_the_authors_row(real_data: Path):
+def test_every_row_is_the_authors_row(real_data):
     """Of 9613 rows one differs: today's spaCy keeps ``28k`` whole."""
     with (real_data / "raw" / "sst" / "jain_wallace_sst_dataset.csv").open(
         encoding="utf-8", newline=""

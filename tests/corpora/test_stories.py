@@ -20,7 +20,7 @@ STORY = """1 Anna took the ball.
 """
 
 
-def test_facts_before_a_question_and_those_that_support_it(tmp_path: Path):
+def test_facts_before_a_question_and_those_that_support_it(tmp_path):
     rows = list(read_stories(put(tmp_path / "a.txt", STORY)))
     passages = [str(row.text) for row in rows]
     assert passages == [
@@ -34,7 +34,7 @@ def test_facts_before_a_question_and_those_that_support_it(tmp_path: Path):
     assert texts == [["Bert went out."], ["Anna took the ball.", "Anna went to the garden."]]
 
 
-def test_a_corpus_of_stories(tmp_path: Path):
+def test_a_corpus_of_stories(tmp_path):
     write_babi(tmp_path / "babi1")
     corpus = read_corpus("babi1", data_dir=tmp_path)
     assert corpus.task == "question_answering"
@@ -53,7 +53,7 @@ def test_a_corpus_of_stories(tmp_path: Path):
         assert support in " ".join(tokens)
 
 
-def test_an_answer_that_train_lacks_is_left_out(tmp_path: Path):
+def test_an_answer_that_train_lacks_is_left_out(tmp_path):
     write_babi(tmp_path / "babi1")
     path = tmp_path / "babi1" / "qa1_some-facts_test.txt"
     path.write_text(path.read_text() + STORY)
@@ -78,7 +78,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("damaged", "bad"), BAD)
-def test_damaged_stories(damaged: str, bad: int, tmp_path: Path):
+def test_damaged_stories(damaged, bad, tmp_path):
     write_babi(tmp_path / "babi1", train=9)
     path = tmp_path / "babi1" / "qa1_some-facts_train.txt"
     path.write_bytes(path.read_bytes() + damaged.encode("utf-8", errors="surrogateescape"))
@@ -109,7 +109,7 @@ def pack(folder: Path, **changed: object) -> None:
         jsonl(folder / f"{split}.jsonl", found)
 
 
-def test_text_and_jsonl_are_the_same_corpus(tmp_path: Path):
+def test_text_and_jsonl_are_the_same_corpus(tmp_path):
     write_babi(tmp_path / "one" / "babi1")
     pack(tmp_path / "two" / "babi1")
     one, two = (read_corpus("babi1", data_dir=tmp_path / name) for name in ("one", "two"))
@@ -128,7 +128,7 @@ def test_text_and_jsonl_are_the_same_corpus(tmp_path: Path):
         {"question": None},
     ],
 )
-def test_bad_objects(changed: dict, tmp_path: Path):
+def test_bad_objects(changed, tmp_path):
     pack(tmp_path / "babi1", **changed)
     path = tmp_path / "babi1" / "train.jsonl"
     assert refused("babi1", data_dir=tmp_path).where == f"{path}: row 0 (line 1)"

@@ -38,7 +38,7 @@ def other_model(corpus: Corpus) -> Trace:
     return concatenate(parts)
 
 
-def test_weights_and_predictions_come_to_their_own_rows(corpus: Corpus):
+def test_weights_and_predictions_come_to_their_own_rows(corpus):
     trace = other_model(corpus)
     taught = taught_by(corpus, trace, "alpha", "here")
     for name, split in taught.splits.items():
@@ -55,7 +55,7 @@ def test_weights_and_predictions_come_to_their_own_rows(corpus: Corpus):
     assert taught.fingerprint == corpus.fingerprint
 
 
-def test_importance_and_marks_are_scaled_and_rows_without_any_are_told(corpus: Corpus):
+def test_importance_and_marks_are_scaled_and_rows_without_any_are_told(corpus):
     taught = taught_by(corpus, other_model(corpus), "gradient", "here")
     for split in taught.splits.values():
         assert split.attention is not None
@@ -73,7 +73,7 @@ def test_importance_and_marks_are_scaled_and_rows_without_any_are_told(corpus: C
     ]
 
 
-def test_a_trace_of_other_texts_is_refused(corpus: Corpus):
+def test_a_trace_of_other_texts_is_refused(corpus):
     trace = other_model(corpus)
     with pytest.raises(InputError, match=r"place: column: 'beta'; expected one of alpha"):
         taught_by(corpus, trace, "beta", "place")

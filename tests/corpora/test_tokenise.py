@@ -28,7 +28,7 @@ def test_a_sentence():
 @pytest.mark.slow
 @given(st.text(max_size=60))
 @example("a pair '' their'' yours '' .. :o((( 2) a.m. : ) gonna")
-def test_agrees_with_spacy_word_by_word(text: str):
+def test_agrees_with_spacy_word_by_word(text):
     text = text.encode("utf-8", "ignore").decode()
     assert TOKENISE(text) == naive(text)
 

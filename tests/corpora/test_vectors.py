@@ -28,7 +28,7 @@ def refused(path: Path) -> str:
 
 @pytest.mark.parametrize("header", ["", "5 3\n"])
 @pytest.mark.parametrize("name", ["v.txt", "v.vec.gz"])
-def test_text_format(tmp_path: Path, header: str, name: str):
+def test_text_format(tmp_path, header, name):
     path = tmp_path / name
     raw = (header + GLOVE).replace("\n", " \n" if header else "\n").encode()
     path.write_bytes(gzip.compress(raw) if name.endswith("gz") else raw)
@@ -57,14 +57,14 @@ def test_text_format(tmp_path: Path, header: str, name: str):
         ("soleil 1 2 3\n", "", "no vector for any of 8 words"),
     ],
 )
-def test_bad_files(tmp_path: Path, text: str, where: str, got: str):
+def test_bad_files(tmp_path, text, where, got):
     path = tmp_path / "v.txt"
     path.write_text(text)
     assert refused(path).split(": ", 1)[1].startswith(f"{path}{where}: ")
     assert got in refused(path)
 
 
-def test_missing_and_damaged_files(tmp_path: Path):
+def test_missing_and_damaged_files(tmp_path):
     assert refused(tmp_path / "none.txt").endswith(
         "No such file or directory; expected a file that can be read"
     )
@@ -77,7 +77,7 @@ def test_missing_and_damaged_files(tmp_path: Path):
 
 
 def test_word2vec_is_trained_once_for_all_that_ask_for_the_same(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch,
 ):
     trained: list[int] = []
 

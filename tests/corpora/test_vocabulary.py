@@ -22,7 +22,7 @@ def test_order_and_min_df():
 
 
 @given(TOKEN_LISTS, st.integers(1, 3))
-def test_words_come_back_or_are_unknown(lists: list[list[str]], min_df: int):
+def test_words_come_back_or_are_unknown(lists, min_df):
     vocabulary = Vocabulary.build(lists, min_df)
     ids = vocabulary.ids(lists)
     assert ids.lengths.tolist() == [len(tokens) for tokens in lists]
@@ -35,12 +35,12 @@ def test_words_come_back_or_are_unknown(lists: list[list[str]], min_df: int):
 
 
 @given(TOKEN_LISTS, st.randoms(use_true_random=False))
-def test_order_of_rows_changes_nothing(lists: list[list[str]], random: object):
+def test_order_of_rows_changes_nothing(lists, random):
     assert Vocabulary.build(lists[::-1], 1) == Vocabulary.build(lists, 1)
 
 
 @given(TOKEN_LISTS)
-def test_json_round_trip(lists: list[list[str]]):
+def test_json_round_trip(lists):
     vocabulary = Vocabulary.build(lists, 1)
     assert Vocabulary.from_json(json.loads(json.dumps(vocabulary.to_json()))) == vocabulary
     assert len(vocabulary) == len(vocabulary.words)
@@ -49,6 +49,6 @@ def test_json_round_trip(lists: list[list[str]]):
 @pytest.mark.parametrize(
     "value", [[], {"words": [1]}, {"words": ["a"]}, {"words": [*SPECIAL, "a", "a"]}]
 )
-def test_a_damaged_vocabulary_is_refused(value: object):
+def test_a_damaged_vocabulary_is_refused(value):
     with pytest.raises(InputError, match=r"read vocabulary: vocab\.json: "):
         Vocabulary.from_json(value, "vocab.json")

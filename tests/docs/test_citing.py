@@ -1,7 +1,5 @@
 """CITATION.cff, the page on citing and pyproject.toml agree."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every command and option that a message or a page names is there."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator
@@ -52,7 +50,7 @@ def strings(path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: path.stem)
-def test_options_that_messages_name_are_there(path: Path):
+def test_options_that_messages_name_are_there(path):
     if path.name in ("records.py", "svg.py"):  # options of git; variables of CSS
         return
     named = {option for text in strings(path) for option in OPTION.findall(text)}
@@ -60,7 +58,7 @@ def test_options_that_messages_name_are_there(path: Path):
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
-def test_commands_and_options_that_pages_name_are_there(path: Path):
+def test_commands_and_options_that_pages_name_are_there(path):
     text = path.read_text(encoding="utf-8")
     for first, second in COMMAND.findall(text):
         assert first in NAMES

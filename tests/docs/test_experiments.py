@@ -1,7 +1,5 @@
 """Every experiment has a page of its own, short enough to be read at once."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 
@@ -15,7 +13,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 @pytest.mark.parametrize(
     "name", sorted({*EXPERIMENTS, *(page.stem for page in DOCS.glob("experiments/*.md"))})
 )
-def test_an_experiment_has_a_page_of_300_to_900_words_with_a_picture(name: str):
+def test_an_experiment_has_a_page_of_300_to_900_words_with_a_picture(name):
     page = (DOCS / "experiments" / f"{name}.md").read_text(encoding="utf-8")
     assert name in EXPERIMENTS
     assert 300 <= len(page.split()) <= 900

@@ -1,7 +1,5 @@
 """The glossary has each abbreviation, symbol and experiment that pages and cards use."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path
@@ -40,7 +38,7 @@ def words_of(path: Path) -> str:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_page_explains_its_terms_or_leads_to_the_glossary(page: Path):
+def test_a_page_explains_its_terms_or_leads_to_the_glossary(page):
     text = page.read_text(encoding="utf-8")
     used = terms(text)
     assert sorted(used - terms(GLOSSARY)) == []
@@ -48,7 +46,7 @@ def test_a_page_explains_its_terms_or_leads_to_the_glossary(page: Path):
 
 
 @pytest.mark.parametrize("module", sorted(CARDS.rglob("*.py")), ids=lambda module: module.stem)
-def test_a_card_uses_terms_of_the_glossary(module: Path):
+def test_a_card_uses_terms_of_the_glossary(module):
     assert sorted(terms(words_of(module)) - terms(GLOSSARY)) == []
 
 

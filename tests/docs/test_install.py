@@ -1,7 +1,5 @@
 """The table of extras in the docs is that of pyproject.toml."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

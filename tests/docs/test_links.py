@@ -1,7 +1,5 @@
 """Every relative link of the checkout leads to a file, and every anchor to a heading."""
 
-from __future__ import annotations
-
 import json
 import re
 from functools import cache
@@ -49,7 +47,7 @@ def test_every_link_leads_somewhere():
     assert [link for page in pages for link in broken(page)] == []
 
 
-def test_a_link_that_leads_nowhere_is_found(tmp_path: Path):
+def test_a_link_that_leads_nowhere_is_found(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("# A `b`, c\n\n[x](page.md#a-b-c) [y](page.md#d) [z](no.md)\n", "utf-8")
     assert [link.rpartition(" ")[2] for link in broken(page)] == ["page.md#d", "no.md"]

@@ -1,9 +1,5 @@
 """The picture in the README is today's demo."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 from docs.screenshot import IMAGES, first_screen
 
@@ -11,7 +7,7 @@ from attnaudit.cli import main
 
 
 @pytest.mark.slow
-def test_the_picture_of_the_readme_is_the_page_of_the_demo(tmp_path: Path):
+def test_the_picture_of_the_readme_is_the_page_of_the_demo(tmp_path):
     assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
     shown = (IMAGES / "report.txt").read_text(encoding="utf-8")
     found = first_screen(tmp_path / "demo" / "report.html")

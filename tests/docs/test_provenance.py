@@ -1,12 +1,8 @@
 """Every table of measured numbers in the docs names the command that gave it and the commit of the code."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path
-
-import pytest
 
 from benchmarks.__main__ import PARTS, SIGNATURE, merged, signed
 
@@ -66,7 +62,7 @@ def test_no_page_has_a_table_of_figures_without_commit_and_command():
 
 
 def test_what_a_benchmark_prints_is_kept_with_its_command_and_its_commit(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch,
 ):
     monkeypatch.setattr("benchmarks.__main__.commit", lambda: "0123abcde-changed")
     said = signed("site", "| a |")
@@ -104,7 +100,7 @@ By hand.
 
 
 def test_a_part_that_is_measured_again_leaves_the_rest_of_the_page(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch,
 ):
     monkeypatch.setattr("benchmarks.__main__.commit", lambda: "fedcba987")
     again = merged(PAGE, "one", "One (`benchmarks/one.py`)\n\nAbout it.", "| a |\n|---|\n| 9 |")

@@ -1,7 +1,5 @@
 """The documentation cannot drift: commands and programs in it run, links lead somewhere, the generated page is current."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re
@@ -45,9 +43,7 @@ def marked(page: Path) -> list[dict[str, str]]:
 
 
 @pytest.mark.slow
-def test_what_pages_show_works(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_what_pages_show_works(tmp_path, monkeypatch, capsys):
     """Run all marked blocks, page after page, in one folder, as a reader would try them.
 
     The last command is run by the shell, with its script. Planted corpora have 100 texts here, and
@@ -111,7 +107,7 @@ def test_the_readme_is_short_and_activates_the_environment_that_make_installs():
 
 
 @pytest.mark.slow
-def test_the_smallest_writer_of_traces_writes_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_smallest_writer_of_traces_writes_one(tmp_path, monkeypatch):
     page = (ROOT / "docs" / "trace.md").read_text(encoding="utf-8")
     (program,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     monkeypatch.chdir(tmp_path)
@@ -137,7 +133,7 @@ def test_there_are_ten_tasks():
 
 
 @pytest.mark.parametrize(("task", "path"), PATHS, ids=[task for task, _ in PATHS])
-def test_a_task_is_at_most_three_clicks_from_the_readme(task: str, path: str):
+def test_a_task_is_at_most_three_clicks_from_the_readme(task, path):
     """Follow its path: each page is linked from the one before, each anchor is on its page."""
     page, clicks = ROOT / "README.md", LINK.findall(path)
     assert 1 <= len(clicks) <= 3
@@ -149,7 +145,7 @@ def test_a_task_is_at_most_three_clicks_from_the_readme(task: str, path: str):
 
 
 @pytest.mark.parametrize("script", ["cli_reference", "measures_reference", "settings_reference"])
-def test_generated_pages_are_current(script: str):
+def test_generated_pages_are_current(script):
     place = importlib.util.spec_from_file_location(script, ROOT / "docs" / f"{script}.py")
     assert place is not None
     assert place.loader is not None

@@ -1,7 +1,5 @@
 """Every cell of the tables in docs/research/transformers.md is a number of a record."""
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 from types import ModuleType
@@ -33,14 +31,12 @@ def written(module: ModuleType) -> str:
     return module.PAGE.read_text(encoding="utf-8")
 
 
-def test_blocks_without_a_record_stay_as_they_are(script: ModuleType):
+def test_blocks_without_a_record_stay_as_they_are(script):
     before = script.PAGE.read_text(encoding="utf-8")
     assert written(script) == before
 
 
-def test_the_page_and_the_csv_files_show_the_records(
-    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_page_and_the_csv_files_show_the_records(script, tmp_path, monkeypatch):
     monkeypatch.undo()
     page = script.PAGE.read_text(encoding="utf-8")
     monkeypatch.setattr(script, "PAGE", tmp_path / "page.md")
@@ -50,7 +46,7 @@ def test_the_page_and_the_csv_files_show_the_records(
         assert file.read_text(encoding="utf-8") == text, file
 
 
-def test_scores_are_ordered_and_compared_with_the_first(script: ModuleType):
+def test_scores_are_ordered_and_compared_with_the_first(script):
     rng = np.random.default_rng(0)
     texts = rng.normal(0.3, 0.1, 200)
     seeds = [

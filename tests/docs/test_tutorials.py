@@ -1,7 +1,5 @@
 """The tutorial notebooks run from their first cell to their last, and are stored without outputs."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,7 @@ SHOWN = {
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
 @pytest.mark.slow
 @pytest.mark.filterwarnings("default")  # those of the libraries that run notebooks
-def test_a_tutorial_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_tutorial_runs(path, tmp_path, monkeypatch):
     """Its cells are run by IPython, as a kernel runs them, but in this process, which has imported everything."""
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     monkeypatch.chdir(tmp_path)
@@ -45,7 +43,7 @@ def cells(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
-def test_a_tutorial_is_stored_without_outputs(path: Path):
+def test_a_tutorial_is_stored_without_outputs(path):
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     assert [
         cell["id"] for cell in cells if cell.get("outputs") or cell.get("execution_count")

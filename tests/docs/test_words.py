@@ -1,15 +1,12 @@
 """The documentation stays short, and what counts as its words."""
 
-from __future__ import annotations
-
 import json
 import re
-from pathlib import Path
 
 from docs import words
 
 
-def test_words_are_those_of_pages_notebooks_and_prose_of_scripts(tmp_path: Path):
+def test_words_are_those_of_pages_notebooks_and_prose_of_scripts(tmp_path):
     research = tmp_path / "docs" / "research"
     research.mkdir(parents=True)
     cells = [{"cell_type": "markdown", "source": ["# One\n", "two"]}, {"source": ["x = 3"]}]

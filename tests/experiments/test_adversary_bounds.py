@@ -1,7 +1,5 @@
 """Bounds of the adversary beyond two classes: no attention that is allowed exceeds them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -13,7 +11,6 @@ from attnaudit.experiments.adversary.program import Task, halves, solve
 from attnaudit.experiments.adversary.state import State
 from attnaudit.experiments.through_tail import Outputs
 from attnaudit.stats.measures import LN2
-from attnaudit.trace import Trace
 from attnaudit.trace.tails import LinearTail
 from tests.experiments.test_adversary_several import tail_trace
 from tests.oracles.adversary_several import enumerated_adversary
@@ -42,7 +39,7 @@ def allowed(task: Task, samples: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("row", range(6))
-def test_no_allowed_attention_exceeds_the_bound_of_its_box(row: int):
+def test_no_allowed_attention_exceeds_the_bound_of_its_box(row):
     task = task_of_row(row)
     points = allowed(task, 4000)
     assert len(points) > 50
@@ -63,7 +60,7 @@ def test_no_allowed_attention_exceeds_the_bound_of_its_box(row: int):
 
 
 @pytest.mark.parametrize("row", range(6))
-def test_the_bound_of_a_box_is_the_program_at_its_solution(row: int):
+def test_the_bound_of_a_box_is_the_program_at_its_solution(row):
     """Strong duality: the bound is the sum of the chords at the attention that the program finds."""
     task = task_of_row(row)
     boxes = [task.box(np.zeros_like(task.alpha), np.ones_like(task.alpha))]
@@ -81,7 +78,7 @@ def test_the_bound_of_a_box_is_the_program_at_its_solution(row: int):
 
 
 @pytest.mark.parametrize("row", range(3))
-def test_cutting_boxes_comes_to_the_furthest_attention_that_is_allowed(row: int):
+def test_cutting_boxes_comes_to_the_furthest_attention_that_is_allowed(row):
     """Then the bound is its divergence, and the changes are those of its output."""
     task = task_of_row(row, 3, 3)
     box = task.box(np.zeros_like(task.alpha), np.ones_like(task.alpha))
@@ -100,7 +97,7 @@ def test_cutting_boxes_comes_to_the_furthest_attention_that_is_allowed(row: int)
     np.testing.assert_allclose(best.points[3:], change, atol=5e-3)
 
 
-def test_a_class_that_is_read_by_itself_is_in_no_rest(monkeypatch: pytest.MonkeyPatch):
+def test_a_class_that_is_read_by_itself_is_in_no_rest(monkeypatch):
     trace, tables = make_trace(8, (3, 6), 4, seed=4), []
     for classes in (4, 5):
         monkeypatch.setattr(bounds, "LIKELIEST", classes)
@@ -119,9 +116,7 @@ def test_a_class_that_is_read_by_itself_is_in_no_rest(monkeypatch: pytest.Monkey
     ],
     ids=["identity", "tanh", "linear-sigmoid", "identity-many", "linear-many"],
 )
-def test_no_attention_of_a_short_row_exceeds_its_bound(
-    trace: Trace, monkeypatch: pytest.MonkeyPatch
-):
+def test_no_attention_of_a_short_row_exceeds_its_bound(trace, monkeypatch):
     """Against a fine grid of three tokens; of nine classes four are read one by one."""
     monkeypatch.setattr(bounds, "LIKELIEST", 4)
     table = Adversary(epsilon=EPSILON)(trace)
@@ -149,7 +144,7 @@ def test_tanh_lies_between_its_planes():
 
 
 @pytest.mark.parametrize("hidden", [1, 5])
-def test_logits_behind_tanh_are_linear_up_to_the_errors(hidden: int):
+def test_logits_behind_tanh_are_linear_up_to_the_errors(hidden):
     """With one hidden unit the errors are reached by the tokens at both ends."""
     trace = tail_trace(4, (4, 7), 3, hidden, 3)
     state, rng = State(Outputs.of(trace.readout, trace.alpha), EPSILON), np.random.default_rng(1)
@@ -170,7 +165,7 @@ def test_logits_behind_tanh_are_linear_up_to_the_errors(hidden: int):
 
 
 @pytest.mark.parametrize("row", range(8))
-def test_attentions_worth_their_target_keep_the_limits_of_weight(row: int):
+def test_attentions_worth_their_target_keep_the_limits_of_weight(row):
     rng = np.random.default_rng(row)
     alpha = rng.dirichlet(np.full(6, 0.4))
     points = rng.dirichlet(np.full(6, 0.2), 3000)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -51,7 +49,7 @@ def check_is_allowed(trace: Trace, table: pl.DataFrame, epsilon: float) -> None:
 
 @pytest.mark.parametrize("kind", [{}, {"outputs": 2}, {"zeros": 0.5}], ids=str)
 @pytest.mark.parametrize("epsilon", [0.0, 0.01, 0.05, 0.3])
-def test_no_token_and_no_pair_beats_it(kind: dict[str, Any], epsilon: float):
+def test_no_token_and_no_pair_beats_it(kind, epsilon):
     check_against_brute_force(make_trace(40, (1, 8), seed=1, **kind), epsilon)
 
 
@@ -65,9 +63,7 @@ def test_candidates_that_leave_one_answer_free_the_attention():
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 @pytest.mark.parametrize("epsilon", [0.0, 0.01])
-def test_an_output_that_rounds_to_certainty_is_kept_by_all_that_round_there(
-    sign: float, epsilon: float
-):
+def test_an_output_that_rounds_to_certainty_is_kept_by_all_that_round_there(sign, epsilon):
     trace = trace_of([[0.5, 0.3, 0.2]], [0.0, 5.0, -5.0], 900.0 * sign)
     table = Adversary(epsilon=epsilon)(trace)
     assert table["emax_jsd"].item() == pytest.approx(unconstrained_bound(trace.alpha)[0], abs=1e-12)
@@ -91,13 +87,13 @@ EDGES: dict[str, tuple[list[float], list[float], float]] = {
 
 @pytest.mark.parametrize("name", EDGES)
 @pytest.mark.parametrize("epsilon", [0.01, 0.2])
-def test_edges(name: str, epsilon: float):
+def test_edges(name, epsilon):
     alpha, relevance, offset = EDGES[name]
     check_against_brute_force(trace_of([alpha], relevance, offset), epsilon)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_no_allowed_point_beats_it(seed: int):
+def test_no_allowed_point_beats_it(seed):
     """Samples of the allowed set, and its vertices found by linear programs in random directions."""
     trace = make_trace(6, (3, 9), seed=seed)
     slab = slab_within(trace.readout, trace.alpha, 0.05)
@@ -125,7 +121,7 @@ weights = st.lists(st.floats(0, 1), min_size=2, max_size=9).filter(lambda w: sum
 
 @settings(max_examples=60)
 @given(weights, st.data())
-def test_any_attention_and_relevance_in_any_order(raw: list[float], data: st.DataObject):
+def test_any_attention_and_relevance_in_any_order(raw, data):
     alpha, offset = np.array(raw) / sum(raw), data.draw(st.floats(-3, 3))
     numbers = st.lists(st.floats(-6, 6), min_size=len(raw), max_size=len(raw))
     relevance = np.array(data.draw(numbers))
@@ -136,7 +132,7 @@ def test_any_attention_and_relevance_in_any_order(raw: list[float], data: st.Dat
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.2])
-def test_two_tokens_stay_in_the_slab_to_the_last_bit(epsilon: float):
+def test_two_tokens_stay_in_the_slab_to_the_last_bit(epsilon):
     """Rounding must not bring their weighted sum out of it."""
     trace, pairs = make_trace(300, (2, 15), seed=9), 0
     slab = slab_within(trace.readout, trace.alpha, epsilon)
@@ -150,7 +146,7 @@ def test_two_tokens_stay_in_the_slab_to_the_last_bit(epsilon: float):
 
 
 @pytest.mark.parametrize("long", [True, False])
-def test_pruning_loses_nothing(long: bool):
+def test_pruning_loses_nothing(long):
     """Against all pairs at once, where long rows make the bounds work, or few tokens say far more than others."""
     rng = np.random.default_rng(2)
     alpha = [rng.dirichlet(np.full(8, 0.3)) for _ in range(400)]

@@ -1,7 +1,5 @@
 """More than two classes, or a tail: what is found is allowed, and nothing beats the bound."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -33,7 +31,7 @@ def tail_trace(
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_words_that_come_again_are_no_trouble(seed: int):
+def test_words_that_come_again_are_no_trouble(seed):
     """Moving weight between two of them changes nothing, so that no line between them has an end; the least attended takes all."""
     rng = np.random.default_rng(seed)
     vocabulary, score = rng.normal(0, 1, (5, 6)), rng.normal(0, 2, 5)
@@ -68,7 +66,7 @@ def traces(seed: int) -> dict[str, Trace]:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", traces(0))
 @pytest.mark.parametrize(("epsilon", "first"), [(0.01, 0), (0.1, 1)])
-def test_no_search_beats_the_bound_nor_finds_more(kind: str, epsilon: float, first: int):
+def test_no_search_beats_the_bound_nor_finds_more(kind, epsilon, first):
     """Every second row is searched within one ε, the others within the other; the gradient search knows all."""
     trace = traces(1)[kind]
     table, relaxed = Adversary(epsilon=epsilon)(trace), searched_jsd(trace, epsilon)
@@ -89,7 +87,7 @@ def test_no_search_beats_the_bound_nor_finds_more(kind: str, epsilon: float, fir
 
 @pytest.mark.parametrize("kind", ["three classes", "tail, three classes"])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in (1, 2))])
-def test_no_point_of_a_fine_grid_beats_the_bound(kind: str, seed: int):
+def test_no_point_of_a_fine_grid_beats_the_bound(kind, seed):
     trace = traces(seed + 10)[kind].take(np.arange(5))
     table = Adversary(epsilon=0.05)(trace)
     for row in range(len(trace)):
@@ -98,7 +96,7 @@ def test_no_point_of_a_fine_grid_beats_the_bound(kind: str, seed: int):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("outputs", [3, 5])
-def test_longer_rows_stay_above_the_relaxed_search(outputs: int):
+def test_longer_rows_stay_above_the_relaxed_search(outputs):
     for trace in (
         make_trace(25, (8, 40), outputs, seed=4),
         tail_trace(15, (8, 25), outputs, 20, 4),
@@ -118,9 +116,7 @@ def test_longer_rows_stay_above_the_relaxed_search(outputs: int):
     [((2, 8), 3, 8, 4, 2, 0.01), ((8, 20), 4, 6, 2, 7, 0.05)],
     ids=["slopes instead of single tokens", "weights are at most 1"],
 )
-def test_climbs_come_as_far_as_a_general_optimiser(
-    lengths: tuple[int, int], outputs: int, hidden: int, seed: int, row: int, epsilon: float
-):
+def test_climbs_come_as_far_as_a_general_optimiser(lengths, outputs, hidden, seed, row, epsilon):
     """Rows in which only the programs of climbs come so far."""
     trace = tail_trace(8, lengths, outputs, hidden, seed).take(np.array([row]))
     reached = searched_adversary(trace, 0, epsilon, size=3, starts=1)
@@ -152,7 +148,7 @@ def test_a_row_with_a_single_answer_is_free():
 
 
 @pytest.mark.parametrize("kind", ["three classes", "five classes", "tail, three classes"])
-def test_the_order_of_tokens_does_not_matter_to_the_bounds(kind: str):
+def test_the_order_of_tokens_does_not_matter_to_the_bounds(kind):
     trace, tail = traces(11)[kind], traces(11)[kind].readout.tail
     for row in range(4):
         contribution, offset = trace.readout.contribution[row], trace.readout.offset[row]
@@ -175,7 +171,7 @@ def test_half_of_random_rows_are_certified():
 
 
 @pytest.mark.parametrize("outputs", [1, 2])
-def test_for_two_classes_no_search_finds_more(outputs: int):
+def test_for_two_classes_no_search_finds_more(outputs):
     trace = make_trace(15, (1, 12), outputs, seed=6)
     searched = searched_jsd(trace, steps=100)
     assert (Adversary()(trace)["emax_jsd"].to_numpy() >= searched - 1e-9).all()

@@ -1,6 +1,5 @@
 """What one experiment finds, no other may rule out, and none that asks for more may miss: found ≥ found, found ≤ bound."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -100,7 +99,7 @@ def assert_agreement(trace: Trace, results: Results) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_experiments_agree(kind: str):
+def test_experiments_agree(kind):
     trace = KINDS[kind]()
     assert_agreement(trace, audited(trace))
 
@@ -110,7 +109,7 @@ def test_experiments_agree(kind: str):
 @pytest.mark.parametrize(
     ("name", "cross"), [("LlamaForCausalLM", False), ("BartForConditionalGeneration", True)]
 )
-def test_experiments_agree_about_a_transformer(name: str, cross: bool, tmp_path: Path):
+def test_experiments_agree_about_a_transformer(name, cross, tmp_path):
     """Whose attended sums leave some weights open."""
     model = tiny(name)
     trace = traced(model, tmp_path, "last", random_texts(model, 2), cross=cross).trace
@@ -122,7 +121,7 @@ def test_experiments_agree_about_a_transformer(name: str, cross: bool, tmp_path:
     assert (same_sum(trace) > 1e-3).sum() > 1
 
 
-def test_a_search_that_starts_at_single_tokens_alone_is_found(monkeypatch: pytest.MonkeyPatch):
+def test_a_search_that_starts_at_single_tokens_alone_is_found(monkeypatch):
     monkeypatch.setattr(
         search,
         "_same_sum",

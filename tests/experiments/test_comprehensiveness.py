@@ -38,7 +38,7 @@ def naive_falls(trace: Trace, row: int, order: list[int]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_both_measures_as_they_are_defined(kind: str):
+def test_both_measures_as_they_are_defined(kind):
     """The baseline is the mean over random orders."""
     trace = make_trace(30, (1, 25), seed=6, importance=("norm",), **KINDS[kind])
     table, streams = Comprehensiveness(orders=4)(trace), row_streams(trace, 0, "comprehensiveness")
@@ -71,7 +71,7 @@ def with_input(values: list, kind: pl.DataType) -> Trace:
 @pytest.mark.parametrize(
     "kind", [pl.List(pl.Float32), pl.Array(pl.Float32, 5), pl.List(pl.Float64)], ids=str
 )
-def test_falls_in_the_input_may_be_lists_of_any_kind(kind: pl.DataType):
+def test_falls_in_the_input_may_be_lists_of_any_kind(kind):
     falls = np.random.default_rng(0).random((6, 5)).astype(np.float32)
     table = Comprehensiveness()(with_input(falls.tolist(), kind))
     expected = falls.mean(axis=1).tolist()
@@ -81,7 +81,7 @@ def test_falls_in_the_input_may_be_lists_of_any_kind(kind: pl.DataType):
 @pytest.mark.parametrize(
     ("values", "kind"), [([0.5] * 6, pl.Float32()), ([["a"]] * 6, pl.List(pl.String))]
 )
-def test_a_column_of_anything_else_is_named(values: list, kind: pl.DataType):
+def test_a_column_of_anything_else_is_named(values, kind):
     reason = audit(with_input(values, kind)).left_out["comprehensiveness"]
     assert "column input_sufficiency_mine" in reason
     assert "a list of numbers for every row" in reason

@@ -98,7 +98,7 @@ def one_word_decides(weight: float, copies: int = 1, n: int = 60, length: int = 
 
 
 @pytest.mark.parametrize("outputs", [1, 2, 5])
-def test_the_predicted_class_has_the_confidence_that_a_root_finder_gives(outputs: int):
+def test_the_predicted_class_has_the_confidence_that_a_root_finder_gives(outputs):
     trace = make_trace(40, (1, 12), outputs, seed=4, candidates=outputs == 5)
     matched = at_same_confidence(trace)
     assert matched is not None
@@ -126,7 +126,7 @@ def test_rows_that_are_undecided_or_behind_a_tail_have_no_confidence_to_match():
 
 @pytest.mark.parametrize("outputs", [1, 2, pytest.param(4, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("factor", [0.1, 0.3, 3.0, 10.0])
-def test_no_side_depends_on_the_scale_of_the_logits(outputs: int, factor: float):
+def test_no_side_depends_on_the_scale_of_the_logits(outputs, factor):
     own, other = judged_scaled(outputs, 1.0), judged_scaled(outputs, factor)
     assert own.keys() == other.keys() >= {"shuffling", "comprehensiveness", "largest_change"}
     for name, (side, code, value) in own.items():
@@ -135,7 +135,7 @@ def test_no_side_depends_on_the_scale_of_the_logits(outputs: int, factor: float)
 
 
 @pytest.mark.parametrize("outputs", [1, pytest.param(4, marks=pytest.mark.slow)])
-def test_texts_of_one_word_change_no_figure(outputs: int):
+def test_texts_of_one_word_change_no_figure(outputs):
     trace = make_trace(80, (3, 25), outputs, seed=2, sharpness=2.5)
     own, other = judged(trace), judged(with_single_words(trace, 80))
     assert own.keys() == other.keys()
@@ -155,7 +155,7 @@ def test_texts_of_one_word_are_in_no_mean_and_counted():
 
 
 @pytest.mark.parametrize("length", [10, 500])
-def test_uniform_attention_to_diffuse_evidence_takes_no_side(length: int):
+def test_uniform_attention_to_diffuse_evidence_takes_no_side(length):
     rng = np.random.default_rng(0)
     alpha = np.full((100, length), 1.0 / length)
     trace = trace_of(list(alpha), rng.normal(0.5, 1.0, 100 * length))
@@ -163,7 +163,7 @@ def test_uniform_attention_to_diffuse_evidence_takes_no_side(length: int):
 
 
 @pytest.mark.parametrize("weight", [0.9, 0.99])
-def test_one_word_that_decides_alone_and_has_the_weight_speaks_for_attention(weight: float):
+def test_one_word_that_decides_alone_and_has_the_weight_speaks_for_attention(weight):
     """Once it is gone the decision hangs on the signs of fillers, which is no evidence."""
     found = sides(one_word_decides(weight))
     assert AGAINST not in found.values()
@@ -171,7 +171,7 @@ def test_one_word_that_decides_alone_and_has_the_weight_speaks_for_attention(wei
 
 
 @pytest.mark.parametrize("copies", [2, 3, 4])
-def test_equally_attended_reasons_are_not_evidence_against_attention(copies: int):
+def test_equally_attended_reasons_are_not_evidence_against_attention(copies):
     """JSD((½, ½), (1, 0)) is 0.216, more than a quarter of ln 2."""
     found = judged(one_word_decides(0.96, copies))
     assert found["furthest"][0] == NEITHER

@@ -19,7 +19,7 @@ def table(trace) -> pl.DataFrame:
     return Correlation()(trace)
 
 
-def test_every_row_matches_scipy(trace, table: pl.DataFrame):
+def test_every_row_matches_scipy(trace, table):
     pairs = {
         "gradient": ("alpha", "gradient"),
         "loo": ("alpha", "loo"),
@@ -39,7 +39,7 @@ def test_every_row_matches_scipy(trace, table: pl.DataFrame):
                 assert found == pytest.approx(kendalltau(x, y, method="asymptotic"), abs=1e-12)
 
 
-def test_the_summary_counts_what_is_undefined(table: pl.DataFrame):
+def test_the_summary_counts_what_is_undefined(table):
     summary = Correlation().summarise(table)
     undefined = table["tau_loo"].null_count()
     assert undefined > 0
@@ -53,7 +53,7 @@ def test_the_summary_counts_what_is_undefined(table: pl.DataFrame):
     assert mean == pytest.approx(table["tau_loo"].drop_nulls().mean())
 
 
-def test_significance_is_adjusted_within_the_group(table: pl.DataFrame):
+def test_significance_is_adjusted_within_the_group(table):
     summary = Correlation().summarise(table)
     for group in ("all", "predicted:negative", "predicted:positive"):
         rows = table if group == "all" else table.filter(predicted=group.removeprefix("predicted:"))
@@ -64,9 +64,7 @@ def test_significance_is_adjusted_within_the_group(table: pl.DataFrame):
         assert adjusted == pytest.approx((false_discovery_control(p) <= 0.05).mean())
 
 
-def test_attention_on_importance_is_the_mean_of_words_drawn_by_attention(
-    trace, table: pl.DataFrame
-):
+def test_attention_on_importance_is_the_mean_of_words_drawn_by_attention(trace, table):
     signed = trace.ragged("importance_ig")
     signed = signed.with_values(signed.values * np.resize([1, -1, -1], len(signed.values)))
     for own, found in (
@@ -96,7 +94,7 @@ def test_special_tokens_take_no_part_in_attention_on_importance():
     assert Correlation()(marked)["attention_on_loo"].item() == pytest.approx(0.5)
 
 
-def test_the_heatmap_shown_is_compared_with_every_score_as_attention_is(trace: Trace):
+def test_the_heatmap_shown_is_compared_with_every_score_as_attention_is(trace):
     table = Correlation()(with_columns(trace, importance_shown=trace.table["alpha"]))
     for name in ("gradient", "loo", "ig"):
         assert table[f"tau_shown_{name}"].equals(table[f"tau_{name}"])

@@ -52,7 +52,7 @@ def walks(trace: Trace, row: int) -> dict[str, list[list[int]]]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_ranking_is_walked_as_the_paper_says(kind: str):
+def test_every_ranking_is_walked_as_the_paper_says(kind):
     """Random orders are averaged over those that flip."""
     trace = some_trace(kind)
     table = Erasure(orders=3)(trace)
@@ -69,7 +69,7 @@ def test_every_ranking_is_walked_as_the_paper_says(kind: str):
 
 
 @pytest.mark.parametrize("kind", ["sigmoid", "several", "tail", "zeros", "zeros, several"])
-def test_no_walk_is_excluded_from_the_area(kind: str):
+def test_no_walk_is_excluded_from_the_area(kind):
     """What never flips counts as not flipped: the area is the mean over all rows and orders."""
     trace = some_trace(kind, lengths=(1, 12))
     result = audit(trace, ["erasure"], {"erasure": {"orders": 3}})["erasure"]
@@ -110,7 +110,7 @@ def test_the_band_of_a_curve_is_over_texts_of_all_splits():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_one_weight_against_another(kind: str):
+def test_one_weight_against_another(kind):
     trace = some_trace(kind, seed=2)
     table = Erasure()(trace)
     for row, length in enumerate(trace.alpha.lengths):
@@ -143,7 +143,7 @@ def test_every_other_position_is_drawn_alike():
 
 @pytest.mark.parametrize("disguised", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_smallest_set(kind: str, disguised: bool):
+def test_the_smallest_set(kind, disguised):
     """It flips, and is that of exhaustive search; behind a tail where it is said to be proven, which one position always is."""
     trace, exact = some_trace(kind, 30, (1, 8), seed=3), kind not in TAILS and not disguised
     table, best, largest = Erasure()(opaque(trace) if disguised else trace), 0, 0
@@ -164,7 +164,7 @@ def test_the_smallest_set(kind: str, disguised: bool):
 
 
 @pytest.mark.parametrize("outputs", [1, 2, 4])
-def test_the_smallest_set_is_found_where_no_ranking_leads_to_it(outputs: int):
+def test_the_smallest_set_is_found_where_no_ranking_leads_to_it(outputs):
     """Offsets count as much as what is attended to, which rankings do not know: only the search itself can have found it."""
     rng = np.random.default_rng(outputs)
     alpha = [rng.dirichlet(np.full(rng.integers(5, 11), 0.8)) for _ in range(60)]
@@ -180,7 +180,7 @@ def test_the_smallest_set_is_found_where_no_ranking_leads_to_it(outputs: int):
 
 
 @pytest.mark.parametrize("kind", TAILS)
-def test_behind_a_tail_the_greedy_set_is_that_of_the_naive_search(kind: str):
+def test_behind_a_tail_the_greedy_set_is_that_of_the_naive_search(kind):
     """In some rows no ranking flips with as few: only the search itself can have found the set there."""
     trace = make_trace(150, (6, 14), seed=8, **KINDS[kind])
     table, alone = Erasure(orders=1)(trace), 0
@@ -197,7 +197,7 @@ def test_behind_a_tail_the_greedy_set_is_that_of_the_naive_search(kind: str):
 
 
 @pytest.mark.parametrize("value", [0.3, -0.7, 2.0])
-def test_a_constant_output_on_the_edge_of_a_decision_never_flips(value: float):
+def test_a_constant_output_on_the_edge_of_a_decision_never_flips(value):
     """Rounding gives its logit a sign, which is none."""
     rng = np.random.default_rng(0)
     alpha = [rng.dirichlet(np.ones(length)) for length in rng.integers(2, 9, 200)]
@@ -209,7 +209,7 @@ def test_a_constant_output_on_the_edge_of_a_decision_never_flips(value: float):
 
 
 @pytest.mark.parametrize("outputs", [1, 4])
-def test_ties_are_ties_in_exact_arithmetic(outputs: int):
+def test_ties_are_ties_in_exact_arithmetic(outputs):
     """Weights of powers of two and whole readouts: what is equal is equal, however it is added up."""
     rng = np.random.default_rng(7)
     alphas, readouts = [], []

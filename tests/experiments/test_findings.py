@@ -1,6 +1,5 @@
 """What may be claimed: an end of an interval decides, and an absence of evidence decides nothing."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -81,9 +80,7 @@ def tau(
     (furthest, {FURTHEST: sure(0.5), BEYOND: (0.1, 0.2, 0.3)}, NEITHER, UNCLEAR),
     (furthest, {FURTHEST: sure(0.5), BEYOND: (0.18, 0.2, 0.3)}, AGAINST, BEYOND),
 ])  # fmt: skip
-def test_an_end_of_the_interval_of_the_figure_that_is_named_decides(
-    rule: Callable[..., Any], figures: dict[str, Any], side: str, fact: str
-):
+def test_an_end_of_the_interval_of_the_figure_that_is_named_decides(rule, figures, side, fact):
     """Figures are (low, value, high) of 100 instances; a fact is the code or the measure of the finding."""
     rows = {
         f"{EXPERIMENT[rule]}__{measure}": dict[str, Any](zip(ENDS, ends, strict=True))
@@ -102,7 +99,7 @@ def test_an_end_of_the_interval_of_the_figure_that_is_named_decides(
         {"low": 0.3, "high": 0.5, "n": 400, "texts": 19},
     ],
 )
-def test_a_figure_without_an_interval_or_of_few_texts_decides_nothing(row: dict):
+def test_a_figure_without_an_interval_or_of_few_texts_decides_nothing(row):
     row |= {"experiment": "permutation", "measure": "median_delta_y", "value": 0.4}
     found = decide(row, 0.15, FOR, AGAINST)
     assert (found.side, found.code) == (NEITHER, "few")

@@ -61,7 +61,7 @@ def ranges_of(trace: Trace, row: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", TRACES)
-def test_dimension_ranges_and_distance_are_those_of_enumeration(kind: str):
+def test_dimension_ranges_and_distance_are_those_of_enumeration(kind):
     trace, exact = TRACES[kind], 0
     table = Identifiability()(trace)
     for row in range(len(trace)):
@@ -89,7 +89,7 @@ def test_the_other_weights_of_a_saturated_row_are_not_lost():
     assert moved.most == pytest.approx([1.0, 3.5e-20, 7e-20], rel=1e-9, abs=0.0)
 
 
-def test_readouts_on_a_line_need_no_program(monkeypatch: pytest.MonkeyPatch):
+def test_readouts_on_a_line_need_no_program(monkeypatch):
     """Whatever the width; the numbers are those of programs and of enumeration."""
     base = make_trace(10, (3, 9), seed=2)
     known = [ranges_of(base, row) for row in range(len(base))]
@@ -122,7 +122,7 @@ def test_rounding_to_float32_is_no_direction():
         assert movement(apart[:, :width], alpha).dimension == dimension
 
 
-def test_rows_too_large_for_programs_have_their_dimension(monkeypatch: pytest.MonkeyPatch):
+def test_rows_too_large_for_programs_have_their_dimension(monkeypatch):
     monkeypatch.setattr(null_space, "LARGEST", 10)
     trace: Trace = make_trace(5, (6, 8), 3, seed=6)
     table = Identifiability()(trace)
@@ -131,7 +131,7 @@ def test_rows_too_large_for_programs_have_their_dimension(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("bug", ["a sum forgotten", "coarse"])
-def test_a_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch):
+def test_a_planted_bug_is_found(bug, monkeypatch):
     """One number of the attended sum is free, or a tolerance merges directions."""
     if bug == "coarse":
         monkeypatch.setattr(null_space, "ZERO", 0.3)

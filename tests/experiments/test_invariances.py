@@ -74,7 +74,7 @@ def assert_same(found: pl.DataFrame, expected: pl.DataFrame, kind: str, name: st
 
 
 @pytest.mark.parametrize(("kind", "name"), CASES)
-def test_neither_order_nor_company_nor_threads_matter(kind: str, name: str):
+def test_neither_order_nor_company_nor_threads_matter(kind, name):
     """To the last digit where the tail computes each row by itself; and the trace stays as it is."""
     trace, experiment = TRACES[kind], make_experiment(name)
     own, table = trace.alpha.values.copy(), whole(kind, name)
@@ -96,7 +96,7 @@ def test_neither_order_nor_company_nor_threads_matter(kind: str, name: str):
 
 
 @pytest.mark.parametrize(("kind", "name"), CASES)
-def test_calls_of_any_size_give_the_same(kind: str, name: str, monkeypatch: pytest.MonkeyPatch):
+def test_calls_of_any_size_give_the_same(kind, name, monkeypatch):
     table = whole(kind, name)
     for constant, size in PIECES.items():
         monkeypatch.setattr(f"attnaudit.experiments.{constant}", size)
@@ -123,9 +123,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Results, Path]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("piece", ["shards", 1, 3000, 1 << 30])
-def test_a_trace_in_pieces_and_tables_on_disk(
-    tmp_path: Path, saved: tuple[Results, Path], piece: Any, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_trace_in_pieces_and_tables_on_disk(tmp_path, saved, piece, monkeypatch):
     """Shards, or a file read a row, some rows, or all rows at a time, its tables written as they come: the same tables, byte for byte."""
     trace, told = TRACES["one sigmoid"], list[str]()
     monkeypatch.setattr("attnaudit.results.table.ROW_GROUP", 7)
@@ -174,7 +172,7 @@ def test_unknown_names_are_answered_with_the_nearest():
     ("correlation", "loo"), ("comprehensiveness", "loo"), ("comprehensiveness", "at_attention"),
     ("plausibility", "chance"), ("agreement", "loo"), ("agreement", "a_and_b"),
 ])  # fmt: skip
-def test_a_name_that_is_taken_is_refused(name: str, column: str):
+def test_a_name_that_is_taken_is_refused(name, column):
     refused = refusal(make_experiment(name), make_trace(5, importance=(column, "c")))
     assert f"importance_{column}" in (refused or "")
     assert refusal(make_experiment(name), make_trace(5, importance=("ig", "c"))) is None
@@ -197,7 +195,7 @@ def with_classes_reversed(trace: Trace) -> Trace:
 
 
 @pytest.mark.parametrize("name", ["adversary", "erasure"])
-def test_several_sigmoids_are_refused(name: str):
+def test_several_sigmoids_are_refused(name):
     base = make_trace(3, (2, 4), 2)
     tail = opaque(base).tail if name == "erasure" else base.tail
     trace = Trace(base.table, base.metadata | {"activation": "sigmoid"}, tail)
@@ -206,7 +204,7 @@ def test_several_sigmoids_are_refused(name: str):
 
 @pytest.mark.parametrize("hidden", [None, 6])
 @pytest.mark.parametrize("name", ["permutation", "erasure"])
-def test_the_order_of_the_classes(name: str, hidden: int | None):
+def test_the_order_of_the_classes(name, hidden):
     """Of several smallest sets that flip the decision it may select another, which has another attention."""
     trace = make_trace(150, (6, 14), 5, seed=6, hidden=hidden, candidates=True)
     table, other = (make_experiment(name)(one) for one in (trace, with_classes_reversed(trace)))

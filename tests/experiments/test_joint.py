@@ -82,7 +82,7 @@ def test_figures_are_those_of_the_definition():
 
 
 @pytest.mark.parametrize("layers", [1, 2])
-def test_uniform_heads_do_not_change_when_they_are_made_uniform_or_shuffled(layers: int):
+def test_uniform_heads_do_not_change_when_they_are_made_uniform_or_shuffled(layers):
     table = Joint(shuffles=2)(made(equal=True, layers=layers)[0])
     same = table.select(pl.selectors.ends_with("uniform", "shuffled"))
     assert same.width == 2 * layers
@@ -90,7 +90,7 @@ def test_uniform_heads_do_not_change_when_they_are_made_uniform_or_shuffled(laye
 
 
 @pytest.mark.parametrize("layers", [1, 3])
-def test_measures_depend_on_no_order_shard_or_batch(layers: int, monkeypatch: pytest.MonkeyPatch):
+def test_measures_depend_on_no_order_shard_or_batch(layers, monkeypatch):
     trace, _ = made(seed=7, layers=layers)
     random, experiment = np.random.default_rng(1), Joint(shuffles=3)
     order, table = random.permutation(len(trace)), experiment(trace)

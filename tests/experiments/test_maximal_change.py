@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -34,7 +32,7 @@ MIXED = trace_of([[0.0, 0.0, 1.0]], [[2.0, 5.0, -5.0], [2.0, -5.0, 5.0], [0.0, 5
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=str)
-def test_no_single_token_and_no_sample_changes_the_output_more(kind: dict[str, Any]):
+def test_no_single_token_and_no_sample_changes_the_output_more(kind):
     """With two classes a single token is the maximum and the bound; with an identity tail one flips if any attention does."""
     trace, identity = make_trace(25, (1, 8), seed=1, **kind), "hidden" not in kind
     table, two = MaximalChange()(trace), identity and kind["outputs"] < 3
@@ -67,7 +65,7 @@ def test_a_token_of_small_change_flips():
 
 
 @pytest.mark.parametrize("classes", [3, CLASSES, CLASSES + 6])
-def test_the_bound_is_the_change_where_one_class_gains_what_each_other_loses(classes: int):
+def test_the_bound_is_the_change_where_one_class_gains_what_each_other_loses(classes):
     """All attention is on a token that says nothing, and the other one lowers all logits but one by 3; behind tanh the bound is looser."""
     alpha, lowered = (
         Ragged.from_rows([[1.0, 0.0]]),
@@ -122,7 +120,7 @@ def test_the_bound_is_of_any_number_of_classes_that_lose_and_some_that_gain():
 
 
 @pytest.mark.parametrize("bias", [-1.0, -2.5])
-def test_behind_tanh_a_mixture_may_flip_where_no_token_does(bias: float):
+def test_behind_tanh_a_mixture_may_flip_where_no_token_does(bias):
     """Each token raises one of two units and lowers the other: the units are 1 and -0.76, and nearly 1 both under half of each."""
     tail = TanhTail(np.ones((1, 2)), np.array([bias]))
     trace = trace_of([[1.0, 0.0]], [[9.0, -1.0], [-1.0, 9.0]], tail=tail)
@@ -130,7 +128,7 @@ def test_behind_tanh_a_mixture_may_flip_where_no_token_does(bias: float):
     assert MaximalChange()(trace)["flips"].to_list() == [bias == -1.0]
 
 
-def test_a_mixture_may_change_the_output_more_than_any_token_does(monkeypatch: pytest.MonkeyPatch):
+def test_a_mixture_may_change_the_output_more_than_any_token_does(monkeypatch):
     """Which a search of single tokens alone is found to miss."""
     half = change_under(MIXED, 0, np.array([0.5, 0.5, 0.0]))
     assert max(single_changes(MIXED, 0)) == pytest.approx(0.5, abs=0.01)
@@ -142,7 +140,7 @@ def test_a_mixture_may_change_the_output_more_than_any_token_does(monkeypatch: p
 
 
 @pytest.mark.parametrize("kind", [{"outputs": 1}, {"outputs": 3}, {"outputs": 3, "hidden": 6}])
-def test_a_tail_in_disguise_gives_what_it_gives(kind: dict[str, Any]):
+def test_a_tail_in_disguise_gives_what_it_gives(kind):
     trace = make_trace(40, (1, 12), seed=5, **kind)
     known, hidden = MaximalChange()(trace), MaximalChange()(opaque(trace))
     np.testing.assert_allclose(hidden["max_delta_y"], known["max_delta_y"], atol=0.05)
@@ -155,7 +153,7 @@ def test_a_tail_in_disguise_gives_what_it_gives(kind: dict[str, Any]):
 
 
 @pytest.mark.parametrize("classes", [3, CLASSES + 6])
-def test_the_bound_of_logits_beyond_the_range_of_exp(classes: int):
+def test_the_bound_of_logits_beyond_the_range_of_exp(classes):
     """Without a warning, which the tests take for an error: the probability of a class is 0 where its odds are e^-3000."""
     readout = 3000.0 * np.eye(classes)[[0, 0, 1]]
     table = MaximalChange()(trace_of([[0.5, 0.5, 0.0]], readout))
@@ -164,7 +162,7 @@ def test_the_bound_of_logits_beyond_the_range_of_exp(classes: int):
 
 
 @pytest.mark.parametrize("hidden", [None, 6])
-def test_special_tokens(hidden: int | None):
+def test_special_tokens(hidden):
     """Without special tokens the change is that of the trace without these tokens, and null where there is no other."""
     base = make_trace(20, (1, 8), 1 if hidden is None else 3, seed=7, hidden=hidden)
     marks = [
@@ -187,7 +185,7 @@ def test_special_tokens(hidden: int | None):
 
 
 @pytest.mark.parametrize("least", [0.0, -0.01])
-def test_a_class_that_is_as_likely_is_no_other_decision(least: float):
+def test_a_class_that_is_as_likely_is_no_other_decision(least):
     """One sigmoid and two classes: all attention on the second token leaves both equally likely, or the other one more so."""
     one_logit = trace_of([[1.0, 0.0]], [2.0, least])
     two = trace_of([[1.0, 0.0]], [[2.0, 0.0], [least, 0.0]])

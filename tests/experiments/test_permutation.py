@@ -1,6 +1,5 @@
 from dataclasses import dataclass, replace
 from math import factorial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,7 +24,7 @@ def bracket(every: np.ndarray, shuffles: int) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize(("outputs", "hidden"), [(1, None), (2, None), (4, None), (3, 6)])
-def test_the_median_is_one_that_the_papers_loop_could_find(outputs: int, hidden: int | None):
+def test_the_median_is_one_that_the_papers_loop_could_find(outputs, hidden):
     trace = make_trace(12, (1, 5), outputs, seed=1, hidden=hidden)
     for row, found in enumerate(Permutation(permutations=400)(trace)["median_delta_y"]):
         low, high = bracket(all_permutations(trace, row), 400)
@@ -33,7 +32,7 @@ def test_the_median_is_one_that_the_papers_loop_could_find(outputs: int, hidden:
 
 
 @pytest.mark.parametrize("outputs", [1, 2, 4])
-def test_the_kernel_shuffles_as_keyed_random_numbers_say(outputs: int):
+def test_the_kernel_shuffles_as_keyed_random_numbers_say(outputs):
     trace = make_trace(40, (1, 20), outputs, seed=3, candidates=outputs > 1)
     streams = row_streams(trace, 0, "permutation")
     own, alpha, change = trace.readout(trace.alpha), trace.alpha, []
@@ -47,9 +46,7 @@ def test_the_kernel_shuffles_as_keyed_random_numbers_say(outputs: int):
 
 @pytest.mark.parametrize("kind", [{"outputs": 1}, {"outputs": 3}, {"outputs": 3, "hidden": 6}])
 @pytest.mark.parametrize("general", [False, True])
-def test_words_are_shuffled_where_special_tokens_keep_their_weights(
-    kind: dict[str, Any], general: bool
-):
+def test_words_are_shuffled_where_special_tokens_keep_their_weights(kind, general):
     """The median over all orders of the words' weights, from the paper's loop; no value where all tokens are special, or none is."""
     base = make_trace(40, (1, 6), seed=5, **kind)
     marks = [
@@ -72,7 +69,7 @@ def test_words_are_shuffled_where_special_tokens_keep_their_weights(
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
-def test_of_short_rows_all_orders_are_taken(outputs: int):
+def test_of_short_rows_all_orders_are_taken(outputs):
     trace = make_trace(25, (1, ENUMERATED), outputs, seed=6)
     table = Permutation()(trace)
     expected = [np.median(all_permutations(trace, row)) for row in range(len(trace))]
@@ -114,7 +111,7 @@ class Counting:
 
 
 def test_a_tail_is_given_as_many_shuffles_at_a_time_as_memory_allows(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch,
 ):
     trace = make_trace(40, (7, 9), 3, seed=2, hidden=5)
     tail = Counting(trace.readout.tail, [])
@@ -127,7 +124,7 @@ def test_a_tail_is_given_as_many_shuffles_at_a_time_as_memory_allows(
 
 
 @pytest.mark.parametrize("spread", ["uniform", "exponential", "normal"])
-def test_the_error_is_that_of_the_median_over_draws(spread: str):
+def test_the_error_is_that_of_the_median_over_draws(spread):
     """Of many rows of 200 draws: the root of the mean squared error is the standard deviation of their medians, to 6 %."""
     draws = getattr(np.random.default_rng(3), spread)(size=(4000, 200))
     errors = median_and_error(np.sort(draws, axis=1)).error

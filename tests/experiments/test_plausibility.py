@@ -26,7 +26,7 @@ def one(score: list[float], rationale: list[bool]) -> tuple[float, float, float]
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=2, max_size=6))
-def test_ties_count_in_expectation(pairs: list[tuple[int, bool]]):
+def test_ties_count_in_expectation(pairs):
     score, rationale = [float(s) for s, _ in pairs], [r for _, r in pairs]
     precision, auprc, chance = one(score, rationale)
     if not 0 < sum(rationale) < len(rationale):
@@ -40,7 +40,7 @@ def test_ties_count_in_expectation(pairs: list[tuple[int, bool]]):
 @pytest.mark.parametrize(
     "rationale", [[1, 0], [0, 0, 1, 0], [1, 1, 0, 0, 1], [1, 1, 1, 0, 0, 0], [0, 1, 0, 0, 0, 1]]
 )
-def test_chance_is_the_mean_over_all_orders(rationale: list[int]):
+def test_chance_is_the_mean_over_all_orders(rationale):
     """Of an order only the places of the marked tokens count."""
     places, order = sorted(set(permutations(rationale))), np.arange(len(rationale), dtype=float)
     known = Ragged.from_rows([np.array(rationale, bool)], bool)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import polars as pl
 import pytest
@@ -12,7 +10,7 @@ from tests.traces import make_trace, with_columns
 
 
 @pytest.mark.parametrize("outputs", [1, 2, 4])
-def test_the_figures_are_those_of_sklearn(outputs: int):
+def test_the_figures_are_those_of_sklearn(outputs):
     trace = make_trace(200, outputs=outputs, seed=1)
     summary = Prediction().summarise(Prediction()(trace))
     label, score = trace.array("label"), trace.prediction
@@ -39,7 +37,7 @@ def test_the_figures_are_those_of_sklearn(outputs: int):
 
 
 @pytest.mark.parametrize("known", [40, 0])
-def test_rows_without_a_label_are_counted(known: int):
+def test_rows_without_a_label_are_counted(known):
     trace = make_trace(50, seed=2)
     correct = Prediction()(trace)["correct"]
     label = [*trace.table["label"][:known], *[None] * (50 - known)]

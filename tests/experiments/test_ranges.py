@@ -1,7 +1,5 @@
 """Settings of experiments at the ends of their ranges: the last value that makes sense is taken, the next one refused by name."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -20,9 +18,7 @@ RANGES: list[tuple[str, str, list[Any], list[Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "setting", "taken", "refused"), RANGES)
-def test_the_ends_of_a_range_belong_to_it_and_nothing_beyond(
-    name: str, setting: str, taken: list[Any], refused: list[Any]
-):
+def test_the_ends_of_a_range_belong_to_it_and_nothing_beyond(name, setting, taken, refused):
     for value in taken:
         assert getattr(make_experiment(name, {setting: value}), setting) == value
     for value in refused:

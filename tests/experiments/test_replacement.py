@@ -1,7 +1,5 @@
 """The replacement score: against the textbook's formula, and what it must not depend on."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -39,7 +37,7 @@ def linear_trace(weight: list[np.ndarray], alpha: list[np.ndarray], scale: float
 
 
 @pytest.mark.parametrize("outputs", [1, 4])
-def test_it_is_the_partial_rank_correlation_of_the_textbook(outputs: int):
+def test_it_is_the_partial_rank_correlation_of_the_textbook(outputs):
     trace = make_trace(12, (2, 15), outputs, seed=3, copies=40, importance=("rollout",))
     table = Replacement()(trace)
     for row in range(len(trace)):
@@ -68,7 +66,7 @@ def test_attention_on_the_words_that_decide_gets_1_and_on_others_about_0():
 
 
 @pytest.mark.parametrize("scale", [0.3, 3.0])
-def test_the_scale_of_the_logits_does_not_matter(scale: float):
+def test_the_scale_of_the_logits_does_not_matter(scale):
     rng = np.random.default_rng(1)
     weight = [rng.dirichlet(np.full(7, 2.0)) for _ in range(20)]
     alpha = [rng.dirichlet(np.full(7, 2.0)) for _ in range(20)]
@@ -165,7 +163,7 @@ def test_the_size_of_a_score_does_not_matter():
         ("replaced_prediction", None, ("replaced alone", "or neither")),
     ],
 )  # fmt: skip
-def test_columns_that_break_the_schema_are_refused(column: str, value: Any, parts: tuple):
+def test_columns_that_break_the_schema_are_refused(column, value, parts):
     good = {"replaced": [[[0]]] * 3, "replaced_prediction": [[[0.5]]] * 3}
     columns = {name: one for name, one in (good | {column: value}).items() if one is not None}
     with pytest.raises(TraceError) as error:
@@ -219,7 +217,7 @@ def weights(texts: int = 40, seed: int = 0) -> list[np.ndarray]:
     return [rng.dirichlet(np.full(8, 0.3)) for _ in range(texts)]
 
 
-def test_the_heatmap_shown_is_judged_once_for_each_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_heatmap_shown_is_judged_once_for_each_text(monkeypatch) -> None:
     weight = weights()
     scores = {"loo": weight, "importance_shown": noisy(weight, 2.0, 1)}
     trace, calls = of_heads(weight, scores), []

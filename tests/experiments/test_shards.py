@@ -56,7 +56,7 @@ def run(
 
 
 @pytest.mark.parametrize("threads", [2, 3])
-def test_the_tables_are_in_the_order_of_the_shards(threads: int):
+def test_the_tables_are_in_the_order_of_the_shards(threads):
     experiments = {name: make_experiment(name) for name in ("ranges", "identifiability")} | {
         "watched": Watched(seen=([], []))
     }

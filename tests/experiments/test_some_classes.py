@@ -38,7 +38,7 @@ def found(trace: Trace) -> Ragged:
 
 
 @pytest.mark.parametrize("sharpness", [0.3, 1.0, 3.0])
-def test_some_classes_estimate_the_distance(sharpness: float):
+def test_some_classes_estimate_the_distance(sharpness):
     random = np.random.default_rng(0)
     logits = sharpness * random.normal(size=VOCABULARY)
     p = softmax([logits, logits + 0.05 * random.normal(size=VOCABULARY)], axis=1)
@@ -51,9 +51,7 @@ def test_some_classes_estimate_the_distance(sharpness: float):
     assert tvd(estimate[:1], estimate[1:]) == pytest.approx(tvd(p[:1], p[1:]), rel=0.08)
 
 
-def test_what_is_found_is_within_epsilon_of_all_classes_and_as_far_as_by_all(
-    trace: Trace, found: Ragged
-):
+def test_what_is_found_is_within_epsilon_of_all_classes_and_as_far_as_by_all(trace, found):
     readout, alpha = trace.readout, trace.alpha
     outputs = Outputs.of(readout, alpha)
     assert of_some_classes(outputs) is not None
@@ -66,9 +64,7 @@ def test_what_is_found_is_within_epsilon_of_all_classes_and_as_far_as_by_all(
     )  # 0.03 where the likeliest classes are modelled, and all others together
 
 
-def test_a_model_that_never_calls_its_output_layer_is_read_in_full(
-    trace: Trace, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_model_that_never_calls_its_output_layer_is_read_in_full(trace, monkeypatch):
     tail: Any = trace.readout.tail
     monkeypatch.setattr(
         tail.network.model, "get_output_embeddings", lambda: torch.nn.Linear(32, VOCABULARY)
@@ -78,9 +74,7 @@ def test_a_model_that_never_calls_its_output_layer_is_read_in_full(
     )
 
 
-def test_other_rows_and_blocks_change_nothing(
-    trace: Trace, found: Ragged, monkeypatch: pytest.MonkeyPatch
-):
+def test_other_rows_and_blocks_change_nothing(trace, found, monkeypatch):
     """Rows backwards, and one at a time."""
     readout, alpha, order = trace.readout, trace.alpha, np.arange(len(trace))[::-1].copy()
     # One row at a time.
@@ -95,9 +89,7 @@ def test_other_rows_and_blocks_change_nothing(
     ).sum() <= 1  # of two ways that gain alike a climb takes one by the last digits
 
 
-def test_classes_that_do_not_stand_for_all_are_noticed(
-    trace: Trace, monkeypatch: pytest.MonkeyPatch
-):
+def test_classes_that_do_not_stand_for_all_are_noticed(trace, monkeypatch):
     """With a tail that forgets a class's weight the search reads all; with a search that reads too little, what it finds is moved."""
     outputs = Outputs.of(trace.readout, trace.alpha)
     honest = some_classes.representatives

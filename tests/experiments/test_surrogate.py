@@ -30,7 +30,7 @@ def positions(lost: np.ndarray) -> list[list[int]]:
 
 
 @pytest.mark.parametrize(("length", "copies", "noise"), [(6, 60, 1.0), (20, 60, 0.5), (60, 40, 2.0)])  # fmt: skip
-def test_the_fit_is_that_of_a_general_optimiser(length: int, copies: int, noise: float):
+def test_the_fit_is_that_of_a_general_optimiser(length, copies, noise):
     rng = np.random.default_rng(length)
     for _ in range(3):
         lost = draw(length, copies, rng)
@@ -92,7 +92,7 @@ def planted(
 
 
 @pytest.mark.parametrize(("length", "copies"), [(20, 60), (400, 240)])
-def test_a_planted_sum_is_recovered_with_its_signs(length: int, copies: int):
+def test_a_planted_sum_is_recovered_with_its_signs(length, copies):
     weights = np.zeros(length)
     weights[[2, 5, 9]] = 3.0, -2.0, 1.0
     alpha = np.abs(weights) / 6.0
@@ -122,7 +122,7 @@ def test_words_that_do_nothing_have_no_weight():
 
 
 @pytest.mark.parametrize("scale", [0.3, 3.0])
-def test_weights_scale_with_the_logits_and_nothing_else_changes(scale: float):
+def test_weights_scale_with_the_logits_and_nothing_else_changes(scale):
     rng = np.random.default_rng(1)
     weights = [rng.normal(size=7) for _ in range(20)]
     alpha = [rng.dirichlet(np.ones(7)) for _ in range(20)]

@@ -1,6 +1,5 @@
 """Experiments through a tail that no kernel computes: compared with the compiled way, with the papers' loops, and with themselves."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -61,7 +60,7 @@ def assert_equal(found: pl.DataFrame, expected: pl.DataFrame, columns: list[str]
         np.testing.assert_allclose(one, other, atol=1e-9, equal_nan=True, err_msg=name)
 
 
-def test_a_linear_tail_gives_what_its_logits_give(tmp_path: Path):
+def test_a_linear_tail_gives_what_its_logits_give(tmp_path):
     """Gradients of weights included, which no column of the trace has; from a file as from memory."""
     expected, odd = (
         make_trace(30, (1, 20), 3, seed=1),
@@ -86,7 +85,7 @@ def test_a_linear_tail_gives_what_its_logits_give(tmp_path: Path):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_removals_and_falls_are_those_of_the_same_tail_as_a_formula(kind: dict[str, Any]):
+def test_removals_and_falls_are_those_of_the_same_tail_as_a_formula(kind):
     trace = with_gradient(make_trace(30, (1, 20), seed=1, zeros=0.1, **kind))
     found, expected = Erasure()(opaque(trace)), Erasure()(trace)
     names = [
@@ -109,7 +108,7 @@ def test_removals_and_falls_are_those_of_the_same_tail_as_a_formula(kind: dict[s
     assert_equal(found, expected, names)
 
 
-def test_a_long_row_is_searched_in_steps_and_between_them(monkeypatch: pytest.MonkeyPatch):
+def test_a_long_row_is_searched_in_steps_and_between_them(monkeypatch):
     """With few steps the first flip is found between two of them, where one flip is the first of a run of flips."""
     trace = opaque(make_trace(12, (20, 30), seed=4, sharpness=0.5))
     rows = Rows(trace.readout, trace.alpha)
@@ -145,7 +144,7 @@ def test_a_ranking_without_its_gradient_is_unknown_and_does_not_count_as_one_tha
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.05])
 def test_the_adversary_of_two_classes_falls_short_of_the_exact_one_by_the_room_for_noise(
-    epsilon: float,
+    epsilon,
 ):
     trace = make_trace(50, (1, 20), seed=6)
     exact, found = (
@@ -161,7 +160,7 @@ def test_the_adversary_of_two_classes_falls_short_of_the_exact_one_by_the_room_f
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
-def test_the_adversary_through_a_layer_of_a_transformer(outputs: int):
+def test_the_adversary_through_a_layer_of_a_transformer(outputs):
     """Within ε for the true tail, never above its bound, and no sample differs more."""
     trace = layer_trace(15, (1, 10), outputs, seed=2, strength=0.3)
     table = Adversary(epsilon=0.05)(trace)
@@ -179,7 +178,7 @@ def test_the_adversary_through_a_layer_of_a_transformer(outputs: int):
 
 
 @pytest.mark.slow
-def test_several_classes_need_mixtures(monkeypatch: pytest.MonkeyPatch):
+def test_several_classes_need_mixtures(monkeypatch):
     """Programs find mixtures of several tokens where no pair is within ε."""
     trace = make_trace(25, (6, 15), 4, seed=8)
     exact, readout = Adversary()(trace)["emax_jsd"].mean(), opaque(trace).readout
@@ -200,7 +199,7 @@ def test_several_classes_need_mixtures(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize(
     "bug", ["not rescaled", "kept for removed", "worth of the first token only"]
 )
-def test_a_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch):
+def test_a_planted_bug_is_found(bug, monkeypatch):
     trace = make_trace(25, (2, 8), seed=10)
     if bug == "worth of the first token only":
         monkeypatch.setattr(

@@ -70,7 +70,7 @@ def verdict_of(trace: Trace) -> Any:
 @pytest.mark.parametrize(
     ("faithful", "code"), [(1.0, "show"), (0.9, "show"), (0.1, "where"), (0.0, "where")]
 )
-def test_the_answer_follows_the_words_that_attention_marks(faithful: float, code: str):
+def test_the_answer_follows_the_words_that_attention_marks(faithful, code):
     found = verdict_of(traced(faithful))
     assert (found.code, found.reason) == (code, "")
     assert found.low <= found.score <= found.high
@@ -102,9 +102,7 @@ def test_an_interval_with_the_limit_decides_nothing_and_more_texts_do():
     ("texts", "replaced", "setting"),
     [(24, 24, None), (40, 24, None), (45, 24, 45), (300, 24, 50), (300, 10, 20)],
 )
-def test_words_are_replaced_in_more_texts_if_the_trace_has_enough(
-    texts: int, replaced: int, setting: int | None
-):
+def test_words_are_replaced_in_more_texts_if_the_trace_has_enough(texts, replaced, setting):
     found = decide_verdict(
         aa.audit(partly_replaced(texts, replaced), ["replacement", "permutation"]).summary
     )
@@ -122,7 +120,7 @@ def test_words_are_replaced_in_more_texts_if_the_trace_has_enough(
         ({"words": 0.0}, "unclear"),
     ],
 )
-def test_nothing_is_concluded_where_nothing_can_be_known(change: Any, reason: str):
+def test_nothing_is_concluded_where_nothing_can_be_known(change, reason):
     found = verdict_of(traced(1.0, **change))
     assert (found.code, found.reason) == ("none", reason)
     assert found.score is None, "a share of a correlation that may be 0"
@@ -133,9 +131,7 @@ def test_nothing_is_concluded_where_nothing_can_be_known(change: Any, reason: st
     ("columns", "reference"),
     [(("gradient", "loo"), "loo"), (("gradient", "importance_x"), "gradient"), ((), None)],
 )
-def test_the_verdict_names_what_attention_is_compared_with(
-    columns: tuple[str, ...], reference: str | None
-):
+def test_the_verdict_names_what_attention_is_compared_with(columns, reference):
     assert verdict_of(traced(1.0, columns=columns)).reference == reference
 
 
@@ -159,7 +155,7 @@ def test_weights_by_themselves_and_a_model_that_learned_nothing_have_no_verdict(
 
 @pytest.mark.parametrize("scale", [0.3, 3.0, 10.0])
 @pytest.mark.parametrize("faithful", [1.0, 0.75, 0.0])
-def test_the_scale_of_the_logits_changes_no_verdict(scale: float, faithful: float):
+def test_the_scale_of_the_logits_changes_no_verdict(scale, faithful):
     one, other = (verdict_of(traced(faithful, scale=factor)) for factor in (1.0, scale))
     assert other.code == one.code
     assert other.score == pytest.approx(one.score, abs=0.02)
@@ -182,7 +178,7 @@ def test_rows_of_one_token_change_no_verdict():
 @pytest.mark.parametrize(
     ("overall", "b", "code"), [(0.6, 0.1, "mixed"), (0.1, 0.6, "mixed"), (0.9, 0.6, "show")]
 )
-def test_opposite_answers_make_a_mixed_verdict(overall: float, b: float, code: str):
+def test_opposite_answers_make_a_mixed_verdict(overall, b, code):
     """Of two classes, or of a class and all texts."""
     shares = {"all": overall, "predicted:a": 0.9, "predicted:b": b}
     rows = [
@@ -196,7 +192,7 @@ def test_opposite_answers_make_a_mixed_verdict(overall: float, b: float, code: s
     assert codes == {"a": "show", "b": "where" if b < LIMIT else "none"}
 
 
-def test_the_verdict_is_saved_and_is_an_attribute(tmp_path: Any):
+def test_the_verdict_is_saved_and_is_an_attribute(tmp_path):
     results = aa.audit(traced(1.0), "replacement")
     assert results.verdict.code == "show"
     saved = read_json(results.save(tmp_path) / "verdict.json")

@@ -1,9 +1,6 @@
 """The range of weights that each token can have with nearly the same output."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from random import Random
 
 import numpy as np
 import polars as pl
@@ -48,14 +45,14 @@ def farthest_from_programs(trace: Trace, epsilon: float) -> float:
 
 @pytest.mark.parametrize("epsilon", [0.001, 0.01, 0.1, 0.4])
 @pytest.mark.parametrize("outputs", [1, 2])
-def test_one_logit_is_solved_as_by_linear_programs(outputs: int, epsilon: float):
+def test_one_logit_is_solved_as_by_linear_programs(outputs, epsilon):
     """1,000 random instances in all, of 1 to 15 tokens, some of them without any attention."""
     trace = make_trace(125, (1, 15), outputs, seed=outputs, zeros=0.2, candidates=False)
     assert farthest_from_programs(trace, epsilon) < PROVEN
 
 
 @pytest.mark.parametrize("bug", ["own extreme", "no lower side", "wide slab"])
-def test_a_planted_bug_is_found_by_the_programs(bug: str, monkeypatch: pytest.MonkeyPatch):
+def test_a_planted_bug_is_found_by_the_programs(bug, monkeypatch):
     """The token itself taken for one of the others, one side of the slab forgotten, a slab that is twice as wide."""
 
     def wrong_slab(readout: Readout, alpha: Ragged, epsilon: float) -> Slab:
@@ -93,9 +90,7 @@ def slab_of(row: Row, epsilon: float) -> tuple[Ragged, Slab]:
 
 
 @given(one_row(), st.floats(0.0, 1.0), st.floats(0.0, 1.0))
-def test_the_own_weight_lies_within_and_ranges_grow_with_epsilon(
-    row: Row, one: float, other: float
-):
+def test_the_own_weight_lies_within_and_ranges_grow_with_epsilon(row, one, other):
     narrow, wide = (ranges_in_slab(*slab_of(row, epsilon)) for epsilon in sorted((one, other)))
     alpha = np.array(row[0])
     for found in (narrow, wide):
@@ -106,7 +101,7 @@ def test_the_own_weight_lies_within_and_ranges_grow_with_epsilon(
 
 
 @given(one_row(), st.floats(0.001, 0.5), st.randoms(use_true_random=False))
-def test_the_order_of_tokens_does_not_matter(row: Row, epsilon: float, random: Random):
+def test_the_order_of_tokens_does_not_matter(row, epsilon, random):
     alpha, slab = slab_of(row, epsilon)
     order = random.sample(range(len(alpha.values)), len(alpha.values))
     turned = replace(slab, relevance=slab.relevance[order])
@@ -136,7 +131,7 @@ def test_degenerate_rows():
     "trace",
     [layer_trace(4), opaque(make_trace(4)), make_trace(4, outputs=3), make_trace(4, hidden=3)],
 )
-def test_more_than_one_logit_is_refused(trace: Trace):
+def test_more_than_one_logit_is_refused(trace):
     with pytest.raises(TraceError, match="ranges: more than two classes, or further layers"):
         audit(trace, ["ranges"])
     assert "ranges" not in audit(trace)

@@ -3,7 +3,6 @@
 import math
 from functools import reduce
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,7 +45,7 @@ KINDS = [
 
 
 @pytest.mark.parametrize(("encoder", "has_question"), KINDS)
-def test_batches_padding_shards_and_order_do_not_matter(encoder: str, has_question: bool):
+def test_batches_padding_shards_and_order_do_not_matter(encoder, has_question):
     model = tiny_model(encoder, "additive", classes=3, has_question=has_question)
     split = tiny_split(LENGTHS, classes=3, has_question=has_question)
     together, turned = trace_of(model, split), split.take(np.array([3, 0, 7, 5, 1, 2, 6, 4]))
@@ -55,7 +54,7 @@ def test_batches_padding_shards_and_order_do_not_matter(encoder: str, has_questi
 
 
 @pytest.mark.parametrize("ends", [True, False])
-def test_a_trace_drops_nothing_and_leaves_a_model_as_it_was(ends: bool):
+def test_a_trace_drops_nothing_and_leaves_a_model_as_it_was(ends):
     """Nor between the layers of a recurrent encoder, such as that of a plug-in."""
     model, split = tiny_model("bilstm", "additive").train(), tiny_split(LENGTHS)
     two = {"input_size": 12, "hidden_size": 8, "num_layers": 2, "batch_first": True, "dropout": 0.5}
@@ -79,7 +78,7 @@ def test_a_trace_drops_nothing_and_leaves_a_model_as_it_was(ends: bool):
 
 
 @pytest.mark.parametrize("encoder", ["bigru", "cnn", "none"])
-def test_batches_and_shards_of_texts_of_sentences(encoder: str, monkeypatch: pytest.MonkeyPatch):
+def test_batches_and_shards_of_texts_of_sentences(encoder, monkeypatch):
     model, split = (
         tiny_model(encoder, "additive", classes=3, hierarchical=True),
         of_sentences(SENTENCES, classes=3),
@@ -97,7 +96,7 @@ def test_batches_and_shards_of_texts_of_sentences(encoder: str, monkeypatch: pyt
 
 @pytest.mark.parametrize("hierarchical", [False, True])
 @pytest.mark.parametrize("classes", [2, 3])
-def test_tokens_deleted_from_the_input(classes: int, hierarchical: bool):
+def test_tokens_deleted_from_the_input(classes, hierarchical):
     """Against texts shortened one by one, as the measures are defined."""
     model = tiny_model("bigru", "additive", classes, hierarchical=hierarchical)
     flat = tiny_split([1, 2, 5, 23, 12], classes)
@@ -133,9 +132,7 @@ def test_tokens_deleted_from_the_input(classes: int, hierarchical: bool):
 
 
 @pytest.mark.parametrize("has_question", [False, True])
-def test_the_number_of_threads_does_not_matter_and_is_given_back(
-    has_question: bool, monkeypatch: pytest.MonkeyPatch
-):
+def test_the_number_of_threads_does_not_matter_and_is_given_back(has_question, monkeypatch):
     model, split = (
         tiny_model("bilstm", "additive", has_question=has_question, classes=3),
         tiny_split(LENGTHS, classes=3, has_question=has_question),
@@ -158,7 +155,7 @@ def test_the_number_of_threads_does_not_matter_and_is_given_back(
 
 
 @pytest.mark.parametrize("attention", ["additive", "dot"])
-def test_a_model_that_is_asked_leaves_a_trace_with_a_tail(attention: str, tmp_path: Path):
+def test_a_model_that_is_asked_leaves_a_trace_with_a_tail(attention, tmp_path):
     """Written and read again, the trace gives the model's own predictions, and 0 to answers that a row does not allow."""
     model, split = (
         tiny_model("bilstm", attention, classes=5, has_question=True),

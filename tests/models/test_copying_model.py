@@ -53,9 +53,7 @@ def copies(model: Copier) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("uniform", [False, True])
 @pytest.mark.parametrize("heads", [1, 4])
 @pytest.mark.parametrize(("dtype", "near"), [(torch.float64, 1e-10), (torch.float32, 2e-5)])
-def test_loss_and_gradient_are_those_of_the_equations(
-    dtype: torch.dtype, near: float, heads: int, uniform: bool, encoder: str
-):
+def test_loss_and_gradient_are_those_of_the_equations(dtype, near, heads, uniform, encoder):
     model = random_model(dtype, heads=heads, encoder=encoder)
     source, gold = as_symbols(*batches(0, 0))
     expected = {name: part.requires_grad_() for name, part in copies(model).items()}
@@ -86,7 +84,7 @@ def equal(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
-def test_a_seed_does_not_know_of_the_others(encoder: str):
+def test_a_seed_does_not_know_of_the_others(encoder):
     """To the bit: alone, in company, in another place, with other threads, in other portions."""
     alone = trained(1, encoder=encoder, seed=2, seeds=1)[2]
     for others in (
@@ -99,7 +97,7 @@ def test_a_seed_does_not_know_of_the_others(encoder: str):
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)
-def test_fresh_weights_are_those_of_torch(encoder: str):
+def test_fresh_weights_are_those_of_torch(encoder):
     """Uniform in ±1/√n as torch's modules draw them; embeddings normal with the given standard deviation."""
     sizes = {"symbols": 100, "hidden": 32, "embedding": 50, "embedding_scale": 0.3}
     weights = dict(Copier.fresh(replace(STUDY, encoder=encoder, **sizes), 0).named_parameters())
@@ -113,9 +111,7 @@ def test_fresh_weights_are_those_of_torch(encoder: str):
 
 @pytest.mark.parametrize("encoder", ENCODERS)
 @pytest.mark.parametrize("heads", [1, 2])
-def test_output_relevance_is_the_log_probability_with_all_attention_on_one_position(
-    heads: int, encoder: str
-):
+def test_output_relevance_is_the_log_probability_with_all_attention_on_one_position(heads, encoder):
     model = random_model(heads=heads, encoder=encoder)
     weights, (source, gold) = copies(model), as_symbols(*batches(1, 1))
     with torch.no_grad():
@@ -130,7 +126,7 @@ def test_output_relevance_is_the_log_probability_with_all_attention_on_one_posit
 
 
 def test_measures_do_not_depend_on_how_many_are_measured_together(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch,
 ):
     model = random_model(heads=2)
     rows = SEQUENCES.draw(0, "test", 0, 10)

@@ -29,9 +29,7 @@ def released(weights: Any) -> Released:
 
 @pytest.mark.parametrize("uniform", [False, True])
 @pytest.mark.parametrize(("dtype", "near"), [(torch.float64, 1e-10), (torch.float32, 2e-5)])
-def test_loss_and_gradient_are_those_of_the_released_model(
-    dtype: torch.dtype, near: float, uniform: bool
-):
+def test_loss_and_gradient_are_those_of_the_released_model(dtype, near, uniform):
     ours = Copier.fresh(STUDY, 4).to(dtype)
     theirs, (source, gold) = released(ours.state_dict()), as_symbols(*batches(0, 0))
     losses = ours.loss(source, gold, uniform), theirs.loss(source, gold, uniform)

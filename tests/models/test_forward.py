@@ -62,12 +62,12 @@ def assert_agrees(model: AttentionModel, split: Split) -> None:
 @pytest.mark.parametrize(
     ("encoder", "attention", "classes"), list(product(ENCODERS, ATTENTIONS, (2, 3)))
 )
-def test_classifiers(encoder: str, attention: str, classes: int):
+def test_classifiers(encoder, attention, classes):
     assert_agrees(tiny_model(encoder, attention, classes), tiny_split(LENGTHS, classes))
 
 
 @pytest.mark.parametrize(("encoder", "attention"), list(product(RECURRENT_OR_NOT, ATTENTIONS)))
-def test_models_that_read_questions(encoder: str, attention: str):
+def test_models_that_read_questions(encoder, attention):
     assert_agrees(
         tiny_model(encoder, attention, 4, has_question=True),
         tiny_split(LENGTHS, 4, has_question=True),
@@ -75,7 +75,7 @@ def test_models_that_read_questions(encoder: str, attention: str):
 
 
 @pytest.mark.parametrize(("encoder", "attention"), list(product(RECURRENT_OR_NOT, ATTENTIONS)))
-def test_hierarchical_models(encoder: str, attention: str):
+def test_hierarchical_models(encoder, attention):
     assert_agrees(
         tiny_model(encoder, attention, 3, hierarchical=True),
         of_sentences([[3, 1, 4], [2], [5, 2], [1, 1, 1, 2]], 3),
@@ -84,7 +84,7 @@ def test_hierarchical_models(encoder: str, attention: str):
 
 @pytest.mark.parametrize("preset", ["paper", "code2019", "flan"])
 @pytest.mark.parametrize("encoder", ENCODERS)
-def test_presets_at_their_own_sizes(encoder: str, preset: str):
+def test_presets_at_their_own_sizes(encoder, preset):
     """Widths, kernels, units of attention and activation are those of the preset, dropout is off outside of training."""
     assert_agrees(built(model_preset(encoder, "additive", preset), 2), tiny_split(LENGTHS))
 

@@ -24,7 +24,7 @@ def headed(encoder: str, classes: int = 2, attention: str = "additive") -> Atten
 @pytest.mark.parametrize(
     ("encoder", "classes"), [("transformer", 2), ("transformer", 3), ("bilstm", 2), ("cnn", 3)]
 )
-def test_every_head_reads_out_the_prediction(encoder: str, classes: int, attention: str):
+def test_every_head_reads_out_the_prediction(encoder, classes, attention):
     model, split = headed(encoder, classes, attention), tiny_split(LENGTHS, classes)
     trace = next(collect_shards(model, split))
     assert len(trace) == 4 * len(LENGTHS)

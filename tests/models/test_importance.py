@@ -41,7 +41,7 @@ def all_leave_one_out(model: AttentionModel, inputs: Inputs) -> np.ndarray:
 
 
 @pytest.mark.parametrize("encoder", ["transformer", "bilstm"])
-def test_several_heads_have_one_importance(encoder: str):
+def test_several_heads_have_one_importance(encoder):
     model = tiny_model(encoder, "additive", heads=4)
     inputs = inputs_of(model, LENGTHS)
     assert_leave_one_out(model, inputs)
@@ -51,7 +51,7 @@ def test_several_heads_have_one_importance(encoder: str):
 @pytest.mark.parametrize(("classes", "has_question"), TASKS)
 @pytest.mark.parametrize(("encoder", "attention"), MODELS)
 def test_words_are_deleted_and_differentiated_as_by_running_everything_again(
-    encoder: str, attention: str, classes: int, has_question: bool
+    encoder, attention, classes, has_question
 ):
     model = tiny_model(encoder, attention, classes, has_question=has_question)
     inputs = inputs_of(model, LENGTHS)
@@ -60,7 +60,7 @@ def test_words_are_deleted_and_differentiated_as_by_running_everything_again(
 
 
 @pytest.mark.parametrize("classes", [2, 4])
-def test_leave_one_out_of_certain_predictions_is_not_lost_in_rounding(classes: int):
+def test_leave_one_out_of_certain_predictions_is_not_lost_in_rounding(classes):
     """Beside the formula with 200 digits: 1 − 1e-30 is 1 in float64, and its fall would be 0."""
     model = tiny_model("average", "additive", classes)
     with torch.no_grad():
@@ -94,9 +94,7 @@ def exact_tvd(one: list[float], other: list[float]) -> float:
 
 @pytest.mark.parametrize("has_question", [False, True])
 @pytest.mark.parametrize("encoder", ENCODERS)
-def test_a_planted_bug_in_leave_one_out_is_caught(
-    encoder: str, has_question: bool, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_planted_bug_in_leave_one_out_is_caught(encoder, has_question, monkeypatch):
     """Keeping the attention scores of the whole text, in place of those after the deletion, must not pass."""
     model = tiny_model(encoder, "additive", 4 if has_question else 2, has_question=has_question)
     inputs = inputs_of(model, [9, 12])
@@ -129,16 +127,14 @@ def assert_gradient(model: AttentionModel, inputs: Inputs, outputs: Outputs = "a
 
 @pytest.mark.parametrize(("classes", "has_question"), TASKS)
 @pytest.mark.parametrize("attention", ["additive", "dot"])
-def test_gradient_of_the_predicted_class_alone(attention: str, classes: int, has_question: bool):
+def test_gradient_of_the_predicted_class_alone(attention, classes, has_question):
     model = tiny_model("bilstm", attention, classes, has_question=has_question)
     assert_gradient(model, inputs_of(model, LENGTHS), "predicted")
 
 
 @pytest.mark.parametrize("classes", [2, 4])
 @pytest.mark.parametrize(("encoder", "attention"), MODELS)
-def test_sentences_are_deleted_and_differentiated_as_words_are(
-    encoder: str, attention: str, classes: int
-):
+def test_sentences_are_deleted_and_differentiated_as_words_are(encoder, attention, classes):
     model = tiny_model(encoder, attention, classes, hierarchical=True)
     inputs = model.inputs(of_sentences(SENTENCES, classes))
     assert_leave_one_out(model, inputs)
@@ -146,7 +142,7 @@ def test_sentences_are_deleted_and_differentiated_as_words_are(
 
 
 @pytest.mark.parametrize("has_question", [False, True])
-def test_gradient_keeps_its_order_where_the_probability_is_saturated(has_question: bool):
+def test_gradient_keeps_its_order_where_the_probability_is_saturated(has_question):
     model = tiny_model("average", "additive", has_question=has_question)
     with torch.no_grad():
         model.head.output.bias[0] += 60.0

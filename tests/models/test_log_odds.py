@@ -1,8 +1,5 @@
 """Attention fixed to the log-odds of words: against the numpy oracle, under deletion, and in a run."""
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -36,7 +33,7 @@ def labelled_texts(classes: int = 2) -> tuple[list[list[int]], np.ndarray]:
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_log_odds_are_those_of_the_oracle(classes: int):
+def test_log_odds_are_those_of_the_oracle(classes):
     texts, label = labelled_texts(classes)
     ours = word_log_odds(Ragged.from_rows(texts, np.int64), label, WORDS, classes)
     expected = np.mean(
@@ -52,7 +49,7 @@ def test_log_odds_are_those_of_the_oracle(classes: int):
 
 
 @pytest.mark.parametrize("encoder", ["bilstm", "cnn", "average"])
-def test_attention_of_a_run_is_fixed_by_the_words(encoder: str, tmp_path: Path):
+def test_attention_of_a_run_is_fixed_by_the_words(encoder, tmp_path):
     """Before and after training alpha is the softmax of the odds; leave-one-out is that of a text without the token."""
     settings = {
         "corpus.size": 60, "corpus.length": (10, 12), "model.hidden": 4, "model.embedding": 8, "training.epochs": 1,
@@ -93,7 +90,7 @@ def test_attention_of_a_run_is_fixed_by_the_words(encoder: str, tmp_path: Path):
     [("babi1", {}), ("sst", {"preset": "han"}), ("sst", {"settings": {"model.heads": 2}})],
 )
 def test_a_model_whose_positions_are_not_the_words_of_one_text_is_refused_before_a_corpus_is_read(
-    source: str, options: dict[str, Any]
+    source, options
 ):
     with pytest.raises(
         InputError,

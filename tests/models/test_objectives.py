@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -50,7 +49,7 @@ def outputs(model: AttentionModel, split: Split, row: int) -> tuple[np.ndarray, 
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_the_adversary_s_loss_is_the_paper_s(classes: int):
+def test_the_adversary_s_loss_is_the_paper_s(classes):
     model, split = tiny_model("bilstm", "additive", classes), taught(classes)
     assert split.attention is not None
     expected = []
@@ -75,7 +74,7 @@ def test_the_adversary_s_loss_is_the_paper_s(classes: int):
         ("transformer", 2, "max"),
     ],
 )
-def test_the_deceiving_loss_is_the_paper_s(encoder: str, classes: int, heads: Any):
+def test_the_deceiving_loss_is_the_paper_s(encoder, classes, heads):
     """Of several heads their mean, or the worst of them."""
     model, split = tiny_model(encoder, "additive", classes), tiny_split(LENGTHS, classes)
     words = (split.tokens[0][1], split.tokens[2][0], split.tokens[1][0])
@@ -131,7 +130,7 @@ def test_an_adversary_without_a_base_and_a_negative_strength_are_refused():
 
 
 @pytest.mark.parametrize("encoder", ["none", "average", "cnn"])
-def test_leave_one_out_of_a_score_that_dwarfs_all_others(encoder: str):
+def test_leave_one_out_of_a_score_that_dwarfs_all_others(encoder):
     """Without it the others count, however small they were beside it."""
     model, split = tiny_model(encoder, "dot"), tiny_split(LENGTHS)
     with torch.no_grad():

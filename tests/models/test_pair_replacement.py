@@ -1,7 +1,5 @@
 """Copies of a translator's sources with words replaced: each gold token is predicted after the same target."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -52,7 +50,7 @@ def naive(translator: Translator, pairs: Pairs, row: int, number: int) -> tuple[
 
 
 @pytest.mark.parametrize("heads", [1, 2])
-def test_copies_are_the_translator_on_words_of_other_sources(heads: int):
+def test_copies_are_the_translator_on_words_of_other_sources(heads):
     pairs = reversed_pairs(6, seed=5)
     translator = small_translator(reversed_pairs(60), heads=heads)
     trace = traced(translator, pairs)
@@ -66,7 +64,7 @@ def test_copies_are_the_translator_on_words_of_other_sources(heads: int):
         np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
-def test_nothing_but_the_pairs_matters(monkeypatch: pytest.MonkeyPatch):
+def test_nothing_but_the_pairs_matters(monkeypatch):
     pairs, translator = reversed_pairs(7, seed=5), small_translator(reversed_pairs(60))
     whole = traced(translator, pairs)
     monkeypatch.setattr("attnaudit.tracing.pairs.SHARD_PAIRS", 2)
@@ -85,7 +83,7 @@ def test_nothing_but_the_pairs_matters(monkeypatch: pytest.MonkeyPatch):
         np.testing.assert_allclose(runs[0].to_numpy(), runs[1].to_numpy(), atol=1e-6)
 
 
-def test_three_of_many_outputs_have_the_log_odds_of_all(monkeypatch: pytest.MonkeyPatch):
+def test_three_of_many_outputs_have_the_log_odds_of_all(monkeypatch):
     """As in a vocabulary of more than 1,000 words."""
     for module in ("tracing.replacement", "trace.check"):
         monkeypatch.setattr(f"attnaudit.{module}.MOST_OUTPUTS", 10)
@@ -116,7 +114,7 @@ def test_positions_of_a_text_are_no_other_text():
 
 
 @pytest.mark.parametrize("code", ["show", "where"])
-def test_the_answer_for_attention_that_is_faithful_by_construction_and_not(code: str):
+def test_the_answer_for_attention_that_is_faithful_by_construction_and_not(code):
     """Attention over embedded words that alone decide the output, and over states that add nothing."""
     pairs = reversed_pairs(80)
     if code == "show":

@@ -69,7 +69,7 @@ def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.usefixtures("few")
-def test_trace_against_the_naive_way(translator: Translator):
+def test_trace_against_the_naive_way(translator):
     """Attention, relevance, gradient and leave-one-out of every gold token, and a readout that tells any other attention's output."""
     pairs = reversed_pairs(4, seed=5)
     trace, model = traced(translator, pairs=pairs), translator.model
@@ -94,7 +94,7 @@ def test_trace_against_the_naive_way(translator: Translator):
         assert np.abs(mine - weighted(model, one, at, head, other)).sum() < 1e-4
 
 
-def test_rows_are_gold_tokens(translator: Translator):
+def test_rows_are_gold_tokens(translator):
     pairs, trace = reversed_pairs(9, seed=3), traced(translator)
     label = trace.array("label")
     assert [trace.class_names[k] for k in label] == trace.table["gold"].to_list()
@@ -112,7 +112,7 @@ def test_rows_are_gold_tokens(translator: Translator):
         assert trace.cell("rationale", row) == (aligned if at < len(target) else None)
 
 
-def test_shards_and_order_do_not_matter(translator: Translator, monkeypatch: pytest.MonkeyPatch):
+def test_shards_and_order_do_not_matter(translator, monkeypatch):
     whole = traced(translator, 5)
     monkeypatch.setattr("attnaudit.tracing.pairs.SHARD_PAIRS", 2)
     monkeypatch.setattr("attnaudit.tracing.pairs.BUDGET", 3)
@@ -125,7 +125,7 @@ def test_shards_and_order_do_not_matter(translator: Translator, monkeypatch: pyt
         )
 
 
-def test_a_prediction_is_right_where_the_model_is(translator: Translator):
+def test_a_prediction_is_right_where_the_model_is(translator):
     """A gold token that the vocabulary lacks is never right."""
     pairs = reversed_pairs(12, words=16, seed=3)  # four more than train has
     trace = traced(translator, pairs=pairs)
@@ -145,7 +145,7 @@ def test_a_prediction_is_right_where_the_model_is(translator: Translator):
 
 
 @pytest.mark.usefixtures("few")
-def test_nearly_the_same_output_is_so_of_every_word(translator: Translator):
+def test_nearly_the_same_output_is_so_of_every_word(translator):
     """What the adversary finds is within ε for the model itself, although few words stay within it that easily."""
     pairs = reversed_pairs(4, seed=5)
     trace = traced(translator, pairs=pairs)
@@ -173,14 +173,14 @@ def test_settings_and_pairs_that_do_not_fit_are_refused():
         traced(small_translator(reversed_pairs(60), attention="none"))
 
 
-def test_greedy_decoding_against_the_naive_way(translator: Translator):
+def test_greedy_decoding_against_the_naive_way(translator):
     inputs = translator.inputs(reversed_pairs(6, seed=7))
     written = decode(translator.model, inputs, beam=1)
     assert written == [greedy(translator.model, ids) for ids in inputs.source]
     assert not {PAD, UNK, BOS, EOS} & {number for row in written for number in row}
 
 
-def test_a_wider_beam_finds_no_worse_on_average(translator: Translator):
+def test_a_wider_beam_finds_no_worse_on_average(translator):
     inputs = translator.inputs(reversed_pairs(15, seed=7))
 
     def score(beam: int) -> float:
@@ -199,7 +199,7 @@ def test_a_wider_beam_finds_no_worse_on_average(translator: Translator):
         assert score(8) >= score(1)
 
 
-def test_decoding_alone_is_as_in_a_batch(translator: Translator):
+def test_decoding_alone_is_as_in_a_batch(translator):
     pairs = reversed_pairs(6, seed=7)
     whole = decode(translator.model, translator.inputs(pairs), beam=3)
     alone = [
@@ -222,9 +222,7 @@ def test_the_decoder_reads_what_stands_before_each_gold_token():
 
 
 @pytest.mark.parametrize("shares", [None, (0.0, 0.5, 0.9, 1.0)])
-def test_deceptive_penalty_against_the_naive_sum(
-    translator: Translator, shares: tuple[float, ...] | None
-):
+def test_deceptive_penalty_against_the_naive_sum(translator, shares):
     """Of the links of two pairs, and with tokens aligned with none, some, most or all of their source."""
     inputs = translator.inputs(reversed_pairs(30, seed=2))
     batches = [rows for rows in inputs.batches_by_length(1000) if len(rows) > 1]
@@ -246,7 +244,7 @@ def test_deceptive_penalty_against_the_naive_sum(
     assert float(deception_penalty(alpha, batch)) == pytest.approx(total / count)
 
 
-def test_weight_decay_acts_on_every_weight(translator: Translator):
+def test_weight_decay_acts_on_every_weight(translator):
     """Where the loss has no slope the decay alone moves weights."""
     model, inputs = copy.deepcopy(translator.model), translator.inputs(reversed_pairs(9))
     before = {name: values.detach().clone() for name, values in model.named_parameters()}

@@ -10,9 +10,7 @@ from attnaudit.models.product import BLOCK, prepared, product, whole_blocks
 
 @pytest.mark.parametrize("onednn", [products.ONEDNN, False])
 @pytest.mark.parametrize("count", [1, BLOCK - 1, BLOCK, BLOCK + 1, 1000])
-def test_rows_beyond_the_count_do_not_matter(
-    onednn: bool, count: int, monkeypatch: pytest.MonkeyPatch
-):
+def test_rows_beyond_the_count_do_not_matter(onednn, count, monkeypatch):
     monkeypatch.setattr(products, "ONEDNN", onednn)
     random = np.random.default_rng(count)
     rows, weight = (

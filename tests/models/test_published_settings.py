@@ -112,7 +112,7 @@ def value_of(spec: RunSpec, name: str) -> Any:
 
 
 @pytest.mark.parametrize(("run", "settings"), PUBLISHED.items())
-def test_a_preset_is_as_published(run: tuple[str, str, str], settings: dict[str, Any]):
+def test_a_preset_is_as_published(run, settings):
     corpus, encoder, preset = run
     spec = RunSpec.of(corpus, encoder=encoder, preset=preset)
     assert {name: value_of(spec, name) for name in settings} == settings
@@ -130,9 +130,7 @@ def built(encoder: str, preset: str, seed: int = 0) -> AttentionModel:
         ("bilstm", "paper", 256, 128), ("cnn", "code2019", 128, 64), ("bigru", "flan", 100, 100), ("none", "flan", 200, 100),
     ],
 )  # fmt: skip
-def test_hidden_states_and_attention_have_the_published_widths(
-    encoder: str, preset: str, width: int, units: int
-):
+def test_hidden_states_and_attention_have_the_published_widths(encoder, preset, width, units):
     weights = {
         name: tuple(values.shape) for name, values in built(encoder, preset).state_dict().items()
     }
@@ -150,7 +148,7 @@ def test_the_models_seed_draws_all_weights_but_the_vectors():
 
 
 @pytest.mark.parametrize(("preset", "decay"), [("paper", 1e-5), ("code2019", 0.0)])
-def test_weight_decay_on_attention_is_the_presets(preset: str, decay: float):
+def test_weight_decay_on_attention_is_the_presets(preset, decay):
     """A parameter without a gradient of the loss moves by the decay alone: Adam's first step is the learning rate, against its sign."""
     spec = RunSpec.of("sst", preset=preset)
     model = built("bilstm", preset).train()

@@ -1,7 +1,5 @@
 """Settings of models and trainings at the ends of their ranges: the last value that makes sense is taken, the next one refused by name."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -45,13 +43,13 @@ REFUSED: list[tuple[Settings, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("settings", "values"), TAKEN)
-def test_the_ends_of_a_range_belong_to_it(settings: Settings, values: list[dict[str, Any]]):
+def test_the_ends_of_a_range_belong_to_it(settings, values):
     for change in values:
         changed = replace(settings, **change)
         assert {name: getattr(changed, name) for name in change} == change
 
 
 @pytest.mark.parametrize(("settings", "change", "named"), REFUSED)
-def test_beyond_them_the_setting_is_named(settings: Settings, change: dict[str, Any], named: str):
+def test_beyond_them_the_setting_is_named(settings, change, named):
     with pytest.raises(InputError, match=named):
         replace(settings, **change)

@@ -1,7 +1,5 @@
 """Copies of texts with words replaced: which words come from where, and what they do not depend on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -81,7 +79,7 @@ def test_every_other_text_that_is_long_enough_gives_words():
 
 
 @pytest.mark.parametrize("kind", ["text", "pair", "sentences", "heads"])
-def test_nothing_but_the_texts_matters(kind: str):
+def test_nothing_but_the_texts_matters(kind):
     encoder = "han" if kind == "sentences" else "transformer" if kind == "heads" else "bilstm"
     if kind == "sentences":
         split = of_sentences([[4], [3, 1], [2, 9, 5], [1] * 7, [6, 2, 9]], 3)
@@ -138,7 +136,7 @@ def test_every_copy_loses_a_word():
     assert lost.mean() == pytest.approx(0.55, abs=0.07)
 
 
-def test_a_text_that_is_not_drawn_has_no_copies(tmp_path: Any):
+def test_a_text_that_is_not_drawn_has_no_copies(tmp_path):
     model, split = tiny_model("none", "additive"), tiny_split(LENGTHS)
     shards = list(
         collect_shards(model, split, replacement=ReplacementSettings(texts=2), shard_rows=2)
@@ -151,9 +149,7 @@ def test_a_text_that_is_not_drawn_has_no_copies(tmp_path: Any):
 
 
 @pytest.mark.parametrize(("speed", "said"), [(1000, True), (100_000, False)])
-def test_long_work_says_its_runs_and_seconds_first(
-    speed: int, said: bool, monkeypatch: pytest.MonkeyPatch
-):
+def test_long_work_says_its_runs_and_seconds_first(speed, said, monkeypatch):
     """By a clock that counts the words that the model reads, ``speed`` a second."""
     model, split = tiny_model("average", "additive"), tiny_split([12, *[5, 30] * 20])
     words, told = 0, list[str]()

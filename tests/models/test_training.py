@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,7 +59,7 @@ def weights(model: AttentionModel) -> dict[str, list[float]]:
 
 
 @pytest.mark.parametrize("encoder", ["bilstm", "cnn", "average"])
-def test_learns_a_planted_corpus(corpus: Corpus, encoder: str):
+def test_learns_a_planted_corpus(corpus, encoder):
     model = fresh(corpus, encoder)
     history = train(model, corpus, replace(SETTINGS, epochs=25, learning_rate=0.01))
     test = corpus.splits["test"]
@@ -96,7 +95,7 @@ def batches_seen(corpus: Corpus, seed: int) -> list[list[int]]:
     return seen
 
 
-def test_every_epoch_has_an_order_of_its_own(corpus: Corpus):
+def test_every_epoch_has_an_order_of_its_own(corpus):
     seen = batches_seen(corpus, 5)
     epochs = [seen[start : start + 8] for start in range(0, 24, 8)]
     assert all(
@@ -110,7 +109,7 @@ def test_every_epoch_has_an_order_of_its_own(corpus: Corpus):
     assert seen != batches_seen(corpus, 6)
 
 
-def test_the_dev_loss_selects_the_epoch_where_it_is_least(corpus: Corpus):
+def test_the_dev_loss_selects_the_epoch_where_it_is_least(corpus):
     """The dev score is minus the mean cross-entropy of its rows, in nats."""
     model, dev = fresh(corpus, "none"), corpus.splits["dev"]
     history = train(
@@ -124,7 +123,7 @@ def test_the_dev_loss_selects_the_epoch_where_it_is_least(corpus: Corpus):
     assert len({epoch.dev for epoch in history}) == 3
 
 
-def test_test_split_is_never_read(small: Corpus):
+def test_test_split_is_never_read(small):
     without = replace(
         small, splits={name: split for name, split in small.splits.items() if name != "test"}
     )
@@ -145,9 +144,7 @@ def test_patience_stops_early():
     assert history[-1].epoch - best_epoch(history).epoch == 2
 
 
-def test_an_epoch_that_is_perfect_on_dev_is_the_last(
-    corpus: Corpus, monkeypatch: pytest.MonkeyPatch
-):
+def test_an_epoch_that_is_perfect_on_dev_is_the_last(corpus, monkeypatch):
     """What is kept is what all epochs would have given."""
     stopped, whole = fresh(corpus), fresh(corpus)
     history = train(stopped, corpus, replace(SETTINGS, epochs=10, learning_rate=0.05))
@@ -161,7 +158,7 @@ def test_an_epoch_that_is_perfect_on_dev_is_the_last(
     assert weights(stopped) == weights(whole)
 
 
-def test_every_step_after_a_halving_is_half_as_long(corpus: Corpus):
+def test_every_step_after_a_halving_is_half_as_long(corpus):
     """Where the slope of the loss never changes, a step of Adam is as long as the learning rate."""
     how = {"epochs": 5, "plateau": 1, "weight_decay": 0.0, "learning_rate": 0.01}
     seen = minimise_flat(corpus, 16, lambda model, rows: model.head.output.bias.tolist()[0], **how)
@@ -169,9 +166,7 @@ def test_every_step_after_a_halving_is_half_as_long(corpus: Corpus):
 
 
 @pytest.mark.parametrize("stop_after", [1, 2, 3])
-def test_dropout_and_plateau_resume_as_if_never_interrupted(
-    small: Corpus, tmp_path: Path, stop_after: int
-):
+def test_dropout_and_plateau_resume_as_if_never_interrupted(small, tmp_path, stop_after):
     settings = replace(SETTINGS, epochs=4, plateau=1, select="accuracy")
     whole, stopped = (fresh(small, "bigru", dropout=0.4) for _ in range(2))
     history = train(whole, small, settings)
@@ -185,7 +180,7 @@ def test_dropout_and_plateau_resume_as_if_never_interrupted(
     assert all(epoch.dev == epoch.dev_accuracy for epoch in history)
 
 
-def test_saved_model_predicts_the_same(corpus: Corpus, tmp_path: Path):
+def test_saved_model_predicts_the_same(corpus, tmp_path):
     model = fresh(corpus)
     train(model, corpus, replace(SETTINGS, epochs=1))
     model.save(tmp_path)
@@ -198,7 +193,7 @@ def test_saved_model_predicts_the_same(corpus: Corpus, tmp_path: Path):
         load_model(tmp_path)
 
 
-def test_a_checkpoint_with_a_flipped_byte_counts_as_none(corpus: Corpus, tmp_path: Path):
+def test_a_checkpoint_with_a_flipped_byte_counts_as_none(corpus, tmp_path):
     """Anywhere in it: sizes, names, history, weights, moments."""
     settings, whole = replace(SETTINGS, epochs=1), fresh(corpus)
     train(whole, corpus, settings, checkpoint=tmp_path)
@@ -214,13 +209,13 @@ def test_a_checkpoint_with_a_flipped_byte_counts_as_none(corpus: Corpus, tmp_pat
         assert torch.equal(again.state_dict()[name], tensor), name
 
 
-def test_a_checkpoint_of_another_model_is_refused(corpus: Corpus, tmp_path: Path):
+def test_a_checkpoint_of_another_model_is_refused(corpus, tmp_path):
     train(fresh(corpus, "cnn"), corpus, replace(SETTINGS, epochs=1), checkpoint=tmp_path)
     with pytest.raises(RunError, match="a checkpoint of this very model"):
         train(fresh(corpus, "bilstm"), corpus, SETTINGS, checkpoint=tmp_path)
 
 
-def test_a_training_that_diverges_says_so(corpus: Corpus):
+def test_a_training_that_diverges_says_so(corpus):
     with pytest.raises(
         InputError,
         match=r"learning rate 1e\+30: a loss of .*; expected a finite one; lower training\.learning_rate",
@@ -229,7 +224,7 @@ def test_a_training_that_diverges_says_so(corpus: Corpus):
 
 
 @pytest.mark.parametrize("select", ["usual", "accuracy", "loss"])
-def test_a_training_that_diverges_in_its_last_step_says_so(corpus: Corpus, select: str):
+def test_a_training_that_diverges_in_its_last_step_says_so(corpus, select):
     """The loss of a step is that before it: only the predictions on dev show what the last one did."""
     settings, model = (
         replace(SETTINGS, batch_size=1000, epochs=1, select=select),

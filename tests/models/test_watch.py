@@ -54,9 +54,7 @@ def files(folder: Path) -> dict[str, bytes]:
     ("encoder", "settings"),
     [("bilstm", {}), ("bilstm", {"dropout": 0.4}), ("transformer", {"dropout": 0.2})],
 )
-def test_a_training_does_not_notice_that_it_is_watched(
-    corpus: Corpus, tmp_path: Path, encoder: str, settings: dict
-):
+def test_a_training_does_not_notice_that_it_is_watched(corpus, tmp_path, encoder, settings):
     alone, seen = (
         fresh(corpus, encoder, **({"heads": 1} if encoder == "transformer" else {}), **settings)
         for _ in range(2)
@@ -75,7 +73,7 @@ def test_a_training_does_not_notice_that_it_is_watched(
     ]
 
 
-def test_what_is_traced_is_the_model_after_so_many_steps(corpus: Corpus, tmp_path: Path):
+def test_what_is_traced_is_the_model_after_so_many_steps(corpus, tmp_path):
     model = fresh(corpus)
     train(model, corpus, SETTINGS, callback=watched(corpus, model, tmp_path))
     test = corpus.splits["test"]
@@ -94,7 +92,7 @@ def test_what_is_traced_is_the_model_after_so_many_steps(corpus: Corpus, tmp_pat
 
 
 @pytest.mark.parametrize("stop_after", [1, 2])
-def test_a_resumed_training_leaves_the_same_files(corpus: Corpus, tmp_path: Path, stop_after: int):
+def test_a_resumed_training_leaves_the_same_files(corpus, tmp_path, stop_after):
     settings = replace(SETTINGS, steps=40)
 
     def trained(folder: str, until: float = math.inf) -> tuple[Any, dict[str, bytes]]:
@@ -116,7 +114,7 @@ def test_a_resumed_training_leaves_the_same_files(corpus: Corpus, tmp_path: Path
     assert len(whole[1]) == len(PROBE.steps)
 
 
-def test_so_many_steps_are_taken_whatever_epochs_and_patience_say(corpus: Corpus):
+def test_so_many_steps_are_taken_whatever_epochs_and_patience_say(corpus):
     seen: list[int] = []
     model = fresh(corpus)
     train(
@@ -148,6 +146,6 @@ def test_who_is_in_the_probe_depends_on_nobody_else():
     ("steps", "size", "got"),
     [((), 5, "steps"), ((-1, 3), 5, "-1, 3"), ((0, 10, 10), 5, "10, 10"), ((0,), 0, "0 texts")],
 )
-def test_steps_and_probes_that_make_no_sense(steps: tuple[int, ...], size: int, got: str):
+def test_steps_and_probes_that_make_no_sense(steps, size, got):
     with pytest.raises(InputError, match=got):
         Probe(steps, size)

@@ -1,7 +1,5 @@
 """The exact adversary by brute force: every token, and every pair of tokens walked from end to end."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from itertools import combinations
 

@@ -1,7 +1,5 @@
 """The adversary for any readout, the plain way: a general optimiser on all small supports, a grid, and samples of what is allowed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache, partial
 from itertools import chain, combinations, combinations_with_replacement

@@ -1,7 +1,5 @@
 """The largest change of the output by any attention: single tokens, a grid of mixtures, and random attentions, one at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The range of weights with the output within ε: as linear programs."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse
 from scipy.optimize import linprog

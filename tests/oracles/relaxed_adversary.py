@@ -1,7 +1,5 @@
 """Jain & Wallace 2019, Algorithm 3, in torch: autograd, one padded batch, context vectors rebuilt in every step."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

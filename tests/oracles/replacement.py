@@ -1,7 +1,5 @@
 """The partial rank correlation of ContextCite's linear datamodeling score, as textbooks write it."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.stats import rankdata
 

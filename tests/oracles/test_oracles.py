@@ -54,7 +54,7 @@ def _pairs_swapped(trace: Trace, row: int, epsilon: float) -> np.ndarray:
     return found
 
 
-def test_a_pair_with_its_weights_swapped_is_found(trace: Trace):
+def test_a_pair_with_its_weights_swapped_is_found(trace):
     outside = 0
     for row, alpha in enumerate(trace.alpha):
         moved = naive_prediction(trace, row, _pairs_swapped(trace, row, 0.01))
@@ -62,7 +62,7 @@ def test_a_pair_with_its_weights_swapped_is_found(trace: Trace):
     assert outside > len(trace) / 2
 
 
-def test_single_tokens_alone_are_found_to_fall_short(trace: Trace):
+def test_single_tokens_alone_are_found_to_fall_short(trace):
     """Brute force reaches further than an adversary that tries no pairs."""
     slab = slab_within(trace.readout, trace.alpha, 0.01)
     short = 0
@@ -101,7 +101,7 @@ def test_a_jsd_in_bits_is_found():
     assert naive_jsd(p, q) != pytest.approx(naive_jsd(p, q, log=math.log2), rel=0.1)
 
 
-def test_shuffles_that_only_rotate_are_found(trace: Trace):
+def test_shuffles_that_only_rotate_are_found(trace):
     """The median of rotations is not the median of all orders."""
     different = 0
     for row, alpha in enumerate(trace.alpha):
@@ -115,7 +115,7 @@ def test_shuffles_that_only_rotate_are_found(trace: Trace):
     assert different > 3
 
 
-def test_a_readout_without_its_offset_is_found(trace: Trace):
+def test_a_readout_without_its_offset_is_found(trace):
     readout = trace.readout
     for row, alpha in enumerate(trace.alpha):
         logit = float(alpha @ readout.contribution[row][:, 0])

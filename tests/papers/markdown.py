@@ -1,7 +1,5 @@
 """The page of a paper as text, for tests of what it says."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from docs.papers_tables import markdown_table, plain

@@ -80,9 +80,7 @@ def test_sst_numbers_are_those_of_the_published_tables():
         (0.395443 + 0.144, "farther"),
     ],
 )
-def test_spread_means_no_farther_outside_than_the_two_are_from_each_other(
-    ours: float, agreement: str
-):
+def test_spread_means_no_farther_outside_than_the_two_are_from_each_other(ours, agreement):
     row = _cell(
         compare_runs([_record(tau_gradient__negative=ours)]), "tau_gradient", "predicted:negative"
     )
@@ -106,7 +104,7 @@ def test_spread_means_no_farther_outside_than_the_two_are_from_each_other(
     ],
 )
 def test_an_interval_agrees_unless_it_is_wider_than_half_of_what_the_measure_can_be(
-    value: float | None, low: float | None, high: float | None, rerun: float | None, expected: str
+    value, low, high, rerun, expected
 ):
     """A wide interval holds nothing, so that only the distance counts."""
     theirs = {"measure": "f1_base", "statistic": "mean", "paper": 0.5, "rerun": rerun}
@@ -126,7 +124,7 @@ def test_an_exact_maximum_above_their_search_is_called_that_and_a_lower_one_is_n
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_no_number_is_published_twice(paper: str):
+def test_no_number_is_published_twice(paper):
     numbers = published(paper)
     keys = ["corpus", "study", "model", "measure", "statistic", "group", "max_alpha"]
     assert not numbers.select(keys).is_duplicated().any()
@@ -154,9 +152,7 @@ def test_snli_classes_are_matched_by_name_although_the_revisions_order_them_diff
         (("negative", "positive"), (), ("negative", "positive"), ""),
     ],
 )
-def test_classes_match_by_name_first_and_by_order_with_a_note(
-    theirs: tuple[str, ...], ours: tuple[str, ...], matched: tuple[str, ...], note: str
-):
+def test_classes_match_by_name_first_and_by_order_with_a_note(theirs, ours, matched, note):
     groups, said = match_groups(["all", *(f"predicted:{name}" for name in theirs)], ours)
     assert [groups[f"predicted:{name}"] for name in theirs] == [f"predicted:{k}" for k in matched]
     assert said.endswith(note)
@@ -197,7 +193,7 @@ def test_a_summary_has_the_reruns_numbers_beside_it_where_there_are_some():
         ),
     ],
 )
-def test_what_cannot_be_compared_is_refused_in_one_line(record: RunRecord, to: str, message: str):
+def test_what_cannot_be_compared_is_refused_in_one_line(record, to, message):
     with pytest.raises(InputError, match=message) as refusal:
         compare_runs([record], to)
     assert "\n" not in str(refusal.value)

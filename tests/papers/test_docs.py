@@ -1,7 +1,5 @@
 """The pages of the documentation on papers: their tables are those of the records, and reasons fit."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -62,7 +60,7 @@ def test_numbers_that_a_reason_takes_from_the_records_of_another_paper_are_in_th
 
 
 @pytest.mark.parametrize("name", PAPERS)
-def test_every_published_number_belongs_to_a_cell(name: str):
+def test_every_published_number_belongs_to_a_cell(name):
     cells = {(cell.corpus, cell.study, cell.model) for cell in PAPERS[name].cells}
     # The authors of the first have results of corpora that their paper does not mention.
     numbers = published(name).filter(pl.col("corpus").is_in([corpus for corpus, *_ in cells]))
@@ -71,7 +69,7 @@ def test_every_published_number_belongs_to_a_cell(name: str):
 
 
 @pytest.mark.parametrize("name", PAPERS)
-def test_records_of_the_documentation_are_those_of_cells(name: str):
+def test_records_of_the_documentation_are_those_of_cells(name):
     folder = DOCS / "research" / "records" / name
     found = records_of(PAPERS[name], folder)
     assert {place.stem for place in folder.glob("*.json")} == found.keys()
@@ -91,7 +89,7 @@ def tables() -> Any:
     return module
 
 
-def test_tables_are_written_between_the_marks(tables: Any, tmp_path: Path):
+def test_tables_are_written_between_the_marks(tables, tmp_path):
     page = tmp_path / "smallest.md"
     marks = "<!-- reproduce serrano2019 -->", "<!-- end of reproduce serrano2019 -->"
     page.write_text(f"Before.\n\n{marks[0]}{marks[1]}\n\nAfter.\n", encoding="utf-8")
@@ -108,7 +106,7 @@ def test_tables_are_written_between_the_marks(tables: Any, tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_tables_of_the_documentation_are_those_of_its_records(tables: Any, tmp_path: Path):
+def test_tables_of_the_documentation_are_those_of_its_records(tables, tmp_path):
     shutil.copytree(DOCS, tmp_path / "docs", ignore=shutil.ignore_patterns("*.png", "*.csv"))
     tables.write_tables(tmp_path / "docs")
     kept = DOCS / "research" / "records"

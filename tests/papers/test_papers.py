@@ -115,7 +115,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("paper", PAPERS.values(), ids=list(PAPERS))
-def test_a_paper_is_whole(paper: Declaration, tmp_path: Path):
+def test_a_paper_is_whole(paper, tmp_path):
     """Cells have names of their own, a spec, and a command with their settings; quick ones are cells of the paper; studies have a table."""
     keys = [cell.key for cell in paper.cells]
     assert len(set(keys)) == len(keys)
@@ -140,7 +140,7 @@ def test_what_quick_leaves_out_is_counted_by_the_cells_of_a_call():
 
 
 @pytest.mark.slow
-def test_a_paper_ends_in_one_page_and_a_record_of_each_cell(finished: Path):
+def test_a_paper_ends_in_one_page_and_a_record_of_each_cell(finished):
     runs = [f"planted-decisive-average-additive-s{seed}" for seed in (0, 1)]
     assert sorted(path.name for path in (finished / RUNS).iterdir()) == runs
     found = records_of(SMALLEST, finished / "records")
@@ -155,7 +155,7 @@ def test_a_paper_ends_in_one_page_and_a_record_of_each_cell(finished: Path):
     assert all(word in page for word in ("Bands", "F1, uniform", "seeds", "0123abcde"))
 
 
-def test_published_numbers_are_compared_and_have_a_reason(finished: Path):
+def test_published_numbers_are_compared_and_have_a_reason(finished):
     found = Reproduction(SMALLEST, records_of(SMALLEST, finished / "records"))
     assert found.all_numbers().select("corpus", "agreement").rows() == [
         ("planted-decisive", "farther")
@@ -166,7 +166,7 @@ def test_published_numbers_are_compared_and_have_a_reason(finished: Path):
     assert "`attnaudit study uniform planted-decisive --full" in text
 
 
-def test_a_record_of_something_else_is_one_line(tmp_path: Path):
+def test_a_record_of_something_else_is_one_line(tmp_path):
     place = tmp_path / "planted-decisive-uniform.json"
     save(place, "attnaudit study uniform", [])
     place.write_text(json.dumps(read_json(place) | {"summary": [{"value": 1.0}]}))
@@ -174,7 +174,7 @@ def test_a_record_of_something_else_is_one_line(tmp_path: Path):
         records_of(SMALLEST, tmp_path)
 
 
-def test_a_dry_run_lists_the_cells(finished: Path, tmp_path: Path):
+def test_a_dry_run_lists_the_cells(finished, tmp_path):
     planned = plan_sweep(sweep(finished))
     assert all(one.is_done for one in planned)
     elsewhere = plan_sweep(replace(sweep(finished), out=tmp_path / "out"))
@@ -183,7 +183,7 @@ def test_a_dry_run_lists_the_cells(finished: Path, tmp_path: Path):
 
 
 def test_the_corpus_read_last_is_given_to_all_that_ask_for_the_same(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch,
 ):
     """Other seeds are read anew; what is done after reading changes nothing; errors are kept too."""
     from attnaudit.recipes import classifier
@@ -207,7 +207,7 @@ def test_the_corpus_read_last_is_given_to_all_that_ask_for_the_same(
     assert read == ["planted-decisive", "planted-decisive", "sst"]
 
 
-def test_settings_of_one_study_are_of_its_cells_alone(finished: Path):
+def test_settings_of_one_study_are_of_its_cells_alone(finished):
     """Those that the studies have do nothing again."""
     own = sweep(finished)
     assert reproduce(replace(own, settings={"uniform.seeds": 1, "copying.seeds": 2})).done == 4
@@ -218,9 +218,7 @@ def test_settings_of_one_study_are_of_its_cells_alone(finished: Path):
 
 
 @pytest.mark.parametrize("damage", ["changed", "missing"])
-def test_a_damaged_study_is_analysed_again_by_the_same_call(
-    finished: Path, tmp_path: Path, damage: str
-):
+def test_a_damaged_study_is_analysed_again_by_the_same_call(finished, tmp_path, damage):
     out = Path(shutil.copytree(finished, tmp_path / "out"))
     summary = out / STUDIES / "planted-decisive" / "uniform" / "summary.json"
     before = summary.read_bytes()
@@ -234,7 +232,7 @@ def test_a_damaged_study_is_analysed_again_by_the_same_call(
 
 @pytest.mark.slow
 def test_what_is_set_for_a_call_is_in_the_command_of_the_record_and_on_the_page(
-    tmp_path: Path,
+    tmp_path,
 ):
     """Of a run, a study and the copying task, once each; the seed of a run is no setting."""
     cells = {cell.key: cell for cell in sweep(tmp_path).cells}  # of the runs that with seed 1
@@ -256,7 +254,7 @@ def test_what_is_set_for_a_call_is_in_the_command_of_the_record_and_on_the_page(
 
 
 @pytest.mark.slow
-def test_word_vectors_of_a_file_are_those_of_the_paper(tmp_path: Path):
+def test_word_vectors_of_a_file_are_those_of_the_paper(tmp_path):
     """Those that a corpus trains are not: the record says so, and the command names them."""
     file = tmp_path / "vectors.txt"
     file.write_text("superb 0.5 0.5 0.5 0.5\nawful -0.5 0.5 -0.5 0.5\n", encoding="utf-8")
@@ -284,9 +282,7 @@ def test_word_vectors_of_a_file_are_those_of_the_paper(tmp_path: Path):
         (["jain2019", "--quick", "--seeds", "5"], "--seeds: 5 together with --quick"),
     ],
 )
-def test_cells_that_a_paper_lacks_are_refused(
-    command: list[str], message: str, capsys: pytest.CaptureFixture[str]
-):
+def test_cells_that_a_paper_lacks_are_refused(command, message, capsys):
     assert main(["reproduce", *command]) == 2
     assert message in capsys.readouterr().err
 
@@ -321,7 +317,7 @@ def test_intervals_over_seeds_end_where_a_measure_does_and_what_is_left_out_is_a
     assert times["low"] < 0.0 < 9.0 < times["high"]  # no share: nothing says where it ends
 
 
-def test_shares_by_band_leave_out_what_is_undefined(tmp_path: Path):
+def test_shares_by_band_leave_out_what_is_undefined(tmp_path):
     (tmp_path / "results").mkdir()
     columns = {"delta_js": [-0.5, 0.5, 0.1, None], "delta_alpha": [0.01, 0.02, 0.1, 0.6]}
     pl.DataFrame(columns).write_parquet(tmp_path / "results" / "erasure.parquet")
@@ -332,9 +328,7 @@ def test_shares_by_band_leave_out_what_is_undefined(tmp_path: Path):
     assert len(found) == 5
 
 
-def test_a_record_keeps_its_commit_while_nothing_in_it_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_record_keeps_its_commit_while_nothing_in_it_changes(tmp_path, monkeypatch):
     place = tmp_path / "a.json"
     row = summary_row("x", "f1", 1.0, n=9)
     save(place, "attnaudit run", [row])

@@ -94,7 +94,7 @@ def test_the_whole_plan_has_every_cell_of_the_paper():
     assert (seeds["sst"], seeds["imdb"]) == ({0, 1, 2}, {0})
 
 
-def test_what_is_not_here_is_told_and_the_rest_run(finished: Path, data: Path):
+def test_what_is_not_here_is_told_and_the_rest_run(finished, data):
     lines: list[str] = []
     outcome = reproduce(small_sweep(finished, data, ("adr", "sst")), say=lines.append)
     assert len(lines) == 1
@@ -104,7 +104,7 @@ def test_what_is_not_here_is_told_and_the_rest_run(finished: Path, data: Path):
 
 
 @pytest.mark.slow
-def test_a_sweep_that_was_stopped_goes_on(data: Path, tmp_path: Path, finished: Path):
+def test_a_sweep_that_was_stopped_goes_on(data, tmp_path, finished):
     """Interrupted in its second run, it ends with the same results."""
 
     def stop(what: str, done: int, total: int) -> None:
@@ -122,9 +122,7 @@ def test_a_sweep_that_was_stopped_goes_on(data: Path, tmp_path: Path, finished: 
         assert one.read_bytes() == other.read_bytes()
 
 
-def test_the_command_prints_where_table_and_page_are(
-    finished: Path, data: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_the_command_prints_where_table_and_page_are(finished, data, capsys):
     command = command_of(data, finished, seeds=2)
     assert main(command) == 0
     assert capsys.readouterr().out.splitlines() == [
@@ -159,9 +157,7 @@ def text_of(outcome: Outcome) -> str:
     return html.unescape(re.sub(r"<[^>]*>", "", page))
 
 
-def test_nothing_that_was_asked_for_could_be_run(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_nothing_that_was_asked_for_could_be_run(data, tmp_path, capsys):
     assert main([*command_of(data, tmp_path / "out", corpus="adr"), "--json"]) == 2
     shown = capsys.readouterr()
     assert [one["corpus"] for one in json.loads(shown.out)["not_run"]] == ["adr"]
@@ -171,9 +167,7 @@ def test_nothing_that_was_asked_for_could_be_run(
     assert names == {"index.html", "reproduction.csv"}
 
 
-def test_runs_of_other_settings_are_not_averaged_and_settings_are_told(
-    finished: Path, data: Path, tmp_path: Path
-):
+def test_runs_of_other_settings_are_not_averaged_and_settings_are_told(finished, data, tmp_path):
     out = shutil.copytree(finished, tmp_path / "out")
     sweep = small_sweep(out, data, seeds=3)
     other = TINY | {"training.epochs": 2}
@@ -191,7 +185,7 @@ def test_runs_of_other_settings_are_not_averaged_and_settings_are_told(
 
 @pytest.mark.slow
 def test_splits_drawn_with_the_seed_are_averaged_although_their_fingerprints_differ(
-    tmp_path: Path,
+    tmp_path,
 ):
     """bAbI has no dev file: a part of train is drawn with the seed, so that no two seeds read the same train rows."""
     data, out = tmp_path / "data", tmp_path / "out"
@@ -208,9 +202,7 @@ def test_splits_drawn_with_the_seed_are_averaged_although_their_fingerprints_dif
     assert "data.rows.train = " in outcome.notes[0]
 
 
-def test_word_vectors_that_cannot_be_read_are_a_reason(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_word_vectors_that_cannot_be_read_are_a_reason(data, tmp_path, capsys):
     ragged, out = tmp_path / "v.txt", tmp_path / "out"
     ragged.write_text("the 0.1 0.2\nfilm 0.1\n", encoding="utf-8")
     assert main(command_of(data, out, vectors=str(ragged), seeds=2)) == 2
@@ -219,9 +211,7 @@ def test_word_vectors_that_cannot_be_read_are_a_reason(
     assert not (out / RUNS).exists()
 
 
-def test_a_run_of_ones_own_among_the_runs_is_ignored_with_a_note(
-    finished: Path, data: Path, tmp_path: Path
-):
+def test_a_run_of_ones_own_among_the_runs_is_ignored_with_a_note(finished, data, tmp_path):
     out = shutil.copytree(finished, tmp_path / "out")
     shutil.copytree(out / RUNS / "sst-average-additive-s1", out / RUNS / "mine")
     lines: list[str] = []
@@ -231,7 +221,7 @@ def test_a_run_of_ones_own_among_the_runs_is_ignored_with_a_note(
     assert f"- {outcome.notes[0]}\n" in text_of(outcome)
 
 
-def test_a_folder_of_something_else_is_refused_and_left_as_it_is(data: Path, tmp_path: Path):
+def test_a_folder_of_something_else_is_refused_and_left_as_it_is(data, tmp_path):
     page = tmp_path / "index.html"
     page.write_text("my page", encoding="utf-8")
     with pytest.raises(RunError, match="holds something else; expected a new or empty folder, or"):
@@ -242,9 +232,7 @@ def test_a_folder_of_something_else_is_refused_and_left_as_it_is(data: Path, tmp
     assert page.read_text(encoding="utf-8") == "my page"
 
 
-def test_every_corpus_without_a_run_is_listed_with_what_is_known(
-    finished: Path, data: Path, tmp_path: Path
-):
+def test_every_corpus_without_a_run_is_listed_with_what_is_known(finished, data, tmp_path):
     told = text_of(reproduce(small_sweep(tmp_path / "out", data, ("adr",))))
     assert f"- cnn: {JAIN.missing['cnn']}" in told
     assert "- adr-average-additive: read corpus adr: " in told
@@ -256,9 +244,7 @@ def test_every_corpus_without_a_run_is_listed_with_what_is_known(
 
 
 @pytest.mark.slow
-def test_a_partial_call_leaves_other_models_and_more_seeds_as_they_are(
-    finished: Path, data: Path, tmp_path: Path
-):
+def test_a_partial_call_leaves_other_models_and_more_seeds_as_they_are(finished, data, tmp_path):
     other, records = tmp_path / "other", shutil.copytree(finished / FOLDER, tmp_path / "records")
     sweep = replace(small_sweep(other, data, attention="dot", seeds=1), records=records)
     assert reproduce(sweep).done == 1
@@ -271,7 +257,7 @@ def test_a_partial_call_leaves_other_models_and_more_seeds_as_they_are(
     assert {place.name: place.read_bytes() for place in records.iterdir()} == before
 
 
-def test_a_record_has_what_the_comparison_needs(finished: Path):
+def test_a_record_has_what_the_comparison_needs(finished):
     """Medians by weight of all and of each class, spreads, classes and notes of the corpus."""
     record = load(finished / FOLDER / "sst-average-additive.json")
     assert record["class_names"] == ["negative", "positive"]
@@ -291,7 +277,7 @@ def test_a_record_has_what_the_comparison_needs(finished: Path):
     )
 
 
-def test_a_folder_that_is_not_there_is_refused(tmp_path: Path):
+def test_a_folder_that_is_not_there_is_refused(tmp_path):
     with pytest.raises(
         InputError,
         match=r"--data-dir .*nowhere: no such folder; expected the folder of the corpora",

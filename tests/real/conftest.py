@@ -1,7 +1,5 @@
 """Short trainings on real corpora, shared by the tests that hold fast paths to the naive ones on real input."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What must hold of the smallest flipping set on every instance of a trained model."""
 
-from __future__ import annotations
-
 import numpy as np
 import polars as pl
 import pytest

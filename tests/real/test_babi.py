@@ -1,7 +1,5 @@
 """On bAbI's first task: question answering against the algorithms as the paper writes them, and the facts that support an answer."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -33,13 +31,13 @@ def rows(trace: Trace) -> list[int]:
     return np.random.default_rng(0).choice(len(trace), 8, replace=False).tolist()
 
 
-def test_all_test_questions_are_there(trace: Trace):
+def test_all_test_questions_are_there(trace):
     assert len(trace) == 1000
     assert trace.task == "question_answering"
     assert len(trace.class_names) == 6
 
 
-def test_the_rationale_is_the_sentence_that_supports_the_answer(trace: Trace):
+def test_the_rationale_is_the_sentence_that_supports_the_answer(trace):
     """It says where somebody went: it holds who is asked about and the answer, and ends where a sentence ends."""
     rationales = trace.table["rationale"].to_list()
     questions = trace.table["question"].to_list()
@@ -49,7 +47,7 @@ def test_the_rationale_is_the_sentence_that_supports_the_answer(trace: Trace):
         assert sentence[-2:] == [trace.class_names[trace.array("label")[row]], "."]
 
 
-def test_leave_one_out_and_gradients(model: AttentionModel, trace: Trace, rows: list[int]):
+def test_leave_one_out_and_gradients(model, trace, rows):
     questions = trace.table["question"].to_list()
     for row in rows:
         inputs = Inputs(
@@ -65,6 +63,6 @@ def test_leave_one_out_and_gradients(model: AttentionModel, trace: Trace, rows: 
             )
 
 
-def test_the_playground_computes_what_the_readout_does(trace: Trace, rows: list[int]):
+def test_the_playground_computes_what_the_readout_does(trace, rows):
     short = [row for row in rows if 1 < trace.alpha.lengths[row] <= 80]
     assert_computed(trace.take(np.array(short[:1])))  # which waits for five bounds of six classes

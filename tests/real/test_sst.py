@@ -1,7 +1,5 @@
 """On the test set of SST: every fast path against the algorithm as its paper writes it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -45,12 +43,12 @@ def column(run: Path, experiment: str, name: str) -> np.ndarray:
     return pl.read_parquet(run / "results" / f"{experiment}.parquet")[name].to_numpy()
 
 
-def test_every_instance_of_the_filtered_test_set_is_there(sst_trace: Trace):
+def test_every_instance_of_the_filtered_test_set_is_there(sst_trace):
     assert len(sst_trace) == 1726
     assert np.bincount(sst_trace.array("label")).tolist() == [863, 863]
 
 
-def test_leave_one_out_and_gradients(model: AttentionModel, sst_trace: Trace, rows: list[int]):
+def test_leave_one_out_and_gradients(model, sst_trace, rows):
     for row in rows:
         inputs = Inputs(model.vocabulary.ids([sst_trace.tokens(row)]))
         np.testing.assert_allclose(
@@ -63,9 +61,7 @@ def test_leave_one_out_and_gradients(model: AttentionModel, sst_trace: Trace, ro
             )
 
 
-def test_permutation_medians_are_those_of_the_plain_loop(
-    sst_run: Path, sst_trace: Trace, rows: list[int]
-):
+def test_permutation_medians_are_those_of_the_plain_loop(sst_run, sst_trace, rows):
     ours = column(sst_run, "permutation", "median_delta_y")
     random = np.random.default_rng(1)
     surprises = [surprise(sst_trace, row, ours[row], random) for row in rows]
@@ -73,7 +69,7 @@ def test_permutation_medians_are_those_of_the_plain_loop(
     assert abs(sum(surprises)) < 4 * len(rows) ** 0.5
 
 
-def test_no_instance_on_which_the_search_beats_the_exact_adversary(sst_run: Path, sst_trace: Trace):
+def test_no_instance_on_which_the_search_beats_the_exact_adversary(sst_run, sst_trace):
     exact, delta = column(sst_run, "adversary", "emax_jsd"), column(sst_run, "adversary", "delta_y")
     some = np.arange(0, len(sst_trace), 6)
     searched = searched_jsd(sst_trace.take(some))
@@ -82,20 +78,18 @@ def test_no_instance_on_which_the_search_beats_the_exact_adversary(sst_run: Path
     assert delta.max() <= 0.01 + 1e-9
 
 
-def test_exact_adversary_is_brute_force(sst_run: Path, sst_trace: Trace):
+def test_exact_adversary_is_brute_force(sst_run, sst_trace):
     exact = column(sst_run, "adversary", "emax_jsd")
     short = np.flatnonzero(sst_trace.alpha.lengths <= 9)[:15].tolist()
     for row in short:
         assert exact[row] == pytest.approx(brute_force_adversary(sst_trace, row, 0.01)[0], abs=1e-9)
 
 
-def test_the_smallest_flipping_set_is_that_of_exhaustive_search(sst_run: Path, sst_trace: Trace):
+def test_the_smallest_flipping_set_is_that_of_exhaustive_search(sst_run, sst_trace):
     assert_smallest(sst_trace, pl.read_parquet(sst_run / "results" / "erasure.parquet"), flipped=50)
 
 
-def test_the_largest_change_is_that_of_a_single_token(
-    sst_run: Path, sst_trace: Trace, rows: list[int]
-):
+def test_the_largest_change_is_that_of_a_single_token(sst_run, sst_trace, rows):
     found, flips = (
         column(sst_run, "maximal_change", "max_delta_y"),
         column(sst_run, "maximal_change", "flips"),
@@ -108,7 +102,7 @@ def test_the_largest_change_is_that_of_a_single_token(
     assert (found >= column(sst_run, "adversary", "delta_y") - 1e-9).all()
 
 
-def test_attentions_with_the_same_sum(sst_run: Path, sst_trace: Trace, rows: list[int]):
+def test_attentions_with_the_same_sum(sst_run, sst_trace, rows):
     """One number a position: T − 2 dimensions, and the ranges of linear programs."""
     dimension, width = (
         column(sst_run, "identifiability", "null_dimension"),
@@ -120,7 +114,7 @@ def test_attentions_with_the_same_sum(sst_run: Path, sst_trace: Trace, rows: lis
         assert width[row] == pytest.approx(most - least, abs=1e-6)
 
 
-def test_every_range_is_that_of_linear_programs(sst_run: Path, sst_trace: Trace):
+def test_every_range_is_that_of_linear_programs(sst_run, sst_trace):
     """All tokens of every fourth instance; no weight but those of the programs to 1e-9."""
     possible, necessary = (
         column(sst_run, "ranges", "possible"),
@@ -132,7 +126,7 @@ def test_every_range_is_that_of_linear_programs(sst_run: Path, sst_trace: Trace)
         np.testing.assert_allclose(necessary[row], least, rtol=0, atol=1e-9)
 
 
-def test_through_any_tail(sst_run: Path, sst_trace: Trace):
+def test_through_any_tail(sst_run, sst_trace):
     """With the tail hidden from the kernels: removals are the same, and the adversary found is the exact one but for its room for noise."""
     some = np.random.default_rng(3).choice(len(sst_trace), 150, replace=False)
     hidden = opaque(sst_trace.take(some))
@@ -149,6 +143,6 @@ def test_through_any_tail(sst_run: Path, sst_trace: Trace):
         )
 
 
-def test_the_playground_computes_what_the_readout_does(sst_trace: Trace, rows: list[int]):
+def test_the_playground_computes_what_the_readout_does(sst_trace, rows):
     short = [row for row in rows if 1 < sst_trace.alpha.lengths[row] <= 80]
     assert_computed(sst_trace.take(np.array(short[:8])))

@@ -55,7 +55,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.mark.slow
-def test_differences_are_those_computed_instance_by_instance(runs: tuple[Path, Path]):
+def test_differences_are_those_computed_instance_by_instance(runs):
     found = attnaudit.compare(runs)
     for experiment, column, measure in (
         ("correlation", "tau_gradient", "tau_gradient"), ("permutation", "median_delta_y", "median_delta_y"),
@@ -78,9 +78,7 @@ def test_differences_are_those_computed_instance_by_instance(runs: tuple[Path, P
 
 
 @pytest.mark.slow
-def test_neither_the_order_of_rows_nor_shards_change_anything(
-    runs: tuple[Path, Path], tmp_path: Path
-):
+def test_neither_the_order_of_rows_nor_shards_change_anything(runs, tmp_path):
     trace = model(0.2)
     order = np.random.default_rng(0).permutation(len(trace))
     other = audited(tmp_path, *(trace.take(part) for part in np.array_split(order, 3)))
@@ -88,9 +86,7 @@ def test_neither_the_order_of_rows_nor_shards_change_anything(
     assert one.equals(two)
 
 
-def test_measures_of_the_card_say_for_which_run_they_speak(
-    runs: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
-):
+def test_measures_of_the_card_say_for_which_run_they_speak(runs, capsys):
     """A higher correlation speaks for a run, and so does a lower divergence of the adversary."""
     [one], [two] = compare_runs(runs), compare_runs(runs[::-1])
     exchanged = {"a": "b", "b": "a"}
@@ -111,7 +107,7 @@ def test_measures_of_the_card_say_for_which_run_they_speak(
     assert len(capsys.readouterr().out.splitlines()) > len(brief.splitlines())
 
 
-def test_exchanging_the_runs_negates_the_differences(runs: tuple[Path, Path]):
+def test_exchanging_the_runs_negates_the_differences(runs):
     one, two = attnaudit.compare(runs), attnaudit.compare(runs[::-1])
     numbers = ("a", "b", "difference", "low", "high")
     a, b, difference, low, high = (one[name].to_numpy() for name in numbers)
@@ -123,7 +119,7 @@ def test_exchanging_the_runs_negates_the_differences(runs: tuple[Path, Path]):
 
 
 @pytest.mark.slow
-def test_instances_of_another_text_or_id_are_not_shared(runs: tuple[Path, Path], tmp_path: Path):
+def test_instances_of_another_text_or_id_are_not_shared(runs, tmp_path):
     part = with_tokens(model(0.2).take(np.arange(10, 60)), 4)
     [found] = compare_runs([runs[0], audited(tmp_path, part)])
     assert found.differences.select("shared", "only_a", "only_b").unique().rows() == [(46, 14, 4)]
@@ -139,16 +135,14 @@ def test_instances_of_another_text_or_id_are_not_shared(runs: tuple[Path, Path],
 
 
 @pytest.mark.parametrize(("same", "noted"), [(30, False), (29, True)])
-def test_few_shared_instances_are_noted_with_what_to_do(
-    runs: tuple[Path, Path], tmp_path: Path, same: int, noted: bool
-):
+def test_few_shared_instances_are_noted_with_what_to_do(runs, tmp_path, same, noted):
     [found] = compare_runs([runs[0], audited(tmp_path, with_tokens(model(0.2), 60 - same))])
     notes = [note for note in found.notes if "few rows in common" in note]
     assert len(notes) == noted
     assert all(f"{same} of 60 and 60; run both with the same corpus" in note for note in notes)
 
 
-def test_what_cannot_be_compared_is_one_line(runs: tuple[Path, Path], tmp_path: Path):
+def test_what_cannot_be_compared_is_one_line(runs, tmp_path):
     twice = model().take(np.array([0, 1, 1, 2]))
     with pytest.raises(InputError, match="instance 1: several rows alike in split, instance"):
         compare_runs([audited(tmp_path / "twice", twice), runs[0]])
@@ -170,7 +164,7 @@ def test_what_cannot_be_compared_is_one_line(runs: tuple[Path, Path], tmp_path: 
     ],
 )
 def test_results_that_were_changed_since_are_neither_compared_nor_reported(
-    runs: tuple[Path, Path], file: str, line: str, tmp_path: Path
+    runs, file, line, tmp_path
 ):
     made = audited(tmp_path / "made", model(), experiments=("prediction", "permutation"))
     page = (made / "report.html").read_bytes()
@@ -223,9 +217,7 @@ def test_rows_of_a_text_are_drawn_together_and_texts_of_two_splits_with_one_numb
     assert found.differences.select("low", "high").row(0) == (expected.low[0], expected.high[0])
 
 
-def test_the_command_prints_and_writes_the_comparison(
-    runs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_the_command_prints_and_writes_the_comparison(runs, tmp_path, capsys):
     names, out = [str(run) for run in runs], tmp_path / "comparison"
     for given, rows in (([*names, names[0]], 120), (names, 60)):
         assert main(["compare", *given, "--out", str(out)]) == 0
@@ -240,7 +232,7 @@ def test_the_command_prints_and_writes_the_comparison(
     assert len(told["most_different"]) == 10
 
 
-def test_the_instances_that_differ_most_come_first(runs: tuple[Path, Path]):
+def test_the_instances_that_differ_most_come_first(runs):
     [found] = compare_runs(runs)
     divergence = found.instances["jsd"].to_list()
     assert divergence == sorted(divergence, reverse=True)

@@ -90,9 +90,7 @@ def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delitem(sys.modules, name, raising=False)
 
 
-def test_an_experiment_of_an_installed_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_an_experiment_of_an_installed_package(tmp_path, monkeypatch, capsys):
     """The documented experiment, found by its entry point: the table, the card row, the figure, the label and the citation."""
     install(
         tmp_path,
@@ -136,7 +134,7 @@ class Smallest:
         return summarise_means(self.name, by_group(table, lambda rows: rows.select("length")), 0)
 
 
-def test_an_experiment_that_states_nothing_else(tmp_path: Path):
+def test_an_experiment_that_states_nothing_else(tmp_path):
     register_experiment(Smallest)
     assert facts("smallest").papers == facts("smallest").measures == ()
     result = audit(make_trace(5), ["smallest", "permutation"])
@@ -192,7 +190,7 @@ def test_what_is_no_experiment_is_refused():
 
 @pytest.mark.slow
 def test_an_encoder_of_an_installed_package_is_known_to_every_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path, monkeypatch, capsys
 ):
     """To the help of a process that begins, too."""
     install(tmp_path, "An encoder", "attnaudit.encoders", "gated = my_encoders:GATED")
@@ -215,7 +213,7 @@ def test_an_encoder_of_an_installed_package_is_known_to_every_command(
         ),
     ],
 )
-def test_an_encoder_that_cannot_be_registered_says_why(given: dict, line: str):
+def test_an_encoder_that_cannot_be_registered_says_why(given, line):
     with pytest.raises(InputError, match=re.escape(line)):
         attnaudit.register_encoder(
             EncoderSpec(**{"name": "mine", "build": "my_encoders:Mine", "hidden": 4, **given})
@@ -237,9 +235,7 @@ def data(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_registered_corpus_goes_all_the_way_to_the_page(
-    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_registered_corpus_goes_all_the_way_to_the_page(data, tmp_path, capsys):
     exec("\n".join(examples("A corpus")), {"__name__": "films"})
     listed = {
         row["name"]: row

@@ -90,7 +90,7 @@ def complete(_quick_pages: None, tmp_path_factory: pytest.TempPathFactory) -> Pa
         return run(tiny(), tmp_path_factory.mktemp("runs") / "complete")
 
 
-def test_a_run_has_the_promised_layout(complete: Path):
+def test_a_run_has_the_promised_layout(complete):
     tables = {f"results/{name}.parquet" for name in EXPERIMENTS if name != "joint"}  # one head
     fixed = {
         *("spec.json", "summary.json", "verdict.json", "report.html", "trace/part-00000.parquet"),
@@ -107,7 +107,7 @@ def test_a_run_has_the_promised_layout(complete: Path):
 
 
 @pytest.mark.slow
-def test_the_spec_holds_every_setting_and_makes_the_same_run_again(complete: Path, tmp_path: Path):
+def test_the_spec_holds_every_setting_and_makes_the_same_run_again(complete, tmp_path):
     spec = json.loads((complete / "spec.json").read_text())
     assert spec["training"]["epochs"] == 3
     assert spec["experiments"]["permutation"]["permutations"] == 5
@@ -118,14 +118,14 @@ def test_the_spec_holds_every_setting_and_makes_the_same_run_again(complete: Pat
     assert digests(again / "trace") == digests(complete / "trace")
 
 
-def test_a_finished_run_is_left_as_it_is(whole: Path):
+def test_a_finished_run_is_left_as_it_is(whole):
     before = times(whole)
     assert run(tiny(), whole) == whole
     assert times(whole) == before
 
 
 @pytest.mark.parametrize("part", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in (1, 2))])
-def test_a_run_stopped_anywhere_resumes_to_the_same_bytes(whole: Path, tmp_path: Path, part: int):
+def test_a_run_stopped_anywhere_resumes_to_the_same_bytes(whole, tmp_path, part):
     """At every sign of progress but those amid many of one kind."""
     told = run_until(None, tmp_path / "counted")
     around = zip(["", *told], told, [*told[1:], ""], strict=False)
@@ -178,7 +178,7 @@ def a_study(out: Path, stopped: str = "") -> None:
 
 
 @pytest.mark.slow
-def test_results_do_not_depend_on_the_threads_of_the_machine(tmp_path: Path):
+def test_results_do_not_depend_on_the_threads_of_the_machine(tmp_path):
     """Here one thread, there three: torch adds up a product of matrices in as many parts as it has threads.
 
     One study is made here; another is stopped here in its first training, and goes on there.
@@ -214,7 +214,7 @@ SPOILT: dict[str, Callable[[str], str]] = {
 
 
 @pytest.mark.parametrize("how", SPOILT)
-def test_a_run_with_a_damaged_manifest_is_made_again(whole: Path, tmp_path: Path, how: str):
+def test_a_run_with_a_damaged_manifest_is_made_again(whole, tmp_path, how):
     out = shutil.copytree(whole, tmp_path / "run")
     (out / MANIFEST).write_text(SPOILT[how]((whole / MANIFEST).read_text()))
     run(tiny(), out)
@@ -223,9 +223,7 @@ def test_a_run_with_a_damaged_manifest_is_made_again(whole: Path, tmp_path: Path
     assert not (out / UNFINISHED).exists()
 
 
-def test_a_flipped_byte_in_the_spec_of_an_unfinished_run_never_gives_another_spec(
-    whole: Path, tmp_path: Path
-):
+def test_a_flipped_byte_in_the_spec_of_an_unfinished_run_never_gives_another_spec(whole, tmp_path):
     """There is no manifest that lists the file."""
     path = tmp_path / "spec.json"
     stored = (whole / "spec.json").read_bytes()
@@ -241,14 +239,14 @@ def test_a_flipped_byte_in_the_spec_of_an_unfinished_run_never_gives_another_spe
         run(tiny(seed=1), tmp_path)
 
 
-def test_another_spec_is_refused_with_both_values(whole: Path):
+def test_another_spec_is_refused_with_both_values(whole):
     before = digests(whole)
     with pytest.raises(RunError, match=r"training\.epochs = 4, there 3.*--out"):
         run(tiny(settings={"training.epochs": 4}), whole)
     assert digests(whole) == before
 
 
-def test_a_corpus_that_changed_is_refused(tmp_path: Path):
+def test_a_corpus_that_changed_is_refused(tmp_path):
     table = tmp_path / "small.csv"
     rows = [f"{word} text {'abcde'[k % 5]},{word}" for k in range(30) for word in ("good", "bad")]
     settings = {name: value for name, value in TINY.items() if not name.startswith("corpus")}
@@ -259,7 +257,7 @@ def test_a_corpus_that_changed_is_refused(tmp_path: Path):
             run(spec, tmp_path / "run")
 
 
-def test_a_place_of_something_else_is_refused(whole: Path, tmp_path: Path):
+def test_a_place_of_something_else_is_refused(whole, tmp_path):
     (tmp_path / "thesis.txt").write_text("do not lose")
     for command in (run, lambda _, out: audit_into(out, whole / "trace", ["permutation"])):
         with pytest.raises(RunError, match="expected a place that can be written"):
@@ -270,7 +268,7 @@ def test_a_place_of_something_else_is_refused(whole: Path, tmp_path: Path):
     assert (tmp_path / "thesis.txt").read_text() == "do not lose"
 
 
-def test_bad_input_leaves_nothing(tmp_path: Path):
+def test_bad_input_leaves_nothing(tmp_path):
     missing = str(tmp_path / "missing")
     for spec in (RunSpec.of(f"{missing}.csv"), RunSpec.of("planted-decisive", vectors=missing)):
         with pytest.raises(InputError, match="missing"):
@@ -284,7 +282,7 @@ def test_models_of_other_presets_have_folders_of_their_own():
     assert len({*names}) == 3
 
 
-def test_an_audit_of_a_run_gives_the_same_numbers(complete: Path, tmp_path: Path):
+def test_an_audit_of_a_run_gives_the_same_numbers(complete, tmp_path):
     with experiments():
         out = audit_into(
             tmp_path / "audit", complete / "trace", settings={"permutation.permutations": 5}
@@ -294,7 +292,7 @@ def test_an_audit_of_a_run_gives_the_same_numbers(complete: Path, tmp_path: Path
     assert {name: sha256(out / name) for name in files} == files
 
 
-def test_an_audit_replaces_an_earlier_one_but_never_a_run(whole: Path, tmp_path: Path):
+def test_an_audit_replaces_an_earlier_one_but_never_a_run(whole, tmp_path):
     audit_into(tmp_path / "audit", whole, ["permutation"])
     audit_into(tmp_path / "audit", whole, ["adversary"])
     assert {path.name for path in (tmp_path / "audit" / "results").iterdir()} == {
@@ -309,7 +307,7 @@ def test_an_audit_replaces_an_earlier_one_but_never_a_run(whole: Path, tmp_path:
     assert digests(whole) == before
 
 
-def test_a_later_shard_that_is_broken_leaves_nothing_behind(tmp_path: Path):
+def test_a_later_shard_that_is_broken_leaves_nothing_behind(tmp_path):
     """The tables of the first shard were being written by then."""
     write_shards(tmp_path / "trace", [make_trace(5), make_trace(5, first_instance=5)])
     audit_into(tmp_path / "audit", tmp_path / "trace", ["permutation"])
@@ -322,16 +320,14 @@ def test_a_later_shard_that_is_broken_leaves_nothing_behind(tmp_path: Path):
     assert not (tmp_path / "new").exists()
 
 
-def test_an_audit_goes_beside_its_trace(whole: Path, tmp_path: Path):
+def test_an_audit_goes_beside_its_trace(whole, tmp_path):
     mine, one = shutil.copytree(whole, tmp_path / "mine"), tmp_path / "one.parquet"
     shutil.copy(mine / "trace" / "part-00000.parquet", one)
     for place, beside in ((mine / "trace", "mine"), (mine, "mine"), (one, "one")):
         assert audit_into(None, place, ["permutation"]) == tmp_path / f"{beside}-audit"
 
 
-def test_a_page_written_again_keeps_the_manifest_true(
-    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_page_written_again_keeps_the_manifest_true(whole, tmp_path, monkeypatch):
     out = shutil.copytree(whole, tmp_path / "run")
     (out / "report.html").write_text("spoilt")
     monkeypatch.setattr("attnaudit.steps.versions._installed", lambda name: "99")
@@ -354,7 +350,7 @@ def test_a_page_written_again_keeps_the_manifest_true(
         ("correlation.significance=5", "0 to 1"),
     ],
 )
-def test_a_wrong_setting_is_told_in_one_line(setting: str, message: str):
+def test_a_wrong_setting_is_told_in_one_line(setting, message):
     with pytest.raises(InputError, match=message) as told:
         RunSpec.of("sst", settings=parse_assignments([setting]))
     assert "\n" not in str(told.value)

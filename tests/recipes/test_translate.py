@@ -8,7 +8,6 @@ from typing import Any
 
 import polars as pl
 import pytest
-from playwright.sync_api import Browser
 
 from attnaudit.cli import main
 from attnaudit.cli.show import show_run
@@ -47,7 +46,7 @@ def run(pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_what_a_run_leaves(run: Path):
+def test_what_a_run_leaves(run):
     written = read_translations(run)
     assert len(written) == 16
     assert set(written[0]) == {"instance", "source", "reference", "translation"}
@@ -77,7 +76,7 @@ def test_what_a_run_leaves(run: Path):
     } <= files.keys()
 
 
-def test_known_alignments_are_audited_as_any_experiment(run: Path, tmp_path: Path):
+def test_known_alignments_are_audited_as_any_experiment(run, tmp_path):
     audited = read_json(audit_into(tmp_path / "audit", run, ("alignment",), {}) / "summary.json")
     own = [row for row in read_json(run / "summary.json") if row["experiment"] == "alignment"]
     assert audited == [row for row in own if not row["measure"].startswith("dictionary_")]
@@ -88,7 +87,7 @@ def test_known_alignments_are_audited_as_any_experiment(run: Path, tmp_path: Pat
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_pages")
-def test_a_killed_run_ends_with_the_same_bytes(run: Path, pairs: Path, tmp_path: Path):
+def test_a_killed_run_ends_with_the_same_bytes(run, pairs, tmp_path):
     """Stopped at the n-th sign of progress, a little later every time."""
     out, stops = tmp_path / "run", 0
     while True:
@@ -116,7 +115,7 @@ def test_a_killed_run_ends_with_the_same_bytes(run: Path, pairs: Path, tmp_path:
         assert (out / path).read_bytes() == (run / path).read_bytes(), path
 
 
-def test_without_attention_there_is_no_trace(pairs: Path, tmp_path: Path):
+def test_without_attention_there_is_no_trace(pairs, tmp_path):
     out = translate(spec(pairs, **{"model.attention": "none"}), tmp_path / "run")
     assert not (out / "trace").exists()
     assert not (out / "report.html").exists()
@@ -124,9 +123,7 @@ def test_without_attention_there_is_no_trace(pairs: Path, tmp_path: Path):
     assert "BLEU" in (out / "translation.html").read_text(encoding="utf-8")
 
 
-def test_the_dictionary_is_named_and_has_the_columns_that_its_page_tells(
-    run: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_the_dictionary_is_named_and_has_the_columns_that_its_page_tells(run, capsys):
     show_run(run, as_json=False)
     assert str(run / "dictionary.parquet") in capsys.readouterr().out
     page = (Path(__file__).parents[2] / "docs" / "translation.md").read_text(encoding="utf-8")
@@ -138,9 +135,7 @@ def test_the_dictionary_is_named_and_has_the_columns_that_its_page_tells(
     )  # as the program below it on that page takes it
 
 
-def test_characters_that_other_programs_end_lines_with_stay_in_their_text(
-    pairs: Path, tmp_path: Path
-):
+def test_characters_that_other_programs_end_lines_with_stay_in_their_text(pairs, tmp_path):
     texts = shutil.copytree(pairs, tmp_path / "texts")
     source, target = "a1\u2028a2 a3\u0085a4 a5\x1ca6 a7\x0ca8", "b1\u2029b2 b3\x0bb4"
     edit(texts / "test.src", 1, source)
@@ -155,7 +150,7 @@ def test_characters_that_other_programs_end_lines_with_stay_in_their_text(
 
 
 @pytest.mark.parametrize(("name", "side"), [("train.src", "source"), ("test.trg", "target")])
-def test_a_text_of_which_no_piece_is_left(pairs: Path, tmp_path: Path, name: str, side: str):
+def test_a_text_of_which_no_piece_is_left(pairs, tmp_path, name, side):
     nothing = "\u200b"
     texts = shutil.copytree(pairs, tmp_path / "texts")
     edit(texts / name, 5, nothing)
@@ -174,7 +169,7 @@ PLANTED = {
 
 @pytest.mark.usefixtures("quick_pages")
 @pytest.mark.parametrize("kind", ["copy", pytest.param("bigram_flip", marks=pytest.mark.slow)])
-def test_planted_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str):
+def test_planted_pairs(tmp_path, capsys, kind):
     options = [part for key, value in PLANTED.items() for part in ("--set", f"{key}={value}")]
     assert main(["run", f"planted-{kind}", "--out", str(tmp_path / "run"), "--json", *options]) == 0
     rows = {row["measure"]: row for row in json.loads(capsys.readouterr().out)["summary"]}
@@ -209,9 +204,7 @@ def test_planted_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str], kind:
         (["{pairs}", "--preset", "large"], "one of small, paper"),
     ],
 )
-def test_bad_input_is_one_line(
-    pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], line: str
-):
+def test_bad_input_is_one_line(pairs, tmp_path, capsys, arguments, line):
     given = [argument.format(pairs=pairs) for argument in arguments]
     assert main(["run", *given, "--out", str(tmp_path / "run")]) == 2
     *stages, told = capsys.readouterr().err.splitlines()
@@ -222,9 +215,9 @@ def test_bad_input_is_one_line(
 
 @pytest.mark.slow
 def test_its_pages_have_no_serious_barrier_and_a_site_shows_it(
-    run: Path,
-    browser: Browser,  # noqa: F811
-    tmp_path: Path,
+    run,
+    browser,  # noqa: F811
+    tmp_path,
 ):
     site = site_into([run], tmp_path / "site")
     pages = sorted((site.parent / "run").glob("*.html"))

@@ -1,7 +1,5 @@
 """A real browser that is offline."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterator

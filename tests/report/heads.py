@@ -1,7 +1,5 @@
 """A run of a model with heads, without a model: every text has a row for each head, and all give the same prediction."""
 
-from __future__ import annotations
-
 from itertools import product
 from pathlib import Path
 from typing import Any

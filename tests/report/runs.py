@@ -1,7 +1,5 @@
 """Run folders for the report's tests: a random trace, its audit, and a specification."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

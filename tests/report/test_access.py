@@ -1,7 +1,5 @@
 """Access: axe-core finds nothing serious on any kind of page, colours are switched and kept, charts have their numbers, lines are short."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import cache
@@ -10,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from playwright.sync_api import Browser, BrowserContext
 
 from attnaudit.recipes.compare import compare_runs
 from attnaudit.recipes.site import site_into
@@ -90,7 +87,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("comparison", "calibration")),
     ],
 )
-def test_a_page_has_no_serious_barrier(kind: str, browser: Browser, pages: Callable[[str], Path]):
+def test_a_page_has_no_serious_barrier(kind, browser, pages):
     assert barriers(browser, pages(kind).as_uri()) == []
 
 
@@ -102,16 +99,12 @@ def test_a_page_has_no_serious_barrier(kind: str, browser: Browser, pages: Calla
     ],
 )
 @pytest.mark.slow
-def test_a_view_of_the_site_has_no_serious_barrier(
-    view: str, ready: str, browser: Browser, pages: Callable[[str], Path]
-):
+def test_a_view_of_the_site_has_no_serious_barrier(view, ready, browser, pages):
     assert barriers(browser, f"{pages('site').as_uri()}#{view}", ready) == []
 
 
 @pytest.mark.slow
-def test_a_wide_chart_keeps_the_size_of_its_letters(
-    context: BrowserContext, pages: Callable[[str], Path]
-):
+def test_a_wide_chart_keeps_the_size_of_its_letters(context, pages):
     page = context.new_page()
     for width in (390, 1440):
         page.set_viewport_size({"width": width, "height": 900})
@@ -123,7 +116,7 @@ def test_a_wide_chart_keeps_the_size_of_its_letters(
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_a_barrier_would_be_found(browser: Browser, tmp_path: Path):
+def test_a_barrier_would_be_found(browser, tmp_path):
     page = tmp_path / "page.html"
     page.write_text(
         '<html lang="en"><title>t</title><main><h1>t</h1><img src="data:,"><p style="color:#ccc">pale</p></main></html>'
@@ -134,9 +127,7 @@ def test_a_barrier_would_be_found(browser: Browser, tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_colours_follow_the_system_until_switched_and_paper_is_white(
-    context: BrowserContext, pages: Callable[[str], Path]
-):
+def test_colours_follow_the_system_until_switched_and_paper_is_white(context, pages):
     paper = "getComputedStyle(document.body).backgroundColor"
     page = context.new_page()
     page.emulate_media(color_scheme="dark")
@@ -182,7 +173,7 @@ def test_of_more_rows_than_can_be_read_some_are_shown_under_the_titles_of_their_
     assert f"one of every {-(-450 // MOST)} rows" in table
 
 
-def test_the_table_behind_boxes_names_the_weights(pages: Callable[[str], Path]):
+def test_the_table_behind_boxes_names_the_weights(pages):
     text = pages("run").read_text()
     assert '<th scope="col">largest attention weight</th>' in text
     assert "<td>[0, .25)</td>" in text

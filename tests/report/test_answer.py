@@ -1,10 +1,7 @@
 """The answer comes first, in at most 25 lines, with honest signs and a typical example."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from io import StringIO
-from pathlib import Path
 from shlex import split
 from typing import Any
 
@@ -70,7 +67,7 @@ def printed(found: Answer, width: int = 120) -> list[str]:
 
 
 @pytest.mark.parametrize(("faithful", "code"), [(1.0, "show"), (0.0, "where")])
-def test_the_verdict_and_its_reasons_come_first(faithful: float, code: str):
+def test_the_verdict_and_its_reasons_come_first(faithful, code):
     found = answer_of(traced(faithful))
     assert (found.code, found.advice) == (code, ADVICE[code])
     follows = next(one for one in found.evidence if one.row.experiment == "replacement")
@@ -86,7 +83,7 @@ def test_the_verdict_and_its_reasons_come_first(faithful: float, code: str):
 
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("classes", [2, 3, 9])
-def test_any_number_of_classes_fits_on_a_screen(classes: int, width: int):
+def test_any_number_of_classes_fits_on_a_screen(classes, width):
     trace = make_trace(120, (3, 60), 1 if classes == 2 else classes, seed=1)
     found = answer_of(trace, settings=QUICK)
     assert 2 <= len(found.classes) <= classes
@@ -99,7 +96,7 @@ def test_any_number_of_classes_fits_on_a_screen(classes: int, width: int):
 
 
 @pytest.mark.parametrize("word", ["w" * 500, "中" * 300, "[bold]\n\x1b[31m"])
-def test_long_names_words_and_sentences_stay_on_the_screen(word: str):
+def test_long_names_words_and_sentences_stay_on_the_screen(word):
     names = [word, "<i>" + word, "short"]
     trace = make_trace(40, [30] * 20 + [600] * 20, 3, class_names=names)
     tokens = [[word] * len(row) for row in trace.table["tokens"].to_list()]
@@ -165,9 +162,7 @@ def test_words_stand_out_only_from_others():
         (0.3, NEITHER, NEITHER, None),
     ],
 )
-def test_the_scale_has_the_threshold_in_the_middle(
-    value: float, above: str, below: str, place: float | None
-):
+def test_the_scale_has_the_threshold_in_the_middle(value, above, below, place):
     row = {"experiment": "e", "measure": "m", "value": value, "low": value, "high": value, "n": 50}
     assert decide(row, 0.2, above, below).place == pytest.approx(place)
 
@@ -194,7 +189,7 @@ def test_the_next_step_repeats_the_options_of_the_run():
         ("a.csv", {"settings": {"training.epochs": 3, "prediction.seed": 5}}),
     ],
 )
-def test_the_command_of_another_training_trains_the_same_model(source: str, options: Any):
+def test_the_command_of_another_training_trains_the_same_model(source, options):
     """Options and settings left out would be another model, of which the answer says nothing."""
     plain = RunSpec.of(source, **options).to_json()
     _, _, _, typed, *rest = split(study_command(About(spec=plain)))
@@ -237,7 +232,7 @@ def shown_trace(noise: float, **metadata: object) -> Trace:
     return of_heads(weight, scores, **{**MEAN, **metadata})
 
 
-def test_a_better_heatmap_than_the_one_shown_is_named_and_drawn(tmp_path: Path) -> None:
+def test_a_better_heatmap_than_the_one_shown_is_named_and_drawn(tmp_path) -> None:
     trace = shown_trace(3.0)
     found = answer_of(trace)
     own = {name: figure for name, figure, _ in found.scores}
@@ -275,7 +270,7 @@ def test_no_other_heatmap_is_better_where_none_is_shown_to_be() -> None:
         ("loo", "leave-one-out"),
     ],
 )
-def test_the_heatmap_shown_is_named(heatmap: str, named: str) -> None:
+def test_the_heatmap_shown_is_named(heatmap, named) -> None:
     found = answer_of(shown_trace(9.0, heatmap=heatmap))
     assert f"heatmap shown: {named}" in found.subtitle
     assert found.code == "where"

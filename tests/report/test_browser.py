@@ -1,27 +1,22 @@
 """The page in a real browser: it opens offline, its charts show something, and its list works by keyboard."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from attnaudit.report.run_page import write_report
 from attnaudit.report.sections.numbers import MOST_OPEN
 from attnaudit.report.study_page import write_study
-from attnaudit.studies import Study
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.deceive import Deceive
 from attnaudit.studies.guide import Guide
 from attnaudit.studies.seeds import Seeds
 from attnaudit.studies.uniform import Uniform
-from attnaudit.trace import Trace
 from tests.report.conftest import OWN_SCALE, Opened
 from tests.report.runs import write_run
 from tests.report.test_dynamics_page import write_page as write_dynamics
@@ -63,12 +58,12 @@ def page(opened: Opened, report: Path) -> Page:
     return opened(report)
 
 
-def test_the_page_opens_offline_without_a_request_or_an_error(page: Page):
+def test_the_page_opens_offline_without_a_request_or_an_error(page):
     page.locator(".open").first.click()
     assert page.title().startswith("bilstm + additive on SST")
 
 
-def test_closed_parts_open_by_keyboard(page: Page):
+def test_closed_parts_open_by_keyboard(page):
     verdict, parts = page.locator("#verdict"), page.locator("#numbers details")
     verdict.locator("details.part > summary").press("Enter")
     lines = verdict.get_by_role("list").first.get_by_role("listitem")
@@ -86,7 +81,7 @@ def test_closed_parts_open_by_keyboard(page: Page):
 
 
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
-def test_every_chart_shows_something(page: Page, scheme: Any):
+def test_every_chart_shows_something(page, scheme):
     page.emulate_media(color_scheme=scheme)
     page.evaluate(OPEN)
     charts = page.locator(".chart")
@@ -102,7 +97,7 @@ def test_every_chart_shows_something(page: Page, scheme: Any):
 
 
 @pytest.mark.parametrize("kind", ["report", pytest.param("dynamics", marks=pytest.mark.slow)])
-def test_a_page_fits_a_phone(browser: Browser, kind: str, request: pytest.FixtureRequest):
+def test_a_page_fits_a_phone(browser, kind, request):
     page = browser.new_page(viewport={"width": 390, "height": 844})
     page.goto(request.getfixturevalue(kind).as_uri())
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
@@ -112,7 +107,7 @@ def test_a_page_fits_a_phone(browser: Browser, kind: str, request: pytest.Fixtur
 
 
 @pytest.mark.slow
-def test_the_list_is_filtered_by_text_class_correctness_and_weight(page: Page):
+def test_the_list_is_filtered_by_text_class_correctness_and_weight(page):
     rows, shown = page.locator("#instance-table tbody tr:visible"), page.locator("#shown")
     filters, clear = page.locator("#filters"), page.get_by_role("button", name="Clear")
     assert rows.count() == 10
@@ -138,7 +133,7 @@ def test_the_list_is_filtered_by_text_class_correctness_and_weight(page: Page):
 
 
 @pytest.mark.slow
-def test_the_list_is_turned_page_by_page_by_keyboard(page: Page):
+def test_the_list_is_turned_page_by_page_by_keyboard(page):
     rows, following = (
         page.locator("#instance-table tbody tr:visible"),
         page.get_by_role("button", name="next"),
@@ -159,7 +154,7 @@ def test_the_list_is_turned_page_by_page_by_keyboard(page: Page):
 
 
 @pytest.mark.slow
-def test_the_instance_that_the_address_names_is_shown(page: Page, report: Path):
+def test_the_instance_that_the_address_names_is_shown(page, report):
     page.evaluate(OPEN)
     page.locator("#filters").get_by_label("Text").fill("no such word")
     link = page.locator('.heatmap h4 a[href^="#instance-"]').last
@@ -175,7 +170,7 @@ def test_the_instance_that_the_address_names_is_shown(page: Page, report: Path):
     assert page.locator("tr.detail").count() == 1
 
 
-def test_all_instances_are_listed_without_scripts(browser: Browser, report: Path):
+def test_all_instances_are_listed_without_scripts(browser, report):
     context = browser.new_context(java_script_enabled=False, offline=True)
     page = context.new_page()
     page.goto(report.as_uri())
@@ -227,9 +222,7 @@ def assert_well_drawn(page: Page) -> None:
 
 
 @pytest.mark.slow
-def test_the_charts_of_a_run_are_well_drawn(
-    opened: Opened, report: Path, dynamics: Path, tmp_path: Path
-):
+def test_the_charts_of_a_run_are_well_drawn(opened, report, dynamics, tmp_path):
     names = ("abbreviation", "description", "entity", "human", "location", "number")
     trace = make_trace(150, (6, 16), outputs=6, class_names=names)
     for path in (report, dynamics, write_report(write_run(tmp_path / "run", trace))):
@@ -251,13 +244,11 @@ STUDIES_WITH_CHARTS = [
 @pytest.mark.parametrize(
     ("study", "traces"), STUDIES_WITH_CHARTS, ids=lambda value: getattr(value, "name", "")
 )
-def test_the_charts_of_a_study_are_well_drawn(
-    opened: Opened, study: Study, traces: dict[str, Trace], tmp_path: Path
-):
+def test_the_charts_of_a_study_are_well_drawn(opened, study, traces, tmp_path):
     assert_well_drawn(opened(write_study(write_results(tmp_path, study, traces), {})))
 
 
-def test_the_list_is_sorted_both_ways_with_undefined_values_last(page: Page):
+def test_the_list_is_sorted_both_ways_with_undefined_values_last(page):
     head = page.locator("th", has=page.get_by_role("button", name="ε-max JSD"))
     values = "rows => rows.map(row => row.cells[9].dataset.value).filter(text => text !== '').map(Number)"
     rows = page.locator("#instance-table tbody tr")
@@ -268,7 +259,7 @@ def test_the_list_is_sorted_both_ways_with_undefined_values_last(page: Page):
         assert numbers == sorted(numbers, reverse=reverse)
 
 
-def test_a_row_opens_its_heatmap_by_keyboard(page: Page):
+def test_a_row_opens_its_heatmap_by_keyboard(page):
     first = page.locator(".open").first
     first.focus()
     page.keyboard.press("Enter")
@@ -291,7 +282,7 @@ def test_a_row_opens_its_heatmap_by_keyboard(page: Page):
 
 
 @pytest.mark.slow
-def test_the_whole_page_is_reached_by_keyboard_from_the_skip_link(page: Page):
+def test_the_whole_page_is_reached_by_keyboard_from_the_skip_link(page):
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
     page.keyboard.press("Enter")
@@ -308,7 +299,7 @@ def test_the_whole_page_is_reached_by_keyboard_from_the_skip_link(page: Page):
 
 
 @pytest.mark.slow
-def test_hostile_tokens_stay_text(opened: Opened, tmp_path: Path):
+def test_hostile_tokens_stay_text(opened, tmp_path):
     page = opened(write_report(write_run(tmp_path, evil_trace(), corpus=EVIL)))
     page.locator(".open").first.click()
     assert page.locator("tr.detail .token").first.inner_text() == EVIL
@@ -318,7 +309,7 @@ def test_hostile_tokens_stay_text(opened: Opened, tmp_path: Path):
     assert page.locator("#playground img, #playground script").count() == 0
 
 
-def test_print_leaves_out_the_controls_and_keeps_the_heatmaps(page: Page):
+def test_print_leaves_out_the_controls_and_keeps_the_heatmaps(page):
     page.emulate_media(media="print")
     assert page.locator("#instances").is_hidden()
     assert page.locator("nav").is_hidden()

@@ -1,7 +1,5 @@
 """The verdict card says what the figures say, and no more."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -41,9 +39,7 @@ def around(value: float, half: float = 0.01) -> tuple[float, float, float]:
         (0.30, 0.005, -0.295, "no firm standard"),
     ],
 )
-def test_agreement_is_told_as_a_share_of_that_of_two_measures(
-    value: float, reference: float, gap: float, said: str
-):
+def test_agreement_is_told_as_a_share_of_that_of_two_measures(value, reference, gap, said):
     """Agreement of attention with gradients, of gradients with leave-one-out, and the difference."""
     names = ("tau_gradient", "tau_gradient_loo", "tau_gradient_loo_minus_tau_gradient")
     figures = zip(names, map(around, (value, reference, gap)), strict=True)
@@ -61,7 +57,7 @@ def test_agreement_without_a_defined_reference_claims_nothing():
 
 
 @pytest.mark.parametrize(("upper", "loose"), [(0.05, False), (0.1, True), (None, False)])
-def test_a_bound_above_what_was_found_is_compared_with_it(upper: float | None, loose: bool):
+def test_a_bound_above_what_was_found_is_compared_with_it(upper, loose):
     about = About.of({"experiments": {"adversary": {"epsilon": 0.05}}})
     bound = {} if upper is None else {"adversary__emax_jsd_upper": upper}
     row = row_of(about, adversary__emax_jsd=0.05, **bound)
@@ -108,7 +104,7 @@ def by_class(few: Any = (), **figures: dict[str, tuple[float, float]]) -> pl.Dat
     ],
 )
 def test_tokens_are_needed_only_where_the_output_falls_more_than_without_random_ones(
-    attention: float, random: float, side: str, said: str
+    attention, random, side, said
 ):
     name = "matched_comprehensiveness"
     figures = {
@@ -145,7 +141,7 @@ def test_plausibility_compares_with_the_best_other_measure_and_with_chance():
 
 
 @pytest.mark.parametrize("n", [FEW, FEW + 1])
-def test_few_labelled_instances_are_too_few_to_judge_a_model_by(n: int):
+def test_few_labelled_instances_are_too_few_to_judge_a_model_by(n):
     row = row_of(prediction__accuracy={"value": 0.5, "n": n}, prediction__roc_auc=0.0)
     assert ("worse than chance" in row.sentence) == (n > FEW)
     assert ("Too few to judge the model by" in row.sentence) == (n <= FEW)
@@ -177,13 +173,13 @@ def test_the_card_prints_figures_and_names_whatever_they_look_like():
         ({"name": "n" * 5000}, f"{'n' * 99}…"),
     ],
 )
-def test_a_trace_is_called_what_its_metadata_say(metadata: dict[str, Any], title: str):
+def test_a_trace_is_called_what_its_metadata_say(metadata, title):
     summary = summary_of(permutation__median_delta_y=0.3)
     assert verdict(summary, About.of({}, metadata)).title == title
 
 
 @pytest.mark.parametrize(("reach", "shown"), [(0.0, "0.000"), (0.0004, "< 0.001"), (0.25, "0.25")])
-def test_a_distance_that_is_not_0_is_not_shown_as_0(reach: float, shown: str):
+def test_a_distance_that_is_not_0_is_not_shown_as_0(reach, shown):
     names = {"max_tvd_alpha": reach, "max_tvd_alpha_upper": reach, "identifiable": 0.5}
     row = row_of(**{f"identifiability__{name}": value for name, value in names.items()})
     assert row.figure == shown
@@ -242,7 +238,7 @@ SHOWN, WHERE = "may be shown as an explanation", "not why it predicts what it do
         ),
     ],
 )
-def test_the_line_on_top_is_the_verdict(groups: dict[str, Any], said: str):
+def test_the_line_on_top_is_the_verdict(groups, said):
     top, _ = verdict(by_class(**replaced(**groups)), ABOUT).lead.split("\n")
     assert said in top
 
@@ -258,7 +254,7 @@ def test_the_row_that_decides_shows_the_figure_that_decides():
 
 
 @pytest.mark.parametrize("share", [0.9, 0.2])
-def test_the_row_that_decides_names_what_attention_is_compared_with(share: float):
+def test_the_row_that_decides_names_what_attention_is_compared_with(share):
     figures = replaced(all=(share, 0.1))
     assert verdict(by_class(**figures), ABOUT).rows[0].measure.endswith("leave-one-out")
     figures["replacement__replacement_gradient"] = figures.pop("replacement__replacement_loo")
@@ -292,7 +288,7 @@ def test_the_line_on_top_gives_the_reason_that_holds():
 
 
 @pytest.mark.parametrize("texts", [10, 40])
-def test_texts_with_several_heads_are_counted_once(texts: int):
+def test_texts_with_several_heads_are_counted_once(texts):
     groups = dict.fromkeys(("all", "head__0.0", "head__0.1"), (0.9, 0.1))
     n = pl.when(group="all").then(2 * texts).otherwise(texts)
     summary = by_class(**replaced(**groups)).with_columns(n=n, texts=pl.lit(texts))
@@ -314,7 +310,7 @@ def test_without_replaced_words_nothing_is_concluded_from_weights():
     assert card.to_json()["verdict"]["code"] == "none"
 
 
-def test_the_card_says_how_often_its_answer_was_wrong(monkeypatch: pytest.MonkeyPatch):
+def test_the_card_says_how_often_its_answer_was_wrong(monkeypatch):
     counts = {"faithful": {"show": 9, "where": 1}, "unfaithful": {"where": 20}}
     monkeypatch.setattr("attnaudit.experiments.verdict.held_out", lambda: counts)
     monkeypatch.setattr("attnaudit.report.cards.lead.held_out", lambda: counts)

@@ -1,7 +1,5 @@
 """Every experiment that can run can be cited."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -13,7 +11,7 @@ from attnaudit.report.sections.provenance import citations
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_every_experiment_has_a_source_with_bibtex(name: str):
+def test_every_experiment_has_a_source_with_bibtex(name):
     paper = facts(name).papers[0]
     entry = paper.bibtex
     assert re.match(rf"@\w+\{{{paper.key},\n", entry)
@@ -36,7 +34,7 @@ def test_each_paper_is_cited_once_and_an_unknown_corpus_has_none():
         ("Zhang, Xiang and Zhao, Junbo and LeCun, Yann", "Zhang et al. 1995"),
     ],
 )
-def test_a_citation_names_up_to_two_authors(authors: str, citation: str):
+def test_a_citation_names_up_to_two_authors(authors, citation):
     assert Paper("key1995", authors, "A Title", "A Venue", 1995).citation == citation
 
 

@@ -1,7 +1,5 @@
 """The page of dynamics: its curves, its tables, and its card."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +31,7 @@ def drawn(table: pl.DataFrame, summary: pl.DataFrame) -> list[Figure]:
     return list(STUDY_CARDS[STUDY.name].figures(table, summary))
 
 
-def test_every_number_of_the_summary_is_in_one_cell_and_has_a_name(summary: pl.DataFrame):
+def test_every_number_of_the_summary_is_in_one_cell_and_has_a_name(summary):
     places = {number[:3] for number in study_numbers("dynamics", summary)}
     assert len(places) == summary.height
     labels = [
@@ -43,9 +41,7 @@ def test_every_number_of_the_summary_is_in_one_cell_and_has_a_name(summary: pl.D
     assert len(set(labels)) == len(labels)
 
 
-def test_the_curves_are_drawn_and_a_single_seed_has_none_to_compare(
-    table: pl.DataFrame, summary: pl.DataFrame
-):
+def test_the_curves_are_drawn_and_a_single_seed_has_none_to_compare(table, summary):
     figures = drawn(table, summary)
     for figure in figures:
         assert all(panel.svg.startswith("<svg") for panel in figure.panels)
@@ -83,7 +79,7 @@ def figures(**changed: Any) -> pl.DataFrame:
         ({"xi_early": 0.8}, "In 80 % of the seeds that do, there is no checkpoint between"),
     ],
 )
-def test_the_card_says_no_more_than_the_figures(changed: dict[str, Any], said: str):
+def test_the_card_says_no_more_than_the_figures(changed, said):
     (row,) = study_card(figures(**changed), About()).rows
     assert said in row.sentence
     assert ("says little about the order" in row.sentence) == ("xi_early" in changed)

@@ -1,7 +1,5 @@
 """Figures: small tables whatever the size of the run, one SVG each, and a note where there is nothing to draw."""
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ET
 
@@ -57,7 +55,7 @@ def test_every_figure_is_one_labelled_svg_without_ids_in_common():
 
 
 @pytest.mark.parametrize("name", ["maximal_change", "ranges", "identifiability", "erasure"])
-def test_an_experiment_by_itself_has_its_figures(name: str):
+def test_an_experiment_by_itself_has_its_figures(name):
     """Columns that the tables of other experiments have are missing."""
     trace = make_trace(40, (2, 8), 1 if name == "ranges" else 3, seed=1)
     assert draw_figures(audit(trace, [name])[name].table)[0]
@@ -82,7 +80,7 @@ def test_a_drawing_does_not_grow_with_the_number_of_instances():
     ],
     ids=["one", "two", "few", "many classes", "constants at both ends"],
 )
-def test_few_many_and_constant_values_are_drawn(rows: pl.DataFrame):
+def test_few_many_and_constant_values_are_drawn(rows):
     assert len(_svgs(draw_figures(rows)[0])) == 6
 
 
@@ -130,7 +128,7 @@ def test_the_table_of_a_histogram_has_the_counts_of_every_class_and_bin():
 
 
 @pytest.mark.parametrize("classes", [3, 6])
-def test_more_than_two_classes_have_a_box_and_a_count_each(classes: int):
+def test_more_than_two_classes_have_a_box_and_a_count_each(classes):
     rows = _rows(300, classes)
     (first, *_), _ = draw_figures(rows)
     words = _words(ET.fromstring(first.panels[0].svg))

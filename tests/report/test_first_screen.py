@@ -1,13 +1,10 @@
 """The first screen of a run's page: the answer, one text, and why; everything else is below."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
-from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from attnaudit.report.run_page import write_report
 from tests.report.access import barriers
@@ -44,9 +41,7 @@ def bottoms(page: Page) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_answer_is_on_the_first_screen(
-    browser: Browser, report: Path, scheme: Literal["light", "dark"]
-):
+def test_the_answer_is_on_the_first_screen(browser, report, scheme):
     page = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme=scheme)
     page.goto(report.as_uri())
     assert max(bottoms(page).values()) <= 800
@@ -59,18 +54,18 @@ def test_the_answer_is_on_the_first_screen(
     page.close()
 
 
-def test_everything_else_follows_in_order(page: Page):
+def test_everything_else_follows_in_order(page):
     assert page.locator("main > section").evaluate_all("all => all.map(({id}) => id)")[:8] == ORDER
 
 
-def test_every_class_has_a_word_and_a_sign_beside_its_colour(page: Page):
+def test_every_class_has_a_word_and_a_sign_beside_its_colour(page):
     chips = page.locator(".chip").all_inner_texts()
     assert len(chips) == 2
     for chip in chips:
         assert re.match(r"(✔ may be shown|✘ where, not why|– no conclusion) +\w+ \d+ texts", chip)
 
 
-def test_another_text_is_shown_and_tried(page: Page):
+def test_another_text_is_shown_and_tried(page):
     shown = page.locator("#answer .example:visible")
     first = shown.locator("h2").inner_text()
     page.keyboard.press("Tab")
@@ -83,7 +78,7 @@ def test_another_text_is_shown_and_tried(page: Page):
     page.wait_for_function("name => `#play-${playground.state.entry.id}` === name", arg=number)
 
 
-def test_all_measures_open_and_the_command_is_shown(page: Page):
+def test_all_measures_open_and_the_command_is_shown(page):
     page.get_by_role("link", name="All measures").click()
     expect(page.locator("#verdict .card-row").first).to_be_visible()
     page.get_by_text("Would another training agree?").click()
@@ -91,5 +86,5 @@ def test_all_measures_open_and_the_command_is_shown(page: Page):
 
 
 @pytest.mark.slow
-def test_the_first_screen_has_no_barrier_on_a_phone(browser: Browser, report: Path):
+def test_the_first_screen_has_no_barrier_on_a_phone(browser, report):
     assert barriers(browser, report.as_uri(), width=390) == []

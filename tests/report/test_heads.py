@@ -1,7 +1,5 @@
 """The report of a model with heads: it counts texts, its card is about the model, each head has a card, and pieces are words."""
 
-from __future__ import annotations
-
 import html
 import json
 import re
@@ -55,7 +53,7 @@ def data(page: str, name: str) -> Any:
 
 
 @pytest.mark.slow
-def test_a_text_is_counted_once_whatever_the_number_of_heads(run: Path):
+def test_a_text_is_counted_once_whatever_the_number_of_heads(run):
     text, record = (run / "report.html").read_text(), read_record(run)
     page = statements(text)
     assert "30 texts, 4 heads of 2 layers: 120 rows" in page
@@ -178,7 +176,7 @@ def test_all_heads_at_once_are_told_by_layer_and_together():
 @pytest.mark.parametrize(
     ("model_layers", "others"), [(4, "the other 12 heads of the model"), (0, "the others")]
 )
-def test_a_card_of_one_layer_says_that_it_is_about_no_other(model_layers: int, others: str):
+def test_a_card_of_one_layer_says_that_it_is_about_no_other(model_layers, others):
     layers = [{"stack": "encoder", "layer": k, "heads": 4} for k in range(model_layers)]
     card = verdict(_joint(1), About(metadata={"gate": {"layers": layers}} if layers else {}))
     assert "heatmaps of layer 0 of this model" in card.lead
@@ -210,7 +208,7 @@ def test_the_card_of_a_head_is_that_of_a_trace_of_this_head_alone():
     assert Heads.of(alone) == Heads(((1, 0),), 25, 25)
 
 
-def test_the_page_shows_the_strongest_head_and_holds_the_cards_of_all(run: Path):
+def test_the_page_shows_the_strongest_head_and_holds_the_cards_of_all(run):
     page, record = (run / "report.html").read_text(), read_record(run)
     heads = record.summary.filter(pl.col("group").str.starts_with("head:"), measure="max_delta_y")
     best = heads.sort("value", descending=True)["group"][0]
@@ -222,7 +220,7 @@ def test_the_page_shows_the_strongest_head_and_holds_the_cards_of_all(run: Path)
         assert list(map(html.unescape, said)) == [row.sentence for row in card.rows]
 
 
-def test_every_head_has_the_same_random_texts(run: Path):
+def test_every_head_has_the_same_random_texts(run):
     texts = data((run / "report.html").read_text(), "head-texts-data")
     assert len(texts) == 4
     numbers = {tuple(one["text"] for one in own) for own in texts.values()}
@@ -232,7 +230,7 @@ def test_every_head_has_the_same_random_texts(run: Path):
     assert len(attention) == 4
 
 
-def test_what_a_page_holds_of_heads_is_bounded(run: Path, monkeypatch: pytest.MonkeyPatch):
+def test_what_a_page_holds_of_heads_is_bounded(run, monkeypatch):
     record, trace = read_record(run), Trace.read(run / "trace")
     rows = record.columns(())
     monkeypatch.setattr(module, "MOST_CARDS", 3)
@@ -248,7 +246,7 @@ def test_what_a_page_holds_of_heads_is_bounded(run: Path, monkeypatch: pytest.Mo
     assert many.data["head-texts-data"] == {}
 
 
-def test_the_checks_are_in_their_order_with_meaning_figure_and_limit(run: Path):
+def test_the_checks_are_in_their_order_with_meaning_figure_and_limit(run):
     page = (run / "report.html").read_text()
     cell = r'<td class="num">(.*?)</td>'
     row = rf'<tr><th scope="row">(.*?)</th><td>(.*?)</td>{cell}{cell}</tr>'

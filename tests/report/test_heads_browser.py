@@ -1,11 +1,9 @@
 """The card of a head in a real browser: by mouse, keyboard and address, without scripts, on paper."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from attnaudit.report.card import head_cards
 from attnaudit.report.run_page import write_report
@@ -46,7 +44,7 @@ def _shows(page: Page, report: Path, layer: int, head: int) -> None:
     assert marked.count() == page.locator("#heads .map").count()
 
 
-def test_a_press_on_a_cell_shows_the_card_and_texts_of_the_head(page: Page, report: Path):
+def test_a_press_on_a_cell_shows_the_card_and_texts_of_the_head(page, report):
     _link(page, 0, 1).click()
     _shows(page, report, 0, 1)
     expect(page.locator("#head-title")).to_be_in_viewport()
@@ -57,7 +55,7 @@ def test_a_press_on_a_cell_shows_the_card_and_texts_of_the_head(page: Page, repo
 
 
 @pytest.mark.slow
-def test_heads_are_chosen_by_keyboard_and_by_the_address(page: Page, report: Path):
+def test_heads_are_chosen_by_keyboard_and_by_the_address(page, report):
     _link(page, 1, 0).focus()
     page.keyboard.press("Enter")
     expect(page.locator("#head-title")).to_be_focused()
@@ -77,7 +75,7 @@ def test_heads_are_chosen_by_keyboard_and_by_the_address(page: Page, report: Pat
 
 
 @pytest.mark.slow
-def test_special_tokens_are_slanted_wherever_a_text_is_shown(page: Page):
+def test_special_tokens_are_slanted_wherever_a_text_is_shown(page):
     page.evaluate(OPEN)
     page.locator(".open").first.click()
     style = "token => getComputedStyle(token).fontStyle"
@@ -96,13 +94,13 @@ def test_special_tokens_are_slanted_wherever_a_text_is_shown(page: Page):
 
 
 @pytest.mark.slow
-def test_the_list_counts_rows(page: Page):
+def test_the_list_counts_rows(page):
     assert page.locator("#shown").inner_text() == "1 to 10 of 120 rows"
     assert page.locator("#instance-table td").first.inner_text() == "0, layer 0, head 0, query 0"
 
 
 @pytest.mark.slow
-def test_without_scripts_a_cell_leads_to_the_row_of_its_head(browser: Browser, report: Path):
+def test_without_scripts_a_cell_leads_to_the_row_of_its_head(browser, report):
     context = browser.new_context(java_script_enabled=False, offline=True)
     page = context.new_page()
     page.goto(report.as_uri())
@@ -112,7 +110,7 @@ def test_without_scripts_a_cell_leads_to_the_row_of_its_head(browser: Browser, r
 
 
 @pytest.mark.slow
-def test_the_chosen_head_is_printed_and_fits(page: Page):
+def test_the_chosen_head_is_printed_and_fits(page):
     _link(page, 0, 1).click()
     page.set_viewport_size({"width": 390, "height": 844})  # a phone
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

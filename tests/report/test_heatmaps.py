@@ -1,7 +1,5 @@
 """Heatmaps: weights stand on their own tokens, and what is not shown is counted."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -49,7 +47,7 @@ def _audited(trace: Trace) -> tuple[Trace, pl.DataFrame]:
 
 
 @given(st.integers(1, 200), st.integers(1, 60), st.integers(0, 1000))
-def test_the_part_that_is_shown_has_the_most_attention(length: int, budget: int, seed: int):
+def test_the_part_that_is_shown_has_the_most_attention(length, budget, seed):
     weights = np.random.default_rng(seed).random(length)
     part = densest(weights, budget)
     shown = len(weights[part])
@@ -116,7 +114,7 @@ def test_an_instance_is_the_row_of_its_trace_and_of_its_tables():
 
 
 @pytest.mark.parametrize("unit", [TEXT, ROW])
-def test_the_striking_keep_to_their_rule(unit: str):
+def test_the_striking_keep_to_their_rule(unit):
     trace = make_heads(200, 1, 2) if unit == ROW else make_trace(400, (2, 12), sharpness=0.5)
     trace, rows = _audited(trace)
     instances = read_instances(trace, rows)
@@ -166,7 +164,7 @@ SENTENCE = "a sentence is a position of a hierarchical model , and is shown whol
         (f"{SENTENCE} " * 50, f"{(SENTENCE + ' ') * 4}"[:300] + f"… ({50 * 86} characters)"),
     ],
 )
-def test_tokens_that_cannot_be_seen_are_made_visible(token: str, shown: str):
+def test_tokens_that_cannot_be_seen_are_made_visible(token, shown):
     assert visible(token) == shown
 
 

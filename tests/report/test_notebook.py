@@ -1,19 +1,14 @@
 """What a notebook shows of traces and results: fragments that load nothing, run nothing, and keep their style to themselves."""
 
-from __future__ import annotations
-
 import pickle
 import re
 import time
 from html.parser import HTMLParser
-from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
 import polars as pl
 import pytest
-from playwright.sync_api import BrowserContext
 
 from attnaudit.core import display
 from attnaudit.core.errors import InputError
@@ -56,7 +51,7 @@ class Tags(HTMLParser):
         self.seen.append((tag, dict(attrs)))
 
 
-def test_fragments_load_nothing_and_run_nothing(fragments: dict[str, str]):
+def test_fragments_load_nothing_and_run_nothing(fragments):
     for html in fragments.values():
         tags = Tags(html).seen
         assert not {"script", "link", "iframe", "img", "object"} & {tag for tag, _ in tags}
@@ -69,7 +64,7 @@ def test_fragments_load_nothing_and_run_nothing(fragments: dict[str, str]):
         assert not re.search(r"url\((?!#)|@import", html)
 
 
-def test_what_is_shown(fragments: dict[str, str]):
+def test_what_is_shown(fragments):
     assert fragments["trace"].count('class="aa-tokens"') == 6
     assert "24 rows" in fragments["trace"]
     assert "How different can attention be with nearly the same output?" in fragments["results"]
@@ -82,7 +77,7 @@ def test_what_is_shown(fragments: dict[str, str]):
     )
 
 
-def test_ids_of_drawings_are_their_own(results: Results):
+def test_ids_of_drawings_are_their_own(results):
     other = audit(make_trace(12, (3, 9), seed=5), ["permutation"])
     ids = [re.findall(r'\bid="([^"]+)"', of.figure("permutation").html) for of in (results, other)]
     assert all(ids)
@@ -123,7 +118,7 @@ def test_a_long_token_and_other_directions_keep_their_place():
     assert not {"\x1b", "\u202e"} & set(repr(trace))
 
 
-def test_a_terminal_has_plain_text(trace: Trace, results: Results):
+def test_a_terminal_has_plain_text(trace, results):
     assert "Heatmap of text 3" in repr(trace.heatmap(3))
     assert "adversary.emax_jsd = " in repr(results.figure("adversary"))
 
@@ -144,7 +139,7 @@ def test_a_million_rows_show_the_first_at_once():
     assert html.count('class="aa-tokens"') == 6
 
 
-def test_bad_arguments_are_named(trace: Trace, results: Results):
+def test_bad_arguments_are_named(trace, results):
     with pytest.raises(
         InputError,
         match="results: other texts than those of the trace; expected results of this trace",
@@ -159,9 +154,7 @@ def test_bad_arguments_are_named(trace: Trace, results: Results):
         audit(make_trace(8, (2, 4), loo=False)).figure("correlation")
 
 
-def test_show_is_the_card_in_a_notebook_and_in_a_terminal(
-    results: Results, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
+def test_show_is_the_card_in_a_notebook_and_in_a_terminal(results, monkeypatch, capsys):
     results.show()
     assert "VERDICT" in capsys.readouterr().out
     shown: list[object] = []
@@ -172,9 +165,7 @@ def test_show_is_the_card_in_a_notebook_and_in_a_terminal(
     assert not display.in_notebook()
 
 
-def test_the_notebooks_style_and_the_fragments_leave_each_other_alone(
-    context: BrowserContext, fragments: dict[str, str]
-):
+def test_the_notebooks_style_and_the_fragments_leave_each_other_alone(context, fragments):
     host = "<p id=p>text</p><table id=t class=table><tr><td id=c>1</td></tr></table><div class=card id=k>card</div>"
     page = context.new_page()
     asked: list[str] = []
@@ -200,7 +191,7 @@ def test_the_notebooks_style_and_the_fragments_leave_each_other_alone(
     assert asked == []
 
 
-def test_a_playground_has_a_frame_of_its_own(trace: Trace, results: Results):
+def test_a_playground_has_a_frame_of_its_own(trace, results):
     shown = trace.playground(3, results)
     frames = [given for tag, given in Tags(shown.html).seen if tag == "iframe"]
     assert len(frames) == 1
@@ -209,7 +200,7 @@ def test_a_playground_has_a_frame_of_its_own(trace: Trace, results: Results):
 
 
 @pytest.mark.parametrize("instance", [99, -1, "5", [1, 2]])
-def test_an_instance_that_is_not_there_is_one_line(trace: Trace, instance: Any):
+def test_an_instance_that_is_not_there_is_one_line(trace, instance):
     for show in (trace.heatmap, trace.playground):
         with pytest.raises(InputError, match="no row of the trace") as raised:
             show(instance)
@@ -217,16 +208,16 @@ def test_an_instance_that_is_not_there_is_one_line(trace: Trace, instance: Any):
         assert len(str(raised.value).splitlines()) == 1
 
 
-def test_an_instance_is_also_a_number_of_numpy(trace: Trace):
+def test_an_instance_is_also_a_number_of_numpy(trace):
     assert trace.heatmap(np.int64(3)).html == trace.heatmap(3).html  # type: ignore[arg-type]
 
 
-def test_without_a_number_the_first_text_is_shown(trace: Trace):
+def test_without_a_number_the_first_text_is_shown(trace):
     assert trace.heatmap().html == trace.heatmap(0).html
     assert "Playground of text 0" in trace.playground().html
 
 
-def test_pictures_are_saved_as_files(trace: Trace, results: Results, tmp_path: Path):
+def test_pictures_are_saved_as_files(trace, results, tmp_path):
     for name, shown in (("figure", results.figure("adversary")), ("text", trace.heatmap(3))):
         drawn = ElementTree.parse(shown.save(tmp_path / f"{name}.svg")).getroot()
         assert drawn.tag.endswith("svg")
@@ -241,6 +232,6 @@ def test_pictures_are_saved_as_files(trace: Trace, results: Results, tmp_path: P
         trace.playground(3).save(tmp_path / "text.png")
 
 
-def test_traces_and_results_are_pickled(trace: Trace, results: Results):
+def test_traces_and_results_are_pickled(trace, results):
     for one in (trace, results):
         assert pickle.loads(pickle.dumps(one))._repr_html_() == one._repr_html_()

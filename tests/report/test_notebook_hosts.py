@@ -1,7 +1,5 @@
 """What notebooks do with outputs: a sandboxed frame, as Colab; insertion into a page with a policy of its own, as VS Code."""
 
-from __future__ import annotations
-
 from html import escape
 
 import pytest
@@ -70,7 +68,7 @@ def check_drawn(place: Page | FrameLocator) -> None:
 
 
 @pytest.mark.slow
-def test_outputs_are_drawn_in_a_sandboxed_frame(context: BrowserContext, outputs: str):
+def test_outputs_are_drawn_in_a_sandboxed_frame(context, outputs):
     page, seen = watched(context)
     page.set_content(
         f'<iframe id="cell" sandbox="allow-scripts" style="width:900px;height:3000px" srcdoc="{escape(outputs)}"></iframe>'
@@ -79,9 +77,7 @@ def test_outputs_are_drawn_in_a_sandboxed_frame(context: BrowserContext, outputs
     assert [line for line in seen if line not in ("about:srcdoc", "data:,")] == []
 
 
-def test_outputs_are_drawn_where_they_are_inserted_under_a_policy(
-    context: BrowserContext, outputs: str
-):
+def test_outputs_are_drawn_where_they_are_inserted_under_a_policy(context, outputs):
     page, seen = watched(context)
     page.emulate_media(
         color_scheme="null"

@@ -1,7 +1,5 @@
 """The page: whole, self-contained, and every text in it inert."""
 
-from __future__ import annotations
-
 import json
 import re
 from html.parser import HTMLParser
@@ -88,7 +86,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_a_page_is_balanced_has_one_of_each_id_and_fetches_nothing(report: Path):
+def test_a_page_is_balanced_has_one_of_each_id_and_fetches_nothing(report):
     text, page = _page(report)
     assert page.open == []
     assert len(page.ids) == len(set(page.ids))
@@ -113,7 +111,7 @@ def test_a_page_is_balanced_has_one_of_each_id_and_fetches_nothing(report: Path)
 
 
 @pytest.mark.slow
-def test_the_same_run_gives_the_same_page(report: Path, tmp_path: Path):
+def test_the_same_run_gives_the_same_page(report, tmp_path):
     assert write_report(write_run(tmp_path, TRACE)).read_text() == report.read_text()
 
 
@@ -131,7 +129,7 @@ def evil_trace() -> Trace:
 
 
 @pytest.mark.slow
-def test_no_text_of_the_input_becomes_markup(tmp_path: Path):
+def test_no_text_of_the_input_becomes_markup(tmp_path):
     folder = write_run(tmp_path, evil_trace(), corpus=EVIL)
     text, page = _page(write_report(folder))
     assert EVIL not in text
@@ -145,7 +143,7 @@ def test_no_text_of_the_input_becomes_markup(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_no_control_character_of_the_input_is_on_the_page(tmp_path: Path):
+def test_no_control_character_of_the_input_is_on_the_page(tmp_path):
     """Labels, tokens and names that would hide or turn round what follows them; data of scripts stay what they are."""
     hostile = "\x1b[31mre\u202ed\x00\x9b"
     trace = make_trace(12, [5] * 12, class_names=[hostile, "b"])
@@ -157,7 +155,7 @@ def test_no_control_character_of_the_input_is_on_the_page(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_the_policy_lets_only_the_page_s_own_script_run(report: Path):
+def test_the_policy_lets_only_the_page_s_own_script_run(report):
     text, page = _page(report)
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', text)
     assert policy
@@ -185,7 +183,7 @@ SLOW = ("all of one position", "four classes", "nine classes", "tail", "zeros")
 @pytest.mark.parametrize(
     "kind", [pytest.param(one, marks=pytest.mark.slow) if one in SLOW else one for one in KINDS]
 )
-def test_every_kind_of_trace_has_a_page(tmp_path: Path, kind: str):
+def test_every_kind_of_trace_has_a_page(tmp_path, kind):
     trace = KINDS[kind]
     text, page = _page(write_report(write_run(tmp_path, trace, corpus="mine")))
     assert page.open == []
@@ -194,7 +192,7 @@ def test_every_kind_of_trace_has_a_page(tmp_path: Path, kind: str):
     assert 'id="comparison"' not in text
 
 
-def test_one_predicted_class_and_a_very_long_token(tmp_path: Path):
+def test_one_predicted_class_and_a_very_long_token(tmp_path):
     alpha = Ragged.from_rows([[0.5, 0.5], [1.0]], np.float32)
     trace = Trace.from_arrays(
         activation="sigmoid", class_names=["no", "yes"], instance=[0, 1], tokens=[["x" * 200_000, ""], ["\n"]], alpha=alpha,
@@ -206,7 +204,7 @@ def test_one_predicted_class_and_a_very_long_token(tmp_path: Path):
     assert "(200000 characters)" in path.read_text()
 
 
-def test_a_page_of_sentences_says_so(tmp_path: Path):
+def test_a_page_of_sentences_says_so(tmp_path):
     folder = write_run(tmp_path, make_trace(8, (2, 5)), experiments=ONE)
     spec = read_json(folder / "spec.json")
     write_json(
@@ -216,7 +214,7 @@ def test_a_page_of_sentences_says_so(tmp_path: Path):
     assert "each is a token of this page" in write_report(folder).read_text()
 
 
-def test_a_sample_of_the_instances_is_said_to_be_one(tmp_path: Path):
+def test_a_sample_of_the_instances_is_said_to_be_one(tmp_path):
     text, page = _page(write_report(write_run(tmp_path, make_trace(620, (1, 6)), experiments=ONE)))
     assert len(page.data()) == 500
     assert "A sample of 500 texts of 620" in text
@@ -224,14 +222,14 @@ def test_a_sample_of_the_instances_is_said_to_be_one(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_experiments_without_a_result_are_named_with_the_reason(tmp_path: Path):
+def test_experiments_without_a_result_are_named_with_the_reason(tmp_path):
     bare = write_run(tmp_path / "bare", make_trace(9, gradient=False, loo=False))
     assert "the trace has no column gradient, loo" in write_report(bare).read_text()
     some = write_run(tmp_path / "some", make_trace(9), experiments=ONE)
     assert "<b>adversary</b>: it was not asked for" in write_report(some).read_text()
 
 
-def test_a_folder_without_a_trace_says_so_and_a_trace_elsewhere_is_read(tmp_path: Path):
+def test_a_folder_without_a_trace_says_so_and_a_trace_elsewhere_is_read(tmp_path):
     trace = make_trace(8)
     folder = write_run(tmp_path / "run", trace, experiments=ONE, with_trace=False)
     assert "This folder has no trace" in write_report(folder).read_text()
@@ -241,7 +239,7 @@ def test_a_folder_without_a_trace_says_so_and_a_trace_elsewhere_is_read(tmp_path
 
 
 @pytest.mark.slow
-def test_what_cannot_be_read_is_told_in_one_line(tmp_path: Path):
+def test_what_cannot_be_read_is_told_in_one_line(tmp_path):
     with pytest.raises(RunError, match=r"summary\.json"):
         write_report(tmp_path)
     folder = write_run(tmp_path / "run", make_trace(8))
@@ -260,7 +258,7 @@ def test_what_cannot_be_read_is_told_in_one_line(tmp_path: Path):
 
 
 @pytest.mark.parametrize("columns", [1, MOST_COLUMNS, 25])
-def test_a_table_of_many_groups_is_in_parts_that_hold_every_cell_once(columns: int):
+def test_a_table_of_many_groups_is_in_parts_that_hold_every_cell_once(columns):
     names = [f"group {k}" for k in range(columns)]
     cells = [SummaryCell(str(k)) for k in range(columns)]
     numbers = [Number("tau", ("tau", "τ"), *one) for one in zip(names, cells, strict=True)]

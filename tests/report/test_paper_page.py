@@ -1,7 +1,5 @@
 """The page of a paper: every number from its records, every reason told, and counts that add up."""
 
-from __future__ import annotations
-
 import re
 from collections import ChainMap, Counter
 from collections.abc import Mapping
@@ -126,7 +124,7 @@ def test_a_corpus_with_other_classes_is_not_compared():
     assert "- sst has 3 classes here, another number than in the paper" in markdown_of(found)
 
 
-def test_a_page_is_balanced_and_fetches_nothing_and_its_table_comes_back_as_it_was(tmp_path: Path):
+def test_a_page_is_balanced_and_fetches_nothing_and_its_table_comes_back_as_it_was(tmp_path):
     records = _records("sst", "babi1", "snli", shift=0.013)
     found = _found(records, pages={key: {0: f"runs/{key}-s0/report.html"} for key in records})
     text = write_paper(found, tmp_path).read_text(encoding="utf-8")
@@ -144,7 +142,7 @@ def test_a_page_is_balanced_and_fetches_nothing_and_its_table_comes_back_as_it_w
     assert_frame_equal(read.with_columns(texts), found.all_numbers(), check_exact=True)
 
 
-def test_reasons_notes_and_names_are_shown_and_stay_text(tmp_path: Path):
+def test_reasons_notes_and_names_are_shown_and_stay_text(tmp_path):
     record = _record() | {"notes": [f"vectors differ {EVIL}"], "command": EVIL, "commit": EVIL}
     failed = {"snli-bilstm-additive": f"data not here: {EVIL}", "imdb-cnn-dot": "interrupted"}
     found = _found({SST: record}, failed=failed, notes=[f"note {EVIL}"])
@@ -155,7 +153,7 @@ def test_reasons_notes_and_names_are_shown_and_stay_text(tmp_path: Path):
         assert told in page.text
 
 
-def test_nothing_run_gives_a_page_that_says_so(tmp_path: Path):
+def test_nothing_run_gives_a_page_that_says_so(tmp_path):
     found = _found({}, failed={SST: "data not here: sst/train.txt"})
     page = Page(write_paper(found, tmp_path).read_text(encoding="utf-8"))
     assert f"0 of {len(JAIN.cells)} cells are recorded." in page.text
@@ -182,7 +180,7 @@ def test_a_record_of_quick_is_shown_where_there_is_no_other():
     assert "--quick)" not in markdown_of(Reproduction(paper, both))
 
 
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path):
+def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(RunError, match="file"):
         write_paper(_found({}), tmp_path / "file" / "out")

@@ -1,7 +1,5 @@
 """The playground in a browser: by mouse, keyboard and buttons, its links, hostile tokens, the fragment of a notebook."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 from pathlib import Path
@@ -9,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 from attnaudit.core.errors import InputError
 from attnaudit.experiments import audit
@@ -56,7 +54,7 @@ def press(page: Page, name: str) -> None:
 
 
 @pytest.mark.slow
-def test_bars_are_dragged_and_keyed_and_the_output_is_the_readout(page: Page):
+def test_bars_are_dragged_and_keyed_and_the_output_is_the_readout(page):
     assert shown(page) == {"tvd": "0.000", "jsd": "0.000", "decision": "the same"}
     bars = page.locator(".play-bar")
     bars.nth(2).scroll_into_view_if_needed()
@@ -90,7 +88,7 @@ def test_bars_are_dragged_and_keyed_and_the_output_is_the_readout(page: Page):
 
 
 @pytest.mark.slow
-def test_buttons_set_the_attention(page: Page):
+def test_buttons_set_the_attention(page):
     flip, flipped = page.locator("button[name=flip]"), 0
     for index in range(6):
         page.locator("#play-form select").select_option(index=index)
@@ -117,7 +115,7 @@ def test_buttons_set_the_attention(page: Page):
 
 
 @pytest.mark.slow
-def test_a_link_names_the_instance_and_a_damaged_one_does_nothing(page: Page, report: Path):
+def test_a_link_names_the_instance_and_a_damaged_one_does_nothing(page, report):
     page.evaluate(
         "document.querySelectorAll('#heatmaps details').forEach((one) => one.open = true)"
     )
@@ -135,7 +133,7 @@ def test_a_link_names_the_instance_and_a_damaged_one_does_nothing(page: Page, re
 
 
 @pytest.mark.slow
-def test_figures_and_heatmaps_are_saved_in_the_colours_of_the_page(page: Page, tmp_path: Path):
+def test_figures_and_heatmaps_are_saved_in_the_colours_of_the_page(page, tmp_path):
     figure, heatmap = page.locator("#figure-emax"), page.locator("#heatmaps .heatmap").first
     for place, kind, start in (
         (figure, "CSV", '"'),
@@ -155,7 +153,7 @@ def test_figures_and_heatmaps_are_saved_in_the_colours_of_the_page(page: Page, t
 
 
 @pytest.mark.slow
-def test_the_script_of_the_stills_takes_them(browser: Browser, report: Path, tmp_path: Path):
+def test_the_script_of_the_stills_takes_them(browser, report, tmp_path):
     docs = Path(__file__).parents[2] / "docs"
     place = importlib.util.spec_from_file_location("screenshot", docs / "screenshot.py")
     assert place is not None
@@ -169,7 +167,7 @@ def test_the_script_of_the_stills_takes_them(browser: Browser, report: Path, tmp
         assert f"](images/{name}.png)" in page.read_text(encoding="utf-8")
 
 
-def test_the_fragment_stands_alone(opened: Opened, tmp_path: Path):
+def test_the_fragment_stands_alone(opened, tmp_path):
     place = tmp_path / "notebook.html"
     audited = playground(TRACE, 4, audit(TRACE, ["adversary"]))
     place.write_text(f"<!doctype html><h1>Notebook</h1>{playground(TRACE, 3)}{audited}")

@@ -1,7 +1,5 @@
 """The mathematics of the playground, run by node: the page computes what the Python readout does."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -88,7 +86,7 @@ def assert_as_readout(trace: Trace, row: int, case: dict[str, Any], weights: Any
     ],
     ids=["sigmoid", "two classes", "candidates", "tanh", "tanh, sigmoid"],
 )
-def test_the_page_computes_what_the_readout_does(trace: Trace):
+def test_the_page_computes_what_the_readout_does(trace):
     rng = np.random.default_rng(0)
     drawn = [rng.dirichlet(np.full(length, 0.3), 3).tolist() for length in trace.alpha.lengths]
     found = computed(of_trace(trace), drawn)
@@ -117,7 +115,7 @@ def test_the_frontier_is_the_adversary_at_every_epsilon():
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
-def test_the_frontier_rises_to_the_largest_jsd_that_there_is(outputs: int):
+def test_the_frontier_rises_to_the_largest_jsd_that_there_is(outputs):
     trace = make_trace(2, (2, 6), outputs, seed=13)
     epsilons = frontier_epsilons(trace, 0.03)
     assert all(low < high for low, high in pairwise(epsilons))

@@ -1,7 +1,5 @@
 """A site of several runs: its data come back as they were, its page works in a browser offline, and what it cannot show is told."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re
@@ -13,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from attnaudit.core.errors import RunError
 from attnaudit.core.files import read_json, sha256, write_json
@@ -25,7 +23,7 @@ from attnaudit.report.site.contents import pack, quantised, script
 from attnaudit.results.record import read_record
 from attnaudit.results.summary import SummaryRows
 from attnaudit.trace import Trace
-from tests.report.conftest import ARGUMENTS, Opened, chromium
+from tests.report.conftest import ARGUMENTS, chromium
 from tests.report.test_page import EVIL, evil_trace
 from tests.traces import make_trace
 
@@ -116,9 +114,7 @@ def test_columns_come_back_from_a_file_as_they_were():
 
 
 @pytest.mark.slow
-def test_the_data_of_a_run_are_its_trace_and_its_results(
-    runs: list[Path], site: Path, trace: Trace
-):
+def test_the_data_of_a_run_are_its_trace_and_its_results(runs, site, trace):
     """Runs on the same texts share them."""
     columns, facts = data(site, "run-0-columns")
     expected = tau_gradient(runs[0]).fill_null(float("nan")).to_numpy()
@@ -145,9 +141,7 @@ def test_the_data_of_a_run_are_its_trace_and_its_results(
 
 
 @pytest.mark.slow
-def test_the_table_is_filtered_sorted_and_leads_to_instances(
-    opened: Opened, runs: list[Path], site: Path
-):
+def test_the_table_is_filtered_sorted_and_leads_to_instances(opened, runs, site):
     page = opened(site)
     rows = page.locator("#run-table tbody tr:visible")
     last = page.locator("#run-table tbody tr td:last-child")
@@ -173,9 +167,7 @@ def test_the_table_is_filtered_sorted_and_leads_to_instances(
     expect(page.locator("#instances-explorer output")).to_have_text(f"{N} of {N} texts")
 
 
-def test_a_brush_filters_the_list_and_the_other_charts(
-    opened: Opened, runs: list[Path], site: Path
-):
+def test_a_brush_filters_the_list_and_the_other_charts(opened, runs, site):
     def shown(page: Page) -> str:
         return page.locator("#instances-explorer output").inner_text()
 
@@ -204,7 +196,7 @@ def test_a_brush_filters_the_list_and_the_other_charts(
 
 
 def test_instances_are_found_by_word_class_and_range_and_opened_by_link_and_keyboard(
-    opened: Opened, site: Path, trace: Trace
+    opened, site, trace
 ):
     page = opened(site, "#view=instances&run=one&open=7")
     page.wait_for_selector(".opened[data-ready='7']")
@@ -232,7 +224,7 @@ def test_instances_are_found_by_word_class_and_range_and_opened_by_link_and_keyb
 
 
 @pytest.mark.slow
-def test_the_address_keeps_up_with_a_drag_of_any_length(browser: Browser, site: Path):
+def test_the_address_keeps_up_with_a_drag_of_any_length(browser, site):
     """Browsers ignore most changes of the address beyond 200 in ten seconds; what is shown must not depend on them."""
     found = browser.browser_type.launch(
         executable_path=chromium(),
@@ -257,9 +249,7 @@ def test_the_address_keeps_up_with_a_drag_of_any_length(browser: Browser, site: 
 
 
 @pytest.mark.slow
-def test_charts_have_their_numbers_and_can_be_removed_and_added(
-    opened: Opened, runs: list[Path], site: Path, trace: Trace
-):
+def test_charts_have_their_numbers_and_can_be_removed_and_added(opened, runs, site, trace):
     page = opened(site, "#view=instances&run=one&charts=row.positions,correlation.tau_gradient")
     page.wait_for_selector("#instances-explorer .open")
     page.locator("[id='chart-row.positions'] input[name=to]").fill("9")
@@ -288,7 +278,7 @@ def test_charts_have_their_numbers_and_can_be_removed_and_added(
 
 @pytest.mark.slow
 def test_an_address_that_leads_nowhere_is_told_and_a_closed_instance_gives_the_focus_back(
-    opened: Opened, site: Path
+    opened, site
 ):
     place = "#view=instances&run=nobody&range.row.max_alpha=0.2&range.row.positions=x..y"
     page = opened(site, place)
@@ -303,7 +293,7 @@ def test_an_address_that_leads_nowhere_is_told_and_a_closed_instance_gives_the_f
 
 
 @pytest.mark.slow
-def test_a_long_text_scrolls(opened: Opened, site: Path):
+def test_a_long_text_scrolls(opened, site):
     page = opened(site, "#view=instances&run=long+texts&open=0")
     text = page.locator(".opened .strip .tokens").first
     expect(text.locator(".block")).to_have_count(4)
@@ -312,7 +302,7 @@ def test_a_long_text_scrolls(opened: Opened, site: Path):
 
 
 @pytest.mark.slow
-def test_hostile_names_stay_text(opened: Opened, tmp_path: Path):
+def test_hostile_names_stay_text(opened, tmp_path):
     hostile = audited(tmp_path / "<img src=x onerror=alert(1)>\u202e", evil_trace())
     site = site_into([hostile], tmp_path / "site")
     page = opened(site, "#view=instances&open=0")
@@ -325,9 +315,7 @@ def test_hostile_names_stay_text(opened: Opened, tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_a_site_is_replaced_and_other_things_are_refused(
-    context: BrowserContext, runs: list[Path], tmp_path: Path
-):
+def test_a_site_is_replaced_and_other_things_are_refused(context, runs, tmp_path):
     out = tmp_path / "site"
     site_into(runs[:2], out)
     index = site_into(runs[2:], out)
@@ -363,7 +351,7 @@ def test_a_site_is_replaced_and_other_things_are_refused(
     ],
 )
 def test_a_run_that_cannot_be_shown_is_one_line_and_writes_nothing(
-    file: str, content: bytes | None, told: str, runs: list[Path], tmp_path: Path
+    file, content, told, runs, tmp_path
 ):
     run = shutil.copytree(runs[0], tmp_path / ("run" if file else "run\udcff"))
     if content:
@@ -381,7 +369,7 @@ def test_a_run_that_cannot_be_shown_is_one_line_and_writes_nothing(
 
 
 def test_studies_reproductions_and_comparisons_are_sections_with_links_that_lead_somewhere(
-    runs: list[Path], tmp_path: Path
+    runs, tmp_path
 ):
     sweep, compared = tmp_path / "jain2019", tmp_path / "compared"
     shutil.copytree(runs[0], sweep / "runs" / "cell")
@@ -409,7 +397,7 @@ def test_studies_reproductions_and_comparisons_are_sections_with_links_that_lead
 
 
 @pytest.mark.slow
-def test_names_of_folders_are_no_patterns(tmp_path: Path):
+def test_names_of_folders_are_no_patterns(tmp_path):
     named = [
         audited(tmp_path / name, make_trace(12, (3, 6), sharpness=sharpness))
         for name, sharpness in (("run[1]", 1.0), ("*", 0.5))

@@ -1,10 +1,7 @@
 """No conclusion from a model that learned nothing, and one line on top of each card that follows from its rows."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -59,7 +56,7 @@ def test_a_run_at_the_majority_class_keeps_its_figures_and_draws_no_conclusion()
 
 
 @pytest.mark.parametrize(("n", "texts"), [(19, None), (20, None), (400, 19), (400, 20)])
-def test_few_instances_carry_no_conclusion(n: int, texts: int | None):
+def test_few_instances_carry_no_conclusion(n, texts):
     """Each measure by its own number: of heads a text counts once."""
     shuffled = {"value": 0.3, "low": 0.3, "high": 0.3, "n": n, "texts": texts}
     card = verdict(summary_of(**LEARNED, permutation__matched_delta_y=shuffled), ABOUT)
@@ -76,7 +73,7 @@ def test_a_model_worse_than_chance_is_called_so():
 
 @pytest.mark.parametrize("matched", ["order", "name"])
 def test_classes_that_were_assumed_and_are_predicted_worse_than_chance_may_be_exchanged(
-    matched: str,
+    matched,
 ):
     model = {"name": "Bert", "matched": matched, "outputs": {"LABEL_0": "neg", "LABEL_1": "pos"}}
     about = About(corpus="mine", class_names=("neg", "pos"), metadata={"model": model})
@@ -90,7 +87,7 @@ def test_classes_that_were_assumed_and_are_predicted_worse_than_chance_may_be_ex
 
 @pytest.mark.parametrize("rows", [LEARNED, {}])
 def test_a_model_that_learned_something_and_a_trace_without_labels_are_concluded_from(
-    rows: dict[str, Any],
+    rows,
 ):
     card = verdict(summary_of(**rows, **SHUFFLED), ABOUT)
     assert card.rows[-1].side
@@ -100,7 +97,7 @@ def test_a_model_that_learned_something_and_a_trace_without_labels_are_concluded
 
 @pytest.mark.parametrize("learned", [True, False])
 def test_a_model_that_always_predicts_the_frequent_class_is_not_concluded_from(
-    learned: bool,
+    learned,
 ):
     label = np.arange(2000) % 20 == 0
     score = 0.3 * np.random.default_rng(0).random(2000) + 0.1 * (label & learned)
@@ -127,7 +124,7 @@ def test_a_model_that_always_predicts_the_frequent_class_is_not_concluded_from(
     ],
 )
 def test_a_translator_is_compared_with_the_copied_source_and_with_other_translations(
-    low: float, other: float, told: str
+    low, other, told
 ):
     scores = {"bleu": (0.3, low, 0.5), "bleu_copy": 0.2, "bleu_other": other}
     rows = summary_of(**{f"translation__{name}": score for name, score in scores.items()})
@@ -202,7 +199,7 @@ def test_a_base_without_an_error_is_judged_as_the_run_of_it_is():
     assert "accuracy 1.00 [0.8" in no_skill(base, "uniform", BASE)
 
 
-def test_studies_add_nothing_to_the_audit_of_a_model_that_learned_nothing(tmp_path: Path):
+def test_studies_add_nothing_to_the_audit_of_a_model_that_learned_nothing(tmp_path):
     """Not even one whose own models did learn something, as that of deceiving models."""
     values = {"mass_bilstm_0": 0.6, "mass_bilstm_1": 0.1, "accuracy_bilstm_0": 0.9}
     values |= {"accuracy_bilstm_1": 0.9, "accuracy_bilstm_removed": 0.5}
@@ -234,7 +231,7 @@ def test_a_study_of_restricted_answers_is_judged_by_accuracy():
         ("guide", "guide-uniform-s0 guide-learned-s0", ""),
     ],
 )  # fmt: skip
-def test_which_models_a_study_is_about(study: str, names: str, expected: str):
+def test_which_models_a_study_is_about(study, names, expected):
     found = base_models(study, map(identity, names.split()))
     assert found == list(map(identity, expected.split()))
 
@@ -252,7 +249,7 @@ AGAINST_X = Claim(Finding("e", "m", "against", "low"), "x")
         ([FOR_Y, AGAINST_X, AGAINST_X], "explain its predictions.\nFor: y.\nAgainst: x."),
     ],
 )
-def test_the_line_of_studies_follows_from_their_rows(claims: list[Claim], told: str):
+def test_the_line_of_studies_follows_from_their_rows(claims, told):
     rows = [card_row("?", "m", {"value": 0.5}, "–", "", claim=claim) for claim in claims]
     assert told in of_studies(rows, "m")
 
@@ -263,7 +260,7 @@ def test_every_measure_has_a_description():
     assert [one.name for one in stated if not one.meaning] == []
 
 
-def test_every_measure_of_a_page_is_explained(tmp_path: Path):
+def test_every_measure_of_a_page_is_explained(tmp_path):
     folder = write_run(tmp_path, make_trace(60, (2, 12), seed=1), experiments=["permutation"])
     page = write_report(folder).read_text(encoding="utf-8")
     card = page[page.index('id="verdict"') :].partition("</section>")[0]

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -58,7 +57,7 @@ def gaps_of(one: pl.DataFrame, other: pl.DataFrame) -> np.ndarray:
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS)
 def test_groups_of_texts_and_pieces_change_no_more_than_the_draws_do(
-    audited: dict[str, Result], experiment: str, monkeypatch: pytest.MonkeyPatch
+    audited, experiment, monkeypatch
 ):
     """Each text a unit, or groups of texts: values are equal, ends within the noise of the draws."""
     rows = audited[experiment].rows
@@ -83,9 +82,7 @@ def means(rows: pl.DataFrame | pl.LazyFrame, *names: str) -> pl.DataFrame:
 
 
 @pytest.mark.parametrize("groups", [GROUPS, 512])
-def test_several_rows_of_a_text_are_counted_and_drawn_together(
-    groups: int, monkeypatch: pytest.MonkeyPatch
-):
+def test_several_rows_of_a_text_are_counted_and_drawn_together(groups, monkeypatch):
     """Rows of heads, in any order; half of the variance of a row is that of its text."""
     monkeypatch.setattr(bootstrap, "GROUPS", groups)
     random, texts, heads = np.random.default_rng(0), 3000, 4
@@ -106,7 +103,7 @@ def test_several_rows_of_a_text_are_counted_and_drawn_together(
 
 
 @pytest.mark.parametrize("heads", [1, 3])
-def test_a_class_or_a_measure_of_few_rows_of_many(heads: int, monkeypatch: pytest.MonkeyPatch):
+def test_a_class_or_a_measure_of_few_rows_of_many(heads, monkeypatch):
     """Six texts of a class have the interval of a table that has only these.
 
     Ten texts that have a measure have the interval that 10,000 texts as units give.
@@ -140,7 +137,7 @@ def test_a_class_or_a_measure_of_few_rows_of_many(heads: int, monkeypatch: pytes
     assert np.abs(gaps).max() < 4.0 * np.sqrt(2.0) * end_error(expanded_tail(10))
 
 
-def test_the_order_of_groups_is_that_of_their_names(monkeypatch: pytest.MonkeyPatch):
+def test_the_order_of_groups_is_that_of_their_names(monkeypatch):
     monkeypatch.setattr("attnaudit.results.groups.PIECE", 20)
     rows = pl.DataFrame({"instance": range(60), "predicted": np.repeat(["b", "c", "a"], 20)})
     found = means(rows.with_columns(x=1.0), "x")
@@ -150,7 +147,7 @@ def test_the_order_of_groups_is_that_of_their_names(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("positives", "hits", "alarms"), [(6, 5, 1), (6, 6, 0), (20, 18, 3), (60, 40, 10)]
 )
-def test_scores_of_a_rare_class(positives: int, hits: int, alarms: int):
+def test_scores_of_a_rare_class(positives, hits, alarms):
     """F1 and ROC-AUC of many texts against every resample of rows written out."""
     rows, random = 20_000, np.random.default_rng(0)
     label = (np.arange(rows) < positives).astype(np.int64)
@@ -195,7 +192,7 @@ def _predictions(label: np.ndarray, p: np.ndarray) -> pl.LazyFrame:
 
 
 def test_a_file_of_many_rows_has_few_row_groups_and_its_bytes_depend_on_the_rows_alone(
-    tmp_path: Path,
+    tmp_path,
 ):
     rows = pl.DataFrame({"x": np.arange(3 * table.ROW_GROUP + 5)})
     for name, ends in (("one", []), ("many", [7, 100_007, 130_007])):
@@ -207,7 +204,7 @@ def test_a_file_of_many_rows_has_few_row_groups_and_its_bytes_depend_on_the_rows
     assert pl.read_parquet(tmp_path / "one").equals(rows)
 
 
-def test_the_page_of_a_large_trace_draws_a_sample(tmp_path: Path):
+def test_the_page_of_a_large_trace_draws_a_sample(tmp_path):
     trace = make_trace(300, (2, 9))
     trace.write(tmp_path / "trace")
     audit(trace, ["prediction", "adversary", "erasure"]).save(tmp_path)

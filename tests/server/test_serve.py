@@ -1,7 +1,5 @@
 """The server: pages and sentences for whoever has the token, a clear answer to everything else, and a clean end."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import shutil
@@ -85,7 +83,7 @@ def client(folders: list[Path]) -> Iterator[TestClient]:
 
 
 @pytest.mark.slow
-def test_pages_have_a_policy_that_lets_their_own_script_run_alone(client: TestClient):
+def test_pages_have_a_policy_that_lets_their_own_script_run_alone(client):
     for address in ("", "runs/0", "runs/0/type"):
         answer = client.get(address)
         assert answer.status_code == 200, answer.text
@@ -103,7 +101,7 @@ def test_pages_have_a_policy_that_lets_their_own_script_run_alone(client: TestCl
     assert "connect-src 'self'" in client.get("runs/0/type").headers["content-security-policy"]
 
 
-def test_a_page_without_a_policy_runs_no_script(client: TestClient, folders: list[Path]):
+def test_a_page_without_a_policy_runs_no_script(client, folders):
     page = folders[2] / "report.html"
     before = page.read_text(encoding="utf-8")
     page.write_text(
@@ -117,7 +115,7 @@ def test_a_page_without_a_policy_runs_no_script(client: TestClient, folders: lis
     assert policy.startswith("default-src 'none'")
 
 
-def test_a_sentence_is_read_as_the_collector_reads_it(client: TestClient, folders: list[Path]):
+def test_a_sentence_is_read_as_the_collector_reads_it(client, folders):
     words = tiny_split([7]).tokens[0]
     found = client.post("runs/0/read", json={"text": " ".join([*words, "unheard"])}).json()
     assert found["unknown"] == ["unheard"]
@@ -153,16 +151,14 @@ def test_a_sentence_is_read_as_the_collector_reads_it(client: TestClient, folder
         ("..%2f..%2fetc", {"text": "w1"}, 404, ""),
     ],
 )
-def test_a_bad_request_gets_a_clear_answer(
-    client: TestClient, run: Any, body: Any, status: int, said: str
-):
+def test_a_bad_request_gets_a_clear_answer(client, run, body, status, said):
     answer = client.post(f"runs/{run}/read", json=body)
     assert answer.status_code == status, answer.text
     assert said in answer.json()["error"]
     assert answer.headers["content-security-policy"].startswith("default-src 'none'")
 
 
-def test_malformed_large_and_foreign_requests_are_refused_and_the_server_stays(client: TestClient):
+def test_malformed_large_and_foreign_requests_are_refused_and_the_server_stays(client):
     json_type = {"content-type": "application/json"}
     for content, status in (
         (b"{", 422),
@@ -193,7 +189,7 @@ def test_malformed_large_and_foreign_requests_are_refused_and_the_server_stays(c
 
 
 @pytest.mark.slow
-def test_the_interface_is_what_its_description_says(folders: list[Path]):
+def test_the_interface_is_what_its_description_says(folders):
     app = make_app(folders, TOKEN)
     schema = schemathesis.openapi.from_asgi(
         f"/{TOKEN}/openapi.json", app, headers={"host": "127.0.0.1"}
@@ -223,9 +219,7 @@ def test_the_interface_is_what_its_description_says(folders: list[Path]):
     fuzz()
 
 
-def test_a_model_is_loaded_once_for_all_who_ask_meanwhile_and_few_may_wait(
-    folders: list[Path], monkeypatch: pytest.MonkeyPatch
-):
+def test_a_model_is_loaded_once_for_all_who_ask_meanwhile_and_few_may_wait(folders, monkeypatch):
     loaded, reader = [], Mock(epsilon=0.1)
     reader.model.has_question = False
 
@@ -247,7 +241,7 @@ def test_a_model_is_loaded_once_for_all_who_ask_meanwhile_and_few_may_wait(
     assert len(loaded) == 1
 
 
-def test_a_run_that_was_damaged_or_removed_hides_no_other(folders: list[Path], tmp_path: Path):
+def test_a_run_that_was_damaged_or_removed_hides_no_other(folders, tmp_path):
     shutil.copytree(folders[2], tmp_path / "damaged")
     shutil.copytree(folders[2], tmp_path / "removed")
     app = make_app([tmp_path / "damaged", tmp_path / "removed", folders[0]], TOKEN)
@@ -262,7 +256,7 @@ def test_a_run_that_was_damaged_or_removed_hides_no_other(folders: list[Path], t
         assert client.get("runs/1/type").status_code == 422
 
 
-def test_an_audit_is_listed_with_what_its_trace_says(tmp_path: Path):
+def test_an_audit_is_listed_with_what_its_trace_says(tmp_path):
     trace = make_trace(6, (3, 6))
     trace.write(tmp_path / "trace")
     folder = audit_into(tmp_path / "audit", tmp_path / "trace", ("prediction",))
@@ -330,7 +324,7 @@ def test_an_answer_that_is_not_waited_for_at_the_end_is_one_line():
     assert guarded(slow, f"/{TOKEN}/", cancel=True) == 503
 
 
-def test_bad_runs_and_a_port_in_use_are_one_line(folders: list[Path], tmp_path: Path):
+def test_bad_runs_and_a_port_in_use_are_one_line(folders, tmp_path):
     with pytest.raises(RunError, match="no such folder"):
         serve([tmp_path / "nothing"])
     with socket.socket() as taken:
@@ -359,7 +353,7 @@ def served(folders: list[Path]) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 
 def test_a_sentence_is_typed_in_a_browser_and_the_command_ends_cleanly(
-    served: tuple[subprocess.Popen[str], str],
+    served,
 ):
     process, address = served
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{32}/", address)

@@ -23,7 +23,7 @@ PAIRS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, ma
 
 
 @given(PAIRS, st.sampled_from([1, 5, 20, 34, 50, 99, 100]))
-def test_every_way_to_break_the_ties_counts_alike(pairs: list[tuple[int, int]], percent: int):
+def test_every_way_to_break_the_ties_counts_alike(pairs, percent):
     u, v = [float(a) for a, _ in pairs], [float(b) for _, b in pairs]
     assert one(u, v, percent) == pytest.approx(naive_agreement(u, v, percent), abs=1e-12)
 
@@ -32,7 +32,7 @@ def test_every_way_to_break_the_ties_counts_alike(pairs: list[tuple[int, int]], 
 @pytest.mark.parametrize(
     ("v", "percent"), [([1, 2, 3, 4, 5], 5), ([1, 1, 1, 4, 4], 50), ([3, 3, 3, 3, 3], 30)]
 )
-def test_chance_is_the_mean_over_every_shuffle(u: list[float], v: list[float], percent: int):
+def test_chance_is_the_mean_over_every_shuffle(u, v, percent):
     assert chance_agreement(np.array([len(v)]), percent)[0] == pytest.approx(
         naive_chance(u, v, percent), abs=1e-12
     )
@@ -62,7 +62,7 @@ def test_a_row_without_positions_is_undefined():
 
 
 @pytest.mark.parametrize("percent", [0, 101])
-def test_a_share_that_is_none_is_refused(percent: int):
+def test_a_share_that_is_none_is_refused(percent):
     with pytest.raises(InputError, match=rf"top: {percent} %; expected 1 to 100 %"):
         one([1.0], [1.0], percent)
 

@@ -49,7 +49,7 @@ def test_the_order_of_pairs_changes_nothing():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_an_interval_of_few_pairs_stays_within_0_and_100(seed: int):
+def test_an_interval_of_few_pairs_stays_within_0_and_100(seed):
     references = sentences(3, seed)
     score, low, high, _ = corpus_bleu([references[0], "x", "y z"], references)
     assert 0 <= low <= score <= high <= 100 + 1e-9

@@ -35,7 +35,7 @@ def test_clusters_are_drawn_whole():
 
 
 @pytest.mark.parametrize("rows", [400, 9000])
-def test_order_of_rows_and_threads_do_not_matter(rows: int, monkeypatch: pytest.MonkeyPatch):
+def test_order_of_rows_and_threads_do_not_matter(rows, monkeypatch):
     """Neither with texts as units nor with groups of texts."""
     table, order = values(rows), np.random.default_rng(1).permutation(rows)
     whole = mean_intervals(table, seed=7)
@@ -55,14 +55,14 @@ def test_all_columns_share_their_resamples():
 
 
 @pytest.mark.parametrize("table", [np.zeros((0, 2)), np.full((3, 2), np.nan)])
-def test_nothing_defined_has_no_interval(table: np.ndarray):
+def test_nothing_defined_has_no_interval(table):
     low, high = mean_intervals(table, seed=0)
     assert np.isnan(low).all()
     assert np.isnan(high).all()
 
 
 @pytest.mark.parametrize("rows", [[1.0, np.nan, np.nan], [7.0] * 50, [0.0] * 58 + [1.0, 2.0]])
-def test_a_spread_that_fewer_than_three_rows_carry_has_no_interval_without_a_range(rows: list):
+def test_a_spread_that_fewer_than_three_rows_carry_has_no_interval_without_a_range(rows):
     assert np.isnan(mean_intervals(np.array([rows]).T, seed=0)).all()
     ranges = np.array([[0.0, 8.0]])
     low, high = mean_intervals(np.array([rows]).T, seed=0, ranges=ranges)
@@ -73,7 +73,7 @@ def test_a_spread_that_fewer_than_three_rows_carry_has_no_interval_without_a_ran
 
 
 @pytest.mark.parametrize(("ones", "n"), [(0, 20), (3, 40), (25, 25)])
-def test_of_shares_the_interval_is_that_of_clopper_and_pearson(ones: int, n: int):
+def test_of_shares_the_interval_is_that_of_clopper_and_pearson(ones, n):
     rows = (np.arange(n) < ones).astype(float)[:, None]
     low, high = mean_intervals(rows, seed=0, resamples=20_000, ranges=np.array([[0.0, 1.0]]))
     assert low[0] == pytest.approx(beta.ppf(0.025, ones, n - ones + 1) if ones else 0.0, abs=5e-3)

@@ -82,7 +82,7 @@ DRAWS = {
 @pytest.mark.parametrize(
     "n", [20, *(pytest.param(n, marks=pytest.mark.slow) for n in (50, 100, 200))]
 )
-def test_means_of_independent_rows(n: int, name: str):
+def test_means_of_independent_rows(n, name):
     """All have an interval if their range is known; else no more than 7 % have one that misses."""
     draw, truth = DRAWS[name]
     values = draw(np.random.default_rng(n), (n, SAMPLES))
@@ -111,7 +111,7 @@ def test_a_planted_bug_is_found():
 
 
 @pytest.mark.parametrize(("n", "share"), [(20, 0.3), (50, 0.05), (200, 0.02), (1000, 0.99)])
-def test_shares_of_independent_rows(n: int, share: float):
+def test_shares_of_independent_rows(n, share):
     drawn = np.random.default_rng(n).random((n, SAMPLES)) < share
     assert (
         WITHIN[0] - 0.005 <= covered(drawn, share) <= 0.98
@@ -119,7 +119,7 @@ def test_shares_of_independent_rows(n: int, share: float):
 
 
 @pytest.mark.parametrize(("clusters", "share"), [(30, 0.3), (60, 0.1), (200, 0.03)])
-def test_shares_of_clustered_rows(clusters: int, share: float):
+def test_shares_of_clustered_rows(clusters, share):
     values, of = clustered(np.random.default_rng(clusters), clusters)
     assert WITHIN[0] <= covered(values < np.sqrt(2) * norm.ppf(share), share, of) <= 0.98
 
@@ -147,7 +147,7 @@ def test_shares_of_what_is_possible():
 
 
 @pytest.mark.parametrize("n", [15, 60, 201])
-def test_medians(n: int):
+def test_medians(n):
     samples = np.random.default_rng(n).exponential(size=(SAMPLES, n))
     low, high = np.array([median_interval(sample) for sample in samples], float).T
     # Between whole ranks: at least 95 %.
@@ -167,7 +167,7 @@ def test_ten_seeds_of_the_same_instances():
 
 
 @pytest.mark.parametrize(("classes", "n", "error"), [(2, 50, 0.03), (6, 60, 0.03)])
-def test_scores_of_a_model_that_is_rarely_wrong(classes: int, n: int, error: float):
+def test_scores_of_a_model_that_is_rarely_wrong(classes, n, error):
     """In one sample of four or six no row is wrong, and every resample has an F1 and a ROC-AUC of 1."""
     rng, ends = np.random.default_rng(9), []
     for seed in range(500):

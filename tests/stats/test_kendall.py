@@ -17,7 +17,7 @@ def one(x: list[float], y: list[float]) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("levels", [3, 1000, 10**9])
-def test_long_rows_match_scipy(levels: int):
+def test_long_rows_match_scipy(levels):
     """More pairs than 32 bits can count."""
     rng = np.random.default_rng(levels)
     x = rng.integers(0, levels, 70_000).astype(float)
@@ -30,7 +30,7 @@ ROW = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=25)
 
 
 @given(st.lists(ROW, min_size=1, max_size=4))
-def test_any_row_is_that_of_comparing_every_pair(rows: list[list[tuple[int, int]]]):
+def test_any_row_is_that_of_comparing_every_pair(rows):
     """Undefined where there is no pair, or an argument is constant."""
     x, y = ([np.array([pair[k] for pair in row], float) for row in rows] for k in (0, 1))
     found = kendall_tau(Ragged.from_rows(x), Ragged.from_rows(y))

@@ -55,7 +55,7 @@ def test_draws_are_those_of_splitmix64_at_a_position():
 
 
 @pytest.mark.parametrize("number", [0, 7])
-def test_rows_of_any_lengths_are_shuffled_in_their_own_streams(number: int):
+def test_rows_of_any_lengths_are_shuffled_in_their_own_streams(number):
     lengths = [5, 0, 1, 12, 2, 12, 3]
     keys = stream_keys(2, "test", np.arange(len(lengths)))
     rows = Ragged.from_rows([np.arange(length) for length in lengths])

@@ -34,7 +34,7 @@ def one(measure: Callable, p: np.ndarray, q: np.ndarray) -> float:
 
 
 @given(two_distributions())
-def test_jsd_is_a_bounded_symmetric_distance(pair: tuple[np.ndarray, np.ndarray]):
+def test_jsd_is_a_bounded_symmetric_distance(pair):
     p, q = pair
     value = one(jsd, p, q)
     assert -1e-15 <= value <= LN2 + 1e-12
@@ -56,7 +56,7 @@ def test_measures_are_of_the_last_axis():
 
 
 @given(two_distributions())
-def test_tvd_is_a_bounded_symmetric_distance(pair: tuple[np.ndarray, np.ndarray]):
+def test_tvd_is_a_bounded_symmetric_distance(pair):
     p, q = pair
     value = one(tvd, p, q)
     assert 0 <= value <= 1 + 1e-12

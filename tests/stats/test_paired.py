@@ -32,7 +32,7 @@ def test_means_and_interval_are_those_of_pairs_drawn_one_by_one():
 @pytest.mark.parametrize(
     ("n", "clusters"), [(FEWEST, FEWEST), (FEWEST - 1, FEWEST - 1), (FEWEST, FEWEST - 1)]
 )
-def test_few_pairs_or_clusters_have_no_interval(n: int, clusters: int):
+def test_few_pairs_or_clusters_have_no_interval(n, clusters):
     low = paired_means(*_sides(n), np.minimum(np.arange(n), clusters - 1)).low
     assert np.isnan(low[0]) == (clusters < FEWEST)
 

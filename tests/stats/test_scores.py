@@ -25,7 +25,7 @@ def classifier(classes: int, n: int = 300) -> tuple[np.ndarray, np.ndarray, np.n
 
 
 @pytest.mark.parametrize("classes", [2, 3, 6])
-def test_scores_are_those_of_sklearn_which_averages_over_more_than_two_classes(classes: int):
+def test_scores_are_those_of_sklearn_which_averages_over_more_than_two_classes(classes):
     label, predicted, score = classifier(classes)
     found = classification_scores(label, predicted, score)
     average, chosen = ("binary", score[:, 1]) if classes == 2 else ("macro", score)
@@ -100,7 +100,7 @@ def test_no_row_has_no_scores():
 
 
 @pytest.mark.parametrize("score", [np.nan, np.inf])
-def test_a_score_that_is_not_finite_is_refused(score: float):
+def test_a_score_that_is_not_finite_is_refused(score):
     label, scores = np.array([0, 1, 0, 1]), np.array([[0.1], [0.9], [0.2], [score]])
     with pytest.raises(
         InputError, match="1 of 4 rows: scores that are not finite; expected finite scores"
@@ -117,7 +117,7 @@ def test_a_position_without_a_score_is_ranked_last():
 
 
 @pytest.mark.parametrize("level", [0.001, 0.05, 0.5])
-def test_benjamini_hochberg_is_that_of_scipy_and_leaves_undefined_tests_out(level: float):
+def test_benjamini_hochberg_is_that_of_scipy_and_leaves_undefined_tests_out(level):
     p = np.random.default_rng(0).random(400) ** 4
     adjusted = false_discovery_control(p, method="bh")
     with_unknown = np.insert(p, [3, 90, 400], np.nan)

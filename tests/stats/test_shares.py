@@ -12,7 +12,7 @@ from attnaudit.stats.inference import median_interval, newcombe_interval, wilson
 
 
 @given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
-def test_it_is_that_of_scipy(counts: tuple[int, int]):
+def test_it_is_that_of_scipy(counts):
     successes, n = counts
     other = binomtest(successes, n).proportion_ci(0.95, "wilson")
     assert wilson_interval(successes, n) == pytest.approx((other.low, other.high), abs=1e-9)
@@ -25,7 +25,7 @@ def test_none_and_all_have_ends_of_nought_and_one():
 
 
 @pytest.mark.parametrize(("successes", "n"), [(3, 2), (-1, 2), (0, -1)])
-def test_more_than_there_are_is_refused(successes: int, n: int):
+def test_more_than_there_are_is_refused(successes, n):
     with pytest.raises(ValueError, match="successes of"):
         wilson_interval(successes, n)
 
@@ -34,7 +34,7 @@ def test_more_than_there_are_is_refused(successes: int, n: int):
     ("n", "ranks"),
     [(6, (1, 6)), (8, (1, 8)), (9, (2, 8)), (10, (2, 9)), (20, (6, 15)), (50, (18, 33))],
 )
-def test_a_median_lies_between_the_tabulated_ranks(n: int, ranks: tuple[int, int]):
+def test_a_median_lies_between_the_tabulated_ranks(n, ranks):
     assert median_interval(np.random.default_rng(n).permutation(n) + 1.0) == ranks
     assert median_interval(np.arange(5.0)) == (None, None)
 
@@ -44,7 +44,7 @@ def test_a_median_lies_between_the_tabulated_ranks(n: int, ranks: tuple[int, int
     [(0.5, 3, 3), (0.7, 5, 6), (0.95, 9, 40), (1.0, 4, 4), (0.0, 2, 7)],
 )
 def test_the_interval_of_an_area_under_the_roc_curve_ends_where_the_score_test_refuses(
-    auc: float, positives: int, negatives: int
+    auc, positives, negatives
 ):
     """The variance of Hanley and McNeil, by the probabilities Q1 and Q2 of an exponential model, with Newcombe's mean of the two sizes."""
     low, high = newcombe_interval(auc, positives, negatives)

@@ -35,7 +35,7 @@ def test_the_mean_of_two_rows_is_each_of_them_in_a_quarter_of_the_resamples():
 @pytest.mark.parametrize(
     "values", [[[[0.0], [1.0]]], [[[0.0, 1.0]]]], ids=["two seeds", "two rows"]
 )
-def test_a_resample_over_seeds_draws_seeds_and_rows_with_replacement(values: list):
+def test_a_resample_over_seeds_draws_seeds_and_rows_with_replacement(values):
     means = means_over_seeds(np.array(values), seed=1, resamples=RESAMPLES)[:, 0]
     assert_as_often(means, {0.0: 0.25, 0.5: 0.5, 1.0: 0.25})
 
@@ -49,7 +49,7 @@ def test_what_is_undefined_counts_in_no_mean():
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_scores_of_several_models_and_seeds_are_those_of_each(classes: int):
+def test_scores_of_several_models_and_seeds_are_those_of_each(classes):
     rng = np.random.default_rng(classes)
     label, predicted = rng.integers(0, classes, 50), rng.integers(0, classes, (3, 2, 50))
     score = rng.dirichlet(np.ones(classes), (3, 2, 50))

@@ -35,7 +35,7 @@ def full(path: Path, text: str, **_: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def test_a_second_process_is_refused_while_the_first_is_alive(tmp_path: Path):
+def test_a_second_process_is_refused_while_the_first_is_alive(tmp_path):
     with claimed(tmp_path / "out") as check:
         for clock in (0, 4e9):  # whatever the clock of another machine says
             os.utime(tmp_path / "out" / NAME, (clock, clock))
@@ -50,7 +50,7 @@ def test_a_second_process_is_refused_while_the_first_is_alive(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_the_claim_of_a_dead_process_is_taken_over_by_one_of_several(tmp_path: Path):
+def test_the_claim_of_a_dead_process_is_taken_over_by_one_of_several(tmp_path):
     write_dead_claim(tmp_path)
     os.utime(tmp_path / NAME, (4e9, 4e9))
     held, refused = [], []
@@ -73,9 +73,7 @@ def test_the_claim_of_a_dead_process_is_taken_over_by_one_of_several(tmp_path: P
 
 
 @pytest.mark.slow
-def test_a_killed_process_of_this_machine_is_taken_over_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_killed_process_of_this_machine_is_taken_over_at_once(tmp_path, monkeypatch):
     """But not one that has the same number on another machine, and may be alive."""
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
@@ -89,9 +87,7 @@ def test_a_killed_process_of_this_machine_is_taken_over_at_once(
             assert (time.monotonic() - began < 2.0) == here
 
 
-def test_a_folder_that_goes_while_it_is_claimed_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_folder_that_goes_while_it_is_claimed_is_made_again(tmp_path, monkeypatch):
     """As by a command that was refused its input, and leaves no folder."""
     own, folder, calls = os.link, tmp_path / "out", []
 
@@ -108,7 +104,7 @@ def test_a_folder_that_goes_while_it_is_claimed_is_made_again(
     assert len(calls) == 2
 
 
-def test_a_file_in_place_of_the_folder_is_refused_at_once(tmp_path: Path):
+def test_a_file_in_place_of_the_folder_is_refused_at_once(tmp_path):
     (tmp_path / "out").write_text("mine")
     began = time.monotonic()
     with pytest.raises(RunError, match="out"), claimed(tmp_path / "out"):
@@ -117,7 +113,7 @@ def test_a_file_in_place_of_the_folder_is_refused_at_once(tmp_path: Path):
     assert (tmp_path / "out").read_text() == "mine"
 
 
-def test_a_claim_on_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_claim_on_a_full_disk_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "write_text", full)
     with (
         pytest.raises(RunError, match=r"No space left on device; .* free some space"),
@@ -127,9 +123,7 @@ def test_a_claim_on_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.
     assert not list(tmp_path.iterdir())
 
 
-def test_a_heartbeat_outlives_a_claim_that_cannot_be_read_for_a_while(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_heartbeat_outlives_a_claim_that_cannot_be_read_for_a_while(tmp_path, monkeypatch):
     """As on a network's folder."""
     own, failed = Path.read_text, threading.Event()
 
@@ -151,7 +145,7 @@ def test_a_heartbeat_outlives_a_claim_that_cannot_be_read_for_a_while(
         check()
 
 
-def test_a_beat_on_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_beat_on_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
     """Nor does one that is killed leave a file that makes the folder one that is not free."""
     began = threading.Event()
 
@@ -166,9 +160,7 @@ def test_a_beat_on_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytes
     assert not list(tmp_path.iterdir())
 
 
-def test_a_process_that_was_taken_for_dead_learns_of_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_process_that_was_taken_for_dead_learns_of_it(tmp_path, monkeypatch):
     monkeypatch.setattr("attnaudit.steps.claim.BEAT", 100)
     with claimed(tmp_path) as check:
         check()

@@ -45,7 +45,7 @@ def recipe(first: Any = 1, last: Any = 3, done: list[str] | None = None) -> Reci
     return Recipe({"kind": "test"}, steps, lambda folder: {"kind": "test"})
 
 
-def test_a_finished_recipe_is_left_as_it_is(tmp_path: Path):
+def test_a_finished_recipe_is_left_as_it_is(tmp_path):
     done = list[str]()
     for _ in range(2):
         execute(recipe(done=done), tmp_path / "out")
@@ -54,7 +54,7 @@ def test_a_finished_recipe_is_left_as_it_is(tmp_path: Path):
 
 
 def test_what_follows_from_another_input_or_from_a_damaged_file_is_done_again(
-    tmp_path: Path,
+    tmp_path,
 ):
     out, done = tmp_path / "out", list[str]()
     execute(recipe(), out)
@@ -68,7 +68,7 @@ def test_what_follows_from_another_input_or_from_a_damaged_file_is_done_again(
     assert done == ["c", "b", "a", "b", "c"]
 
 
-def test_a_process_killed_at_any_rename_resumes_to_the_same_bytes(tmp_path: Path):
+def test_a_process_killed_at_any_rename_resumes_to_the_same_bytes(tmp_path):
     execute(recipe(), tmp_path / "whole")
     kills = 0
     for call in range(1, 100):
@@ -88,7 +88,7 @@ def test_a_process_killed_at_any_rename_resumes_to_the_same_bytes(tmp_path: Path
     assert kills >= 8  # spec, manifest, and a file and a record of each step
 
 
-def test_a_step_that_fails_changes_nothing(tmp_path: Path):
+def test_a_step_that_fails_changes_nothing(tmp_path):
     execute(recipe(), tmp_path / "out")
     before = made(tmp_path / "out")
     with pytest.raises(InputError):
@@ -96,13 +96,13 @@ def test_a_step_that_fails_changes_nothing(tmp_path: Path):
     assert made(tmp_path / "out") == before
 
 
-def test_a_new_folder_in_which_the_first_step_fails_stays_free(tmp_path: Path):
+def test_a_new_folder_in_which_the_first_step_fails_stays_free(tmp_path):
     with pytest.raises(InputError):
         execute(recipe(first="bad"), tmp_path / "deep" / "out")
     assert not list(tmp_path.iterdir())
 
 
-def test_a_damaged_record_counts_for_nothing(tmp_path: Path):
+def test_a_damaged_record_counts_for_nothing(tmp_path):
     """Whichever bit flips, a record is the same or none."""
     with held(tmp_path / "out", {"kind": "test"}) as folder:
         folder.do(step("a", [0.25, 1e-7, "é"]))
@@ -113,9 +113,7 @@ def test_a_damaged_record_counts_for_nothing(tmp_path: Path):
             assert Folder(folder.out).records in ({}, {"a": known}), place
 
 
-def test_what_is_half_written_is_swept_by_the_process_that_holds_the_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_what_is_half_written_is_swept_by_the_process_that_holds_the_folder(tmp_path, monkeypatch):
     monkeypatch.setattr("attnaudit.steps.claim.BEAT", 0.01)
     out = execute(recipe(), tmp_path / "out")
     half, inner = out / ".c.json.abcd_123", out / "inner"
@@ -131,7 +129,7 @@ def test_what_is_half_written_is_swept_by_the_process_that_holds_the_folder(
         assert (inner / half.name).exists()
 
 
-def test_a_step_of_a_process_that_was_taken_for_dead_is_not_kept(tmp_path: Path):
+def test_a_step_of_a_process_that_was_taken_for_dead_is_not_kept(tmp_path):
     out = tmp_path / "out"
 
     def work(folder: Folder, made: Path) -> None:
@@ -151,9 +149,7 @@ WORK: dict[str, Callable[[Path], Path]] = {
 
 @pytest.mark.usefixtures("quick_pages")
 @pytest.mark.parametrize("work", WORK.values(), ids=WORK)
-def test_work_is_refused_where_a_process_is_alive(
-    work: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_work_is_refused_where_a_process_is_alive(work, tmp_path, monkeypatch):
     """And nothing there changes; it is done once that process has ended, or is dead."""
     monkeypatch.setattr("attnaudit.steps.claim.BEAT", 0.01)
     monkeypatch.setattr("attnaudit.steps.claim.SILENT", 0.5)

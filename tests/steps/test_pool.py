@@ -1,7 +1,6 @@
 """Work in a pool has the bytes of work in one process, in whatever order calls end."""
 
 import json
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,7 @@ from tests.traces import make_trace
 __all__ = ["data"]
 
 
-def test_calls_are_done_in_their_order_and_say_how_far_they_are(tmp_path: Path):
+def test_calls_are_done_in_their_order_and_say_how_far_they_are(tmp_path):
     def work(more: int, held: int, out: Path, progress: Progress, device: str | None) -> int:
         assert (out, device) == (tmp_path, None)
         progress("train", 1, 2)
@@ -50,7 +49,7 @@ def test_calls_are_done_in_their_order_and_say_how_far_they_are(tmp_path: Path):
     assert shown == [("call 0 (1 of 2) · train", 1, 2), ("call 1 (2 of 2) · train", 1, 2)]
 
 
-def test_an_error_in_the_input_of_a_call_is_a_value(tmp_path: Path):
+def test_an_error_in_the_input_of_a_call_is_a_value(tmp_path):
     some = [Call(f"{work}", work, tmp_path) for work in (calls.refused, calls.broken)]
     found = SERIAL.do(some, silent)
     with pytest.raises(InputError, match="read: row 3: nothing; expected a label; add one"):
@@ -61,7 +60,7 @@ def test_an_error_in_the_input_of_a_call_is_a_value(tmp_path: Path):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_pages")
-def test_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_run(tmp_path, monkeypatch):
     """With shards of a few rows, so that there are several."""
     monkeypatch.setattr("attnaudit.recipes.job.SHARD_ROWS", 8)
     options = partial(tracing_texts.CollectOptions, shard_rows=8)
@@ -74,7 +73,7 @@ def test_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.slow
-def test_trainings_of_a_study_with_teachers(tmp_path: Path):
+def test_trainings_of_a_study_with_teachers(tmp_path):
     settings = SMALL | {"guide.seeds": 1, "training.epochs": 1}
     spec = StudySpec.of("guide", "planted-decisive", encoder="average", settings=settings)
     for name, pool in (("local", SERIAL), ("elsewhere", Elsewhere())):
@@ -90,7 +89,7 @@ def test_trainings_of_a_study_with_teachers(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_a_paper(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_paper(data, tmp_path, monkeypatch):
     monkeypatch.setattr("attnaudit.report.paper_page.figures_section", lambda *_: None)
     with summaries_as_pages(), experiments(*FEW):
         reproduce(small_sweep(tmp_path / "local", data, seeds=1))
@@ -101,7 +100,7 @@ def test_a_paper(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.slow
 @pytest.mark.usefixtures("one_registry", "quick_pages")
 @pytest.mark.parametrize("layers", ["last", "all"], ids=["graph", "replay"])
-def test_a_transformer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layers: str):
+def test_a_transformer(tmp_path, monkeypatch, layers):
     """In shards of two texts, behind a graph and with the model itself."""
     monkeypatch.setattr("attnaudit.hf.trace.SHARD_TEXTS", 2)
     model, source = tmp_path / "bert", tmp_path / "texts.csv"
@@ -118,7 +117,7 @@ def test_a_transformer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layers: 
 
 
 @pytest.mark.parametrize("name", ["copying", "calibration"])
-def test_what_trains_in_one_process_refuses_a_pool(name: str, tmp_path: Path):
+def test_what_trains_in_one_process_refuses_a_pool(name, tmp_path):
     with pytest.raises(InputError, match=f"--engine ray: {name}, which trains in one process"):
         study(name, "permutations", tmp_path / "out", pool=Elsewhere())
 
@@ -129,7 +128,7 @@ def test_shards_of_a_pool_are_those_of_one_process():
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_pages")
-def test_an_audit_of_several_files(tmp_path: Path):
+def test_an_audit_of_several_files(tmp_path):
     shards = [make_trace(10, (2, 9), seed=seed, first_instance=10 * seed) for seed in range(3)]
     write_shards(tmp_path / "trace", shards)
     audit_into(tmp_path / "local", tmp_path / "trace")
@@ -145,7 +144,7 @@ def test_an_audit_of_several_files(tmp_path: Path):
         lambda file: Path(f"{file}x").touch(),
     ],
 )
-def test_a_damaged_piece_is_made_again(tmp_path: Path, damage: Callable[[Path], Any]):
+def test_a_damaged_piece_is_made_again(tmp_path, damage):
     done = list[int]()
 
     def work(number: int, held: None, made: Path, *_: Any) -> None:
@@ -160,7 +159,7 @@ def test_a_damaged_piece_is_made_again(tmp_path: Path, damage: Callable[[Path], 
     assert (tmp_path / "1" / "file").read_text() == "1"
 
 
-def test_a_file_of_another_trace_is_refused(tmp_path: Path):
+def test_a_file_of_another_trace_is_refused(tmp_path):
     """Although each file is read by a process of its own; nothing is left."""
     make_trace(5, (2, 9), seed=0).write(tmp_path / "trace")
     make_trace(5, (2, 9), 3, seed=0, first_instance=5).write(tmp_path / "other")
@@ -179,9 +178,7 @@ def test_a_file_of_another_trace_is_refused(tmp_path: Path):
         ("--engine ray --address [::1]:6379", "HOST its name or IPv4 address"),
     ],
 )
-def test_a_pool_that_cannot_be_had_is_one_line(
-    options: str, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_pool_that_cannot_be_had_is_one_line(options, line, tmp_path, capsys):
     make_trace(3, (2, 4), seed=0).write(tmp_path / "trace")
     assert (
         main(["audit", str(tmp_path / "trace"), "--out", str(tmp_path / "out"), *options.split()])
@@ -193,7 +190,7 @@ def test_a_pool_that_cannot_be_had_is_one_line(
 
 
 def test_lines_that_an_engine_prints_leave_stdout_to_json(
-    capsys: pytest.CaptureFixture[str],
+    capsys,
 ):
     with cli_options.pool(None, None):
         print("(raylet) A worker died")

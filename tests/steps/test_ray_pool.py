@@ -103,17 +103,13 @@ def program(text: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
 
 
-def test_a_cluster_of_another_version_is_one_line(
-    cluster: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
+def test_a_cluster_of_another_version_is_one_line(cluster, monkeypatch, tmp_path):
     monkeypatch.setattr(ray, "__version__", "2.1.0")
     with pytest.raises(RunError, match=r"ersion.*a cluster of Ray 2\.1\.0; install the same"):
         RayPool(cluster.address).device("auto")
 
 
-def test_a_head_that_is_silent_when_all_is_done_is_one_line(
-    cluster: Any, stop_the_head: Callable[[], None]
-):
+def test_a_head_that_is_silent_when_all_is_done_is_one_line(cluster, stop_the_head):
     """Ray itself would wait for it."""
     own = RayPool(cluster.address)
     assert own.device("auto") == "cpu"
@@ -149,7 +145,7 @@ os._exit(0)
 
 
 @pytest.mark.parametrize("words", ["", "HTTP/1.1 400 Bad Request\r\n\r\n"])
-def test_another_server_at_the_address_is_one_line(words: str):
+def test_another_server_at_the_address_is_one_line(words):
     """Ray itself would ask it for minutes."""
     done = program(UNLIKE_A_HEAD, words)
     expected = (
@@ -180,7 +176,7 @@ except RunError as error:
 
 
 def test_a_call_that_never_has_memory_is_one_line_on_a_cluster_of_this_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path, monkeypatch
 ):
     monkeypatch.setenv("RAY_memory_usage_threshold", "0.01")
     monkeypatch.setenv("RAY_memory_monitor_refresh_ms", "100")
@@ -239,9 +235,7 @@ def kill_a_driver(work: Callable[[], Any], ready: Callable[[], Any]) -> None:
     driver.wait()
 
 
-def test_driver_worker_and_node_are_killed_amid_a_training(
-    cluster: Any, whole: Path, tmp_path: Path, request: pytest.FixtureRequest
-):
+def test_driver_worker_and_node_are_killed_amid_a_training(cluster, whole, tmp_path, request):
     """The same command resumes, Ray does the call again, and the bytes are the same."""
     out, failed = tmp_path / "run", list[BaseException]()
     work = partial(run, SPEC, out, pool=RayPool(cluster.address))
@@ -275,9 +269,7 @@ def test_driver_worker_and_node_are_killed_amid_a_training(
     assert made(out) == made(whole)
 
 
-def test_what_a_stopped_run_has_finished_is_not_done_again(
-    pool: RayPool, whole: Path, tmp_path: Path
-):
+def test_what_a_stopped_run_has_finished_is_not_done_again(pool, whole, tmp_path):
     out, shown = tmp_path / "run", list[str]()
 
     def stop_amid_the_shards(stage: str, done: int, total: int) -> None:
@@ -295,12 +287,12 @@ def test_what_a_stopped_run_has_finished_is_not_done_again(
     assert made(out) == made(whole)
 
 
-def test_a_worker_that_is_lost_each_time_is_one_line(pool: RayPool, tmp_path: Path):
+def test_a_worker_that_is_lost_each_time_is_one_line(pool, tmp_path):
     with pytest.raises(RunError, match=r"mortal: its worker is lost each time \(WorkerCrashed"):
         list(pool.do([made_by("mortal", calls.killed, tmp_path / "x")], silent))
 
 
-def test_an_error_in_the_input_is_a_value_and_a_fault_is_raised(pool: RayPool, tmp_path: Path):
+def test_an_error_in_the_input_is_a_value_and_a_fault_is_raised(pool, tmp_path):
     (refused,) = pool.do([made_by("one", calls.refused, tmp_path / "x")], silent)
     with pytest.raises(InputError, match="read: row 3: nothing; expected a label; add one"):
         refused.result()
@@ -308,7 +300,7 @@ def test_an_error_in_the_input_is_a_value_and_a_fault_is_raised(pool: RayPool, t
         list(pool.do([made_by("one", calls.broken, tmp_path / "x")], silent))
 
 
-def test_calls_under_way_end_with_their_command(pool: RayPool, tmp_path: Path):
+def test_calls_under_way_end_with_their_command(pool, tmp_path):
     done = pool.do(
         [
             made_by("quick", partial(calls.number, number=1), tmp_path),
@@ -322,9 +314,7 @@ def test_calls_under_way_end_with_their_command(pool: RayPool, tmp_path: Path):
     wait_for(lambda: not workers("endless"))
 
 
-def test_a_head_that_is_silent_is_one_line(
-    pool: RayPool, stop_the_head: Callable[[], None], tmp_path: Path
-):
+def test_a_head_that_is_silent_is_one_line(pool, stop_the_head, tmp_path):
     endless = (made_by(f"{k}", partial(calls.number, number=k), tmp_path) for k in count())
     done = pool.do(endless, silent)
     next(done)
@@ -334,7 +324,7 @@ def test_a_head_that_is_silent_is_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_no_more_calls_are_submitted_than_a_cluster_can_do_soon(pool: RayPool, tmp_path: Path):
+def test_no_more_calls_are_submitted_than_a_cluster_can_do_soon(pool, tmp_path):
     taken, ended, shown = list[int](), list[int](), list[tuple[str, int, int]]()
 
     def some() -> Iterator[Call]:
@@ -352,9 +342,7 @@ def test_no_more_calls_are_submitted_than_a_cluster_can_do_soon(pool: RayPool, t
     assert shown[-1] == ("cluster · 60 done, 0 under way", 60, 60)
 
 
-def test_paths_mean_the_same_on_a_worker_and_what_is_held_arrives(
-    pool: RayPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_paths_mean_the_same_on_a_worker_and_what_is_held_arrives(pool, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("source").write_text("words")
     call = made_by("read", calls.text_of, Path("source"), {"held": [1]})
@@ -362,9 +350,7 @@ def test_paths_mean_the_same_on_a_worker_and_what_is_held_arrives(
     assert done.result() == ("words", {"held": [1]})
 
 
-def test_what_a_slow_folder_shows_late_is_waited_for(
-    pool: RayPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_what_a_slow_folder_shows_late_is_waited_for(pool, tmp_path, monkeypatch):
     soon, late = (
         made_by("late", partial(calls.touch_later, seconds=s), tmp_path, last="a")
         for s in (2.0, 60.0)
@@ -376,7 +362,7 @@ def test_what_a_slow_folder_shows_late_is_waited_for(
         list(pool.do([late], silent))
 
 
-def test_a_call_whose_folder_is_busy_is_tried_again(pool: RayPool, tmp_path: Path):
+def test_a_call_whose_folder_is_busy_is_tried_again(pool, tmp_path):
     """As of a worker that lives on a while after its driver was killed."""
     marks, place = tmp_path / "marks", tmp_path / "place"
     marks.mkdir()
@@ -393,12 +379,12 @@ def test_a_call_whose_folder_is_busy_is_tried_again(pool: RayPool, tmp_path: Pat
     assert [one.result() for one in done] == ["held"]
 
 
-def test_a_call_has_the_threads_of_its_cpu(pool: RayPool, tmp_path: Path):
+def test_a_call_has_the_threads_of_its_cpu(pool, tmp_path):
     (done,) = pool.do([made_by("threads", calls.threads, tmp_path)], silent)
     assert done.result() == [1, 1]
 
 
-def test_a_gpu_is_given_where_settings_want_one(cluster: Any, pool: RayPool, tmp_path: Path):
+def test_a_gpu_is_given_where_settings_want_one(cluster, pool, tmp_path):
     """By a node that says that it has one."""
     assert (pool.device("auto"), pool.device("cpu")) == ("cpu", "cpu")
     for device in ("cuda", "cuda:1"):
@@ -417,9 +403,7 @@ def no_package(probe: Path) -> str:
     return _reply(probe)
 
 
-def test_a_node_that_cannot_do_the_work_is_one_line(
-    cluster: Any, pool: RayPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_node_that_cannot_do_the_work_is_one_line(cluster, pool, tmp_path, monkeypatch):
     """It has another version, no such package, or another folder at the path."""
     call, here = made_by("one", partial(calls.number, number=1), tmp_path / "x"), os.getpid()
 

@@ -7,11 +7,10 @@ from typing import Any
 
 import polars as pl
 import pytest
-from playwright.sync_api import Browser
 from typer.testing import CliRunner
 
 from attnaudit.cli.app import app
-from attnaudit.copying.study import Copying, PresetName, passing, summarise
+from attnaudit.copying.study import Copying, passing, summarise
 from attnaudit.core.errors import InputError
 from attnaudit.recipes.copying import copying_study, run_copying
 from attnaudit.report.cards.card import WITHHELD
@@ -57,7 +56,7 @@ FINAL = pl.DataFrame(
 )  # fmt: skip
 
 
-def test_a_training_that_diverges_is_no_seed_that_failed(tmp_path: Path):
+def test_a_training_that_diverges_is_no_seed_that_failed(tmp_path):
     study = copying_study("iid", 1, TINY | {"copying.learning_rate": 1e38})
     with pytest.raises(
         InputError,
@@ -119,12 +118,12 @@ def test_the_card_tells_counts_and_where_the_others_stop():
 @pytest.mark.parametrize(
     ("preset", "positions", "chance"), [("snell2021", 41, "7 %"), ("tied", 40, "5 %")]
 )
-def test_chance_is_of_all_positions_of_a_source(preset: PresetName, positions: int, chance: str):
+def test_chance_is_of_all_positions_of_a_source(preset, positions, chance):
     assert Copying("permutations", preset=preset).sequences.positions == positions
     assert card_rows(CURVES, FINAL, preset=preset)[2].yardstick.startswith(chance)
 
 
-def test_a_study_leaves_curves_of_every_seed_and_a_page(done: Path):
+def test_a_study_leaves_curves_of_every_seed_and_a_page(done):
     curves, final, alpha = (
         pl.read_parquet(done / "results" / f"{name}.parquet")
         for name in ("copying", "seeds", "attention")
@@ -142,9 +141,7 @@ def test_a_study_leaves_curves_of_every_seed_and_a_page(done: Path):
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_neither_threads_nor_a_damaged_checkpoint_change_a_byte(
-    done: Path, tmp_path: Path, threads: int
-):
+def test_neither_threads_nor_a_damaged_checkpoint_change_a_byte(done, tmp_path, threads):
     """What is done is left as it is."""
     (tmp_path / ".unfinished").mkdir()
     (tmp_path / ".unfinished" / "copying.safetensors").write_bytes(b"nothing")
@@ -157,7 +154,7 @@ def test_neither_threads_nor_a_damaged_checkpoint_change_a_byte(
 
 
 @pytest.mark.slow
-def test_a_study_killed_again_and_again_ends_with_the_same_bytes(tmp_path: Path):
+def test_a_study_killed_again_and_again_ends_with_the_same_bytes(tmp_path):
     """With steps before under uniform attention, so that it is killed in both stages."""
     study = copying_study(
         "iid", 1, TINY | {"copying.pretraining": 6, "copying.pretraining_kind": "iid"}
@@ -192,9 +189,7 @@ def test_a_study_killed_again_and_again_ends_with_the_same_bytes(tmp_path: Path)
         ),
     ],
 )
-def test_bad_input_is_one_line_and_leaves_nothing(
-    kind: str, settings: list[str], told: str, tmp_path: Path
-):
+def test_bad_input_is_one_line_and_leaves_nothing(kind, settings, told, tmp_path):
     given = [part for setting in settings for part in ("--set", setting)]
     with pytest.raises(InputError) as caught:
         CliRunner().invoke(
@@ -207,7 +202,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(
     assert not (tmp_path / "out").exists()
 
 
-def test_the_command_prints_the_summary(done: Path):
+def test_the_command_prints_the_summary(done):
     given = [part for name, value in TINY.items() for part in ("--set", f"{name}={value}")]
     command = ["study", "copying", "iid", "--seed", "1", "--out", str(done), *given]
     shown = CliRunner().invoke(app, [*command, "--json"], catch_exceptions=False)
@@ -219,9 +214,9 @@ def test_the_command_prints_the_summary(done: Path):
 
 @pytest.mark.slow
 def test_its_page_is_well_drawn_and_has_no_serious_barrier(
-    done: Path,
-    opened: Opened,  # noqa: F811
-    browser: Browser,  # noqa: F811
+    done,
+    opened,  # noqa: F811
+    browser,  # noqa: F811
 ):
     assert_well_drawn(opened(done / "report.html"))
     assert barriers(browser, (done / "report.html").as_uri()) == []

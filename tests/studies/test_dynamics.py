@@ -89,7 +89,7 @@ def summary(table: pl.DataFrame) -> pl.DataFrame:
 
 
 @pytest.mark.slow
-def test_every_pair_is_compared_row_by_row(traces: dict[str, Trace], table: pl.DataFrame):
+def test_every_pair_is_compared_row_by_row(traces, table):
     base, even, embedding = (traces[NAMES[k]] for k in (0, 2, 3))
     counts = CountModel.fit(traces["embedding-s3/teacher"])
     finished = {
@@ -117,7 +117,7 @@ def test_every_pair_is_compared_row_by_row(traces: dict[str, Trace], table: pl.D
 
 
 @pytest.mark.parametrize("queries", [1, 2, 4])
-def test_habits_of_place_are_what_other_rows_of_the_kind_give(queries: int):
+def test_habits_of_place_are_what_other_rows_of_the_kind_give(queries):
     """Of texts, and of gold tokens, whose target position counts too; in any order of the rows. The rarest kinds have no other row."""
     lengths = np.repeat(np.r_[np.random.default_rng(7).integers(1, 6, 70), 8], queries)
     trace = make_trace(len(lengths), lengths, 1, seed=2)
@@ -140,9 +140,7 @@ def test_habits_of_place_are_what_other_rows_of_the_kind_give(queries: int):
     assert expected.count(None) == queries
 
 
-def test_agreement_is_compared_with_habit_on_the_texts_that_have_one(
-    table: pl.DataFrame, summary: pl.DataFrame
-):
+def test_agreement_is_compared_with_habit_on_the_texts_that_have_one(table, summary):
     ours = table.filter(
         pl.col("model") == "base", pl.col("step").is_null(), pl.col(ELSEWHERE).is_not_null()
     )
@@ -151,7 +149,7 @@ def test_agreement_is_compared_with_habit_on_the_texts_that_have_one(
 
 
 def test_the_summary_has_means_of_every_step_and_of_finished_models(
-    traces: dict[str, Trace], table: pl.DataFrame, summary: pl.DataFrame
+    traces, table, summary
 ):  # fmt: skip
     found = {(row["measure"], row["group"]): row for row in summary.iter_rows(named=True)}
     assert {group for _, group in found} == {"all", *(f"step:{step}" for step in STEPS)}
@@ -172,9 +170,7 @@ def test_the_summary_has_means_of_every_step_and_of_finished_models(
             assert row["low"] - 1e-9 <= row["value"] <= row["high"] + 1e-9
 
 
-def test_the_order_of_rows_changes_nothing(
-    traces: dict[str, Trace], table: pl.DataFrame, summary: pl.DataFrame
-):
+def test_the_order_of_rows_changes_nothing(traces, table, summary):
     random = np.random.default_rng(0)
     orders = {length: random.permutation(length) for length in (len(LENGTHS), STUDY.probe)}
     moved = {
@@ -253,7 +249,7 @@ def test_even_weights_have_all_the_entropy_and_one_position_none():
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
-def test_the_count_model_is_a_linear_model_of_shares_of_words(outputs: int):
+def test_the_count_model_is_a_linear_model_of_shares_of_words(outputs):
     model, test = CountModel.fit(all_splits(outputs)), make_trace(40, LENGTHS, outputs, seed=0)
     said, right, label = model.relevance(test), model.correct(test), test.array("label")
     weight, offset = model.fitted.coef_, np.asarray(model.fitted.intercept_)

@@ -1,6 +1,5 @@
 """What studies say, against the formulas worked out instance by instance; and what must not change it."""
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -48,7 +47,7 @@ def tau(one: Trace, score: str, other: Trace, second: str, row: int) -> float:
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
-def test_seeds_are_medians_of_each_instance(outputs: int):
+def test_seeds_are_medians_of_each_instance(outputs):
     base, *others = some(outputs)
     table = Seeds(seeds=3)(
         identified({f"base-s{k}": trace for k, trace in enumerate([base, *others])})
@@ -202,7 +201,7 @@ def test_the_adversary_s_points_are_means_over_instances():
         ([(0.08, np.log(2)), (0.05, 0.5 * np.log(2))], 0.1, 0.35),
     ],
 )
-def test_the_area_is_that_of_steps(points: list, limit: float, expected: float):
+def test_the_area_is_that_of_steps(points, limit, expected):
     assert ModelAdversary(limit=limit).area(np.array(points)) == pytest.approx(expected)
 
 
@@ -221,7 +220,7 @@ def shuffled(trace: Trace) -> Trace:
         (ModelAdversary(strengths=(0.001, 0.1), controls=1), adversary_traces),
     ],
 )
-def test_the_order_of_rows_changes_no_number(study, traces: Callable[[], dict[str, Trace]]):
+def test_the_order_of_rows_changes_no_number(study, traces):
     found = traces()
     straight = study.summarise(study(identified(found)))
     turned = study.summarise(

@@ -65,9 +65,7 @@ ONE_SEED = [
 
 
 @pytest.mark.parametrize(("study", "names"), ONE_SEED)
-def test_of_one_seed_intervals_are_told_to_draw_instances_alone(
-    tmp_path: Path, study: Study, names: list[str]
-):
+def test_of_one_seed_intervals_are_told_to_draw_instances_alone(tmp_path, study, names):
     text = text_of(write_study(write_results(tmp_path / "one", study, named(*names)), {}))
     assert "intervals only over texts: one seed does not show what another would give" in text
     assert "over seeds" not in text
@@ -75,7 +73,7 @@ def test_of_one_seed_intervals_are_told_to_draw_instances_alone(
     assert BOTH not in text
 
 
-def test_of_several_seeds_intervals_are_told_to_draw_both(tmp_path: Path):
+def test_of_several_seeds_intervals_are_told_to_draw_both(tmp_path):
     traces = named("base-s0", "uniform-s0", "base-s1", "uniform-s1")
     text = text_of(write_study(write_results(tmp_path / "two", Uniform(seeds=2), traces), {}))
     assert f"{BOTH}; s.d. is the spread over seeds" in text
@@ -100,14 +98,14 @@ def card_of(rows: list[dict[str, object]], about: About | None = None) -> CardRo
         (None, "beyond what texts explain, although one seed says nothing"),
     ],
 )
-def test_a_loss_of_one_seed_is_not_said_to_be_beyond_that_of_seeds(std: float | None, told: str):
+def test_a_loss_of_one_seed_is_not_said_to_be_beyond_that_of_seeds(std, told):
     figures = {"difference_f1_macro_uniform": -0.2, "f1_macro_base": 0.9, "f1_macro_uniform": 0.7}
     rows = [summary("uniform", name, value, std) for name, value in figures.items()]
     assert told in card_of(rows).sentence
 
 
 @pytest.mark.parametrize("n", [12, 20])
-def test_a_study_of_few_instances_carries_no_conclusion(n: int):
+def test_a_study_of_few_instances_carries_no_conclusion(n):
     figures = {"difference_f1_macro_uniform": 0.0, "f1_macro_base": 0.9, "f1_macro_uniform": 0.9}
     rows = [
         summary("uniform", name, value) | {"low": value - 0.01, "n": n}
@@ -126,9 +124,7 @@ def test_a_study_of_few_instances_carries_no_conclusion(n: int):
         ({}, 0.7),
     ],
 )
-def test_the_guide_s_row_is_of_the_base_s_attention_or_tells_what_is_there(
-    f1: dict[str, float], value: float
-):
+def test_the_guide_s_row_is_of_the_base_s_attention_or_tells_what_is_there(f1, value):
     rows = [summary("guide", f"f1_macro_{name}", score) for name, score in f1.items()]
     rows += [
         summary("guide", f"difference_f1_macro_{name}", score - 0.7) for name, score in f1.items()
@@ -151,7 +147,7 @@ def test_the_guide_s_row_is_of_the_base_s_attention_or_tells_what_is_there(
 )
 @pytest.mark.parametrize("translates", [False, True])
 def test_attention_hides_what_it_left_if_the_model_is_better_than_without(
-    mass: float, honest: float, hiding: float, bare: float, hides: bool, translates: bool
+    mass, honest, hiding, bare, hides, translates
 ):
     """Intervals reach 0.05 to each side."""
     figures = {

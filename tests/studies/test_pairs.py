@@ -65,7 +65,7 @@ def summary(folder: Path, study: str, group: str = "all") -> dict[str, dict[str,
 
 
 @pytest.mark.slow
-def test_the_mean_embedding_knows_neither_order_nor_what_is_written(folder: Path):
+def test_the_mean_embedding_knows_neither_order_nor_what_is_written(folder):
     trace = Trace.read(training(folder, "embedding-s0") / "trace")
     relevance = trace.ragged("importance_relevance")
     of_words: dict[tuple[str, str], float] = {}
@@ -80,7 +80,7 @@ def places(trace: Trace) -> list[tuple[int, int]]:
     return list(zip(trace.instance.tolist(), trace.array("query").tolist(), strict=True))
 
 
-def test_dynamics_of_pairs_by_hand(folder: Path):
+def test_dynamics_of_pairs_by_hand(folder):
     """A watched translator is not compared with the most frequent token, which a language model of the targets exceeds by far."""
     table = pl.read_parquet(folder / "dynamics" / "results" / "dynamics.parquet")
     trace = Trace.read(training(folder, "watched-s1") / "steps/00003")
@@ -115,7 +115,7 @@ def mean_bleu(folder: Path, name: str) -> float:
     return float(np.mean([BLEU().corpus_score(ours, [theirs]).score for ours, theirs in texts]))
 
 
-def test_deception_by_hand(folder: Path):
+def test_deception_by_hand(folder):
     table = pl.read_parquet(folder / "deceive" / "results" / "deceive.parquet")
     trace = Trace.read(training(folder, "deceive-bilinear-1-s0") / "trace")
     both = table.filter(pl.col("query").is_not_null(), model="bilinear", strength=1.0)
@@ -142,7 +142,7 @@ def test_deception_by_hand(folder: Path):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_pages")
-def test_a_penalty_takes_attention_off_what_is_aligned(pairs: Path, tmp_path: Path):
+def test_a_penalty_takes_attention_off_what_is_aligned(pairs, tmp_path):
     settings = {"training.epochs": 8, "training.learning_rate": 0.01, "deceive.seeds": 1}
     spec = tiny("deceive", pairs, **settings, **{"deceive.strengths": (0.0, 2.0)})
     run_study(spec, tmp_path / "out")
@@ -165,14 +165,14 @@ def test_bleu_is_that_of_sacrebleu_and_resamples_pairs_whole():
 
 
 @pytest.mark.parametrize("study", PAIR_STUDIES)
-def test_the_order_of_a_plan_changes_nothing(pairs: Path, folder: Path, study: str):
+def test_the_order_of_a_plan_changes_nothing(pairs, folder, study):
     spec = tiny(study, pairs)
     table = spec.study(shuffled_traces(spec, folder))
     assert table.equals(pl.read_parquet(folder / study / "results" / f"{study}.parquet"))
 
 
 @pytest.mark.usefixtures("no_pages")
-def test_seed_by_seed_is_the_same_as_all(pairs: Path, folder: Path, tmp_path: Path):
+def test_seed_by_seed_is_the_same_as_all(pairs, folder, tmp_path):
     spec = tiny("dynamics", pairs, **{"dynamics.seeds": 1, "dynamics.uniform_seed": 2})
     one = run_study(spec, tmp_path / "one").parent
     assert digests(training(one, "watched-s0")) == digests(training(folder, "watched-s0"))
@@ -186,9 +186,7 @@ def test_seed_by_seed_is_the_same_as_all(pairs: Path, folder: Path, tmp_path: Pa
     ("dynamics", {"training.steps": 50}, "setting training.steps: 50, which has no effect in dynamics; expected dynamics.steps"),
     ("dynamics", {"collect.scores": ("gradient",)}, "setting collect.scores: "),
 ])  # fmt: skip
-def test_what_is_refused(
-    pairs: Path, tmp_path: Path, study: str, settings: dict[str, Any], told: str
-):
+def test_what_is_refused(pairs, tmp_path, study, settings, told):
     with pytest.raises(InputError, match=re.escape(told)):
         run_study(tiny(study, pairs, **settings), tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -196,7 +194,7 @@ def test_what_is_refused(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_pages")
-def test_a_study_that_counts_steps_lies_beside_one_of_other_epochs(pairs: Path, tmp_path: Path):
+def test_a_study_that_counts_steps_lies_beside_one_of_other_epochs(pairs, tmp_path):
     steps = tiny("dynamics", pairs, **{"dynamics.steps": (0, 1), "dynamics.seeds": 1})
     short = {"training.epochs": 1, "deceive.seeds": 1, "deceive.strengths": (0.0,)}
     for spec in (steps, tiny("deceive", pairs, **short), steps):
@@ -205,9 +203,7 @@ def test_a_study_that_counts_steps_lies_beside_one_of_other_epochs(pairs: Path, 
         run_study(tiny("deceive", pairs, **short, **{"model.hidden": 12}), tmp_path / "out")
 
 
-def test_a_corpus_of_pairs_is_known_by_its_endings_and_a_misspelt_one_by_its_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_corpus_of_pairs_is_known_by_its_endings_and_a_misspelt_one_by_its_name(tmp_path, capsys):
     bare = write_pairs(tmp_path / "p1")
     for given, told in (
         (f"uniform {bare}", "one of deceive, dynamics"),

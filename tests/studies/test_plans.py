@@ -70,7 +70,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_studies_share_their_trainings(folder: Path):
+def test_studies_share_their_trainings(folder):
     names = sorted(path.name.rpartition("-")[0] for path in (folder / TRAININGS).iterdir())
     guides = ("adversary", "base", "gradient", "learned", "rationale", "uniform")
     assert names == sorted([
@@ -87,7 +87,7 @@ def test_studies_share_their_trainings(folder: Path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("study", STUDIES)
-def test_a_study_has_the_promised_layout(folder: Path, study: str):
+def test_a_study_has_the_promised_layout(folder, study):
     names = {
         path.relative_to(folder / study).as_posix()
         for path in (folder / study).rglob("*")
@@ -100,9 +100,7 @@ def test_a_study_has_the_promised_layout(folder: Path, study: str):
     assert "undefined" not in page.partition("<main")[2].partition('id="numbers"')[0]
 
 
-def test_a_finished_study_trains_nothing_again_nor_one_that_was_moved(
-    folder: Path, copy: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_finished_study_trains_nothing_again_nor_one_that_was_moved(folder, copy, monkeypatch):
     before = digests(folder / TRAININGS)
     said: list[str] = []
     run_study(tiny("uniform"), folder, say=said.append)
@@ -123,9 +121,7 @@ def test_a_training_s_key_follows_from_what_it_is_made_of():
 
 @pytest.mark.usefixtures("no_pages")
 @pytest.mark.parametrize("manifest", ['{"files": {', "[]"])
-def test_a_training_with_a_damaged_manifest_is_made_again_and_said(
-    folder: Path, copy: Path, manifest: str
-):
+def test_a_training_with_a_damaged_manifest_is_made_again_and_said(folder, copy, manifest):
     (trained(copy, "uniform-s1") / "manifest.json").write_text(manifest)
     said: list[str] = []
     run_study(tiny("uniform"), copy, say=said.append)
@@ -137,7 +133,7 @@ def test_a_training_with_a_damaged_manifest_is_made_again_and_said(
 @pytest.mark.parametrize(
     ("place", "spec"), [("uniform-s1", "[]"), ("uniform-s1", None), ("seeds", '{"schema":')]
 )
-def test_what_cannot_be_told_is_refused_with_its_folder(copy: Path, place: str, spec: str | None):
+def test_what_cannot_be_told_is_refused_with_its_folder(copy, place, spec):
     damaged = copy / place if place == "seeds" else trained(copy, place)
     (damaged / "spec.json").unlink() if spec is None else (damaged / "spec.json").write_text(spec)
     with pytest.raises(RunError, match=rf"; remove \S*{damaged.name}(:| to rebuild) what it held"):
@@ -146,9 +142,7 @@ def test_what_cannot_be_told_is_refused_with_its_folder(copy: Path, place: str, 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_pages")
-def test_a_study_that_could_not_be_analysed_leaves_its_trainings_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_study_that_could_not_be_analysed_leaves_its_trainings_alone(tmp_path, monkeypatch):
     def fail(study: object, table: pl.DataFrame) -> pl.DataFrame:
         raise InputError("compare", "traces", "of different instances", "the same split")
 
@@ -162,15 +156,13 @@ def test_a_study_that_could_not_be_analysed_leaves_its_trainings_alone(
 
 
 @pytest.mark.parametrize("study", STUDIES)
-def test_the_order_of_a_plan_changes_nothing(folder: Path, study: str):
+def test_the_order_of_a_plan_changes_nothing(folder, study):
     table = tiny(study).study(shuffled_traces(tiny(study), folder))
     assert table.equals(pl.read_parquet(folder / study / "results" / f"{study}.parquet"))
 
 
 @pytest.mark.parametrize("study", [pytest.param("uniform", marks=pytest.mark.slow), "dynamics"])
-def test_a_study_killed_at_random_points_ends_with_the_same_bytes(
-    folder: Path, tmp_path: Path, study: str
-):
+def test_a_study_killed_at_random_points_ends_with_the_same_bytes(folder, tmp_path, study):
     """SIGKILL before a random one of the next renames, again and again, until a call gets to the end."""
     out = tmp_path / "killed"
     assert apart(killed.at_random_renames, tiny(study), out) >= 8
@@ -190,7 +182,7 @@ def test_a_study_killed_at_random_points_ends_with_the_same_bytes(
 
 
 def test_a_watched_training_leaves_a_trace_of_the_same_instances_at_every_step(
-    folder: Path,
+    folder,
 ):
     for name, scores in (("watched-s0", True), ("watched-s1", True), ("watched-uniform-s2", False)):
         training = trained(folder, name)
@@ -236,14 +228,14 @@ def test_the_seeds_of_dynamics():
         ),
     ],
 )
-def test_settings_that_make_no_sense(study: str, settings: dict, got: str):
+def test_settings_that_make_no_sense(study, settings, got):
     with pytest.raises(InputError, match=got):
         tiny(study, **settings)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_pages")
-def test_weights_of_a_trace_of_one_s_own(folder: Path, tmp_path: Path):
+def test_weights_of_a_trace_of_one_s_own(folder, tmp_path):
     def guided(trace: Path) -> StudySpec:
         weights = {"guide.weights": ("uniform", "base"), "guide.traces": (str(trace),)}
         return tiny("guide", **weights, **{"guide.seeds": 1})
@@ -258,7 +250,7 @@ def test_weights_of_a_trace_of_one_s_own(folder: Path, tmp_path: Path):
         run_study(guided(trained(folder, "base-s1") / "trace"), tmp_path / "other")
 
 
-def test_texts_of_nothing_but_impermissible_words_are_counted(tmp_path: Path):
+def test_texts_of_nothing_but_impermissible_words_are_counted(tmp_path):
     rows = ["good,yes", "bad,no"] * 20
     rows += [
         f"a {word} thing {k},{label}"
@@ -285,7 +277,7 @@ def test_texts_of_nothing_but_impermissible_words_are_counted(tmp_path: Path):
     assert counts["test"] == table["covered"].sum() > 0
 
 
-def test_a_folder_holds_studies_of_one_model_and_corpus(folder: Path):
+def test_a_folder_holds_studies_of_one_model_and_corpus(folder):
     before = digests(folder)
     with pytest.raises(RunError, match=r"of another model or corpus: .*model\.hidden = 5, there 4"):
         run_study(tiny("seeds", **{"model.hidden": 5, "seeds.seeds": 1}), folder)
@@ -329,12 +321,12 @@ OWN_FILE, PLANTED = "mine.csv", "planted-decisive"
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_trained(
-    study: str,
-    source: str,
-    options: dict,
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    study,
+    source,
+    options,
+    message,
+    tmp_path,
+    monkeypatch,
 ):
     monkeypatch.chdir(tmp_path)
     Path(OWN_FILE).write_text("text,label\n" + "a b,yes\nc d,no\n" * 30)

@@ -45,7 +45,7 @@ def corpus() -> Corpus:
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_a_training_is_as_published(name: str, corpus: Corpus):
+def test_a_training_is_as_published(name, corpus):
     study = STUDIES[name.partition("-")[0]]()
     planned = study.plan(RunSpec.of("planted-decisive"), corpus)
     (spec,) = (asdict(one.spec) for one in planned if str(one.id) == name)

@@ -25,7 +25,7 @@ def other_attention(trace: Trace) -> Trace:
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
-def test_all_attention_on_a_position_adds_its_relevance_to_the_gold_logit(outputs: int):
+def test_all_attention_on_a_position_adds_its_relevance_to_the_gold_logit(outputs):
     trace = make_trace(30, (1, 9), outputs, seed=1)
     found, label = relevance(trace), trace.array("label")
     for row in range(len(trace)):
@@ -40,7 +40,7 @@ def test_all_attention_on_a_position_adds_its_relevance_to_the_gold_logit(output
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
-def test_it_does_not_depend_on_attention_or_on_other_rows(outputs: int):
+def test_it_does_not_depend_on_attention_or_on_other_rows(outputs):
     trace = make_trace(30, (1, 9), outputs, seed=2)
     np.testing.assert_array_equal(relevance(other_attention(trace)).values, relevance(trace).values)
     order = np.random.default_rng(0).permutation(30)

@@ -60,7 +60,7 @@ def measures(folder: Path, study: str) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_the_base_is_the_model_that_hf_train_gives(folder: Path, tmp_path: Path):
+def test_the_base_is_the_model_that_hf_train_gives(folder, tmp_path):
     alone = train_into(training_spec(), tmp_path / "alone", further=()) / "model"
     saved = training(folder, "base-s0") / "model"
     for name in ("model.safetensors", "tokenizer.json"):
@@ -68,7 +68,7 @@ def test_the_base_is_the_model_that_hf_train_gives(folder: Path, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_uniform_layers_attend_uniformly_and_others_do_not(folder: Path):
+def test_uniform_layers_attend_uniformly_and_others_do_not(folder):
     def farthest(name: str) -> float:
         alpha = Trace.read(training(folder, name) / "trace").alpha
         return float(np.abs(alpha.values - 1.0 / alpha.spread(alpha.lengths)).max())
@@ -82,7 +82,7 @@ def test_uniform_layers_attend_uniformly_and_others_do_not(folder: Path):
 
 
 @pytest.mark.slow
-def test_the_differences_are_paired_by_text_and_seed(folder: Path):
+def test_the_differences_are_paired_by_text_and_seed(folder):
     table = pl.read_parquet(folder / "uniform" / "results" / "uniform.parquet")
     assert table.group_by("model", "seed").len()["len"].unique().to_list() == [
         9
@@ -99,7 +99,7 @@ def test_the_differences_are_paired_by_text_and_seed(folder: Path):
 
 
 @pytest.mark.slow
-def test_results_do_not_depend_on_the_order_of_the_trainings(folder: Path):
+def test_results_do_not_depend_on_the_order_of_the_trainings(folder):
     for study in TRANSFORMER_STUDIES:
         spec = tiny(study)
         table = spec.study(shuffled_traces(spec, folder))
@@ -107,7 +107,7 @@ def test_results_do_not_depend_on_the_order_of_the_trainings(folder: Path):
 
 
 @pytest.mark.slow
-def test_seeds_of_deceive_are_kept_apart(folder: Path):
+def test_seeds_of_deceive_are_kept_apart(folder):
     """Traces of one seed stand for those of another: that of λ = 0 for λ = 1, and the other way round."""
     spec = tiny("deceive")
     first = dict(shuffled_traces(spec, folder))
@@ -122,7 +122,7 @@ def test_seeds_of_deceive_are_kept_apart(folder: Path):
 
 
 @pytest.mark.slow
-def test_deceive_says_how_often_an_audit_names_what_is_hidden(folder: Path):
+def test_deceive_says_how_often_an_audit_names_what_is_hidden(folder):
     found = measures(folder, "deceive")
     names = [measure.name for measure in UNCOVERING]
     assert {
@@ -180,7 +180,7 @@ def naive(trace: Trace, marked: Ragged, row: int) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_uncovering_counts_as_a_reader_would(seed: int):
+def test_uncovering_counts_as_a_reader_would(seed):
     trace, marked = several_heads(24, seed)
     table = uncovering(trace, marked).fill_null(np.nan)
     assert table.columns == [measure.name for measure in UNCOVERING]
@@ -200,9 +200,7 @@ def test_uncovering_counts_as_a_reader_would(seed: int):
         ("deceive planted-question --model tiny-bert", "texts without questions"),
     ],
 )
-def test_bad_input_is_one_line(
-    arguments: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_bad_input_is_one_line(arguments, said, tmp_path, capsys):
     out = tmp_path / "out"
     assert main(["study", *arguments.split(), "--set", "corpus.size=60", "--out", str(out)]) == 2
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("attnaudit:")]
@@ -212,7 +210,7 @@ def test_bad_input_is_one_line(
 
 
 @pytest.mark.slow
-def test_deceive_needs_words_to_hide(tmp_path: Path):
+def test_deceive_needs_words_to_hide(tmp_path):
     films = [f"a {word} film number {k},{word}" for k in range(30) for word in ("good", "bad")]
     (tmp_path / "texts.csv").write_text("\n".join(["text,label", *films]), encoding="utf-8")
     settings: dict[str, Any] = {

@@ -1,7 +1,5 @@
 """Gradient and leave-one-out of a torch module: those of our own classifier, or left out with a reason."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 
@@ -71,9 +69,7 @@ def gaps(one: Trace, other: Trace, columns: tuple[str, ...] = COLUMNS) -> list[f
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("vectors", [False, True])
 @pytest.mark.parametrize("encoder", ["bilstm", "cnn"])
-def test_our_own_classifier_as_a_module_of_a_user_has_the_same_columns(
-    encoder: str, vectors: bool, classes: int
-):
+def test_our_own_classifier_as_a_module_of_a_user_has_the_same_columns(encoder, vectors, classes):
     model, split = tiny_model(encoder, "additive", classes), tiny_split(LENGTHS, classes)
     replacement = ReplacementSettings(copies=10)
     known = trace_of(model, split, replacement=replacement)
@@ -148,7 +144,7 @@ TEXTS = [[3, 5, 3, 9], [7, 2], [5, 9, 9, 1, 2], [4, 8, 6, 3, 5]]
     ("packed", "shape"),
     [(True, "one batch"), (True, "unpadded"), (False, "one batch"), (False, "padded")],
 )
-def test_positions_stay_in_order_without_a_token(packed: bool, shape: str):
+def test_positions_stay_in_order_without_a_token(packed, shape):
     torch.manual_seed(0)
     net = Positions(packed)
     parts = [TEXTS] if shape == "one batch" else [TEXTS[2:], TEXTS[:1], TEXTS[1:2]]
@@ -196,7 +192,7 @@ def test_independent_labels_have_both_scores_and_no_copies():
 
 
 @pytest.mark.parametrize("batch_first", [False, True])
-def test_a_multihead_attention_has_both_scores(batch_first: bool):
+def test_a_multihead_attention_has_both_scores(batch_first):
     torch.manual_seed(0)
     net = Heads(batch_first=batch_first)
     ids, mask, _ = given(TEXTS).inputs
@@ -247,7 +243,7 @@ class Stale(nn.Module):
         ),
     ],
 )
-def test_what_cannot_be_done_is_left_out_with_a_reason(form: str, missing: list[str], note: str):
+def test_what_cannot_be_done_is_left_out_with_a_reason(form, missing, note):
     batch = given(TEXTS)
     share = torch.tensor([len(text) / 10 for text in TEXTS])
     trace = collect(

@@ -1,9 +1,6 @@
 """Any torch module with a pooling attention: its trace is the module under any weights, or it is refused."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -146,7 +143,7 @@ def naive(net: Any, batches: list[Any], alpha: Any) -> np.ndarray:
 
 @pytest.mark.parametrize("form", ["sum", "bmm", "einsum", "column", "fused"])
 @pytest.mark.parametrize(("deep", "outputs"), [(False, 3), (True, 3), (False, 1)])
-def test_the_trace_is_the_module_under_any_attention(form: str, deep: bool, outputs: int):
+def test_the_trace_is_the_module_under_any_attention(form, deep, outputs):
     net = made(form, deep, outputs).train()
     trace = collected(net, class_names=["x", "y", "z"][: max(outputs, 2)])
     assert net.training
@@ -158,7 +155,7 @@ def test_the_trace_is_the_module_under_any_attention(form: str, deep: bool, outp
 
 @pytest.mark.parametrize("form", ["sum", "bmm", "einsum", "column", "fused"])
 @pytest.mark.parametrize("deep", [False, True])
-def test_an_attention_inlined_in_forward_is_found(form: str, deep: bool):
+def test_an_attention_inlined_in_forward_is_found(form, deep):
     pool, head = Pool(form), layers(4, deep)
     net, known = Inlined(pool, head), Net(pool, head)
     known.embedding = net.embedding
@@ -179,7 +176,7 @@ def test_an_attention_inlined_in_forward_is_found(form: str, deep: bool):
         ("mean", "Inlined: no sum of what its weights multiply"),
     ],
 )
-def test_an_inlined_attention_that_is_not_found_says_which_lines_to_move(form: str, message: str):
+def test_an_inlined_attention_that_is_not_found_says_which_lines_to_move(form, message):
     refuses(
         Inlined(Pool(form), layers(4)), f"{message}.*class Pool.nn.Module.*def forward", path=""
     )
@@ -205,7 +202,7 @@ class Answer(NamedTuple):
         (lambda logits: Answer(logits, logits), "scores"),
     ],
 )
-def test_logits_are_picked_by_name_or_position(give: Callable[[Tensor], Any], output: Any):
+def test_logits_are_picked_by_name_or_position(give, output):
     last = Applied(lambda logits: logits)
     net = Net(Pool("sum"), nn.Sequential(layers(4), last))
     plain = collected(net)
@@ -249,14 +246,14 @@ def test_outputs_may_be_independent_labels():
         ("ignores padding", "batch 0: weight .* behind the tokens; expected none on padding"),
     ],
 )
-def test_what_is_no_pooling_is_refused(form: str, message: str):
+def test_what_is_no_pooling_is_refused(form, message):
     net = made(form)
     refuses(net, message)
     assert not net.pool._forward_hooks
 
 
 @pytest.mark.parametrize("deep", [False, True])
-def test_texts_that_influence_each_other_are_refused(deep: bool):
+def test_texts_that_influence_each_other_are_refused(deep):
     net = made(deep=deep)
     net.head = nn.Sequential(Applied(lambda pooled: pooled - pooled.mean(dim=0)), net.head)
     refuses(net, "batch 0: logits of a text that differ by .* under other attention of another")
@@ -265,7 +262,7 @@ def test_texts_that_influence_each_other_are_refused(deep: bool):
 
 @pytest.mark.parametrize("fill", [-torch.inf, -1e9])
 @pytest.mark.parametrize("deep", [False, True])
-def test_a_masked_class_hides_nothing_of_the_others(deep: bool, fill: float):
+def test_a_masked_class_hides_nothing_of_the_others(deep, fill):
     net = giving(lambda logits: logits.masked_fill(THIRD, fill), deep=deep)
     trace = collected(net)
     assert trace.metadata["tail"] == ("replay" if deep or fill == -torch.inf else "identity")
@@ -290,7 +287,7 @@ class ByHand(nn.Module):
 
 
 @pytest.mark.parametrize("fill", [-torch.inf, 0.0])
-def test_weights_that_are_read_elsewhere_are_noticed_beside_a_masked_class(fill: float):
+def test_weights_that_are_read_elsewhere_are_noticed_beside_a_masked_class(fill):
     linear = nn.Linear(6, 3)
 
     def reads_weights(given: Any) -> Tensor:
@@ -330,7 +327,7 @@ class SelfAttention(nn.Module):
         ((4, 3), "batch 1: weights: 3 rows of weights for each text, 4 in batch 0"),
     ],
 )
-def test_a_self_attention_written_by_hand_has_no_heads(lengths: tuple[int, ...], message: str):
+def test_a_self_attention_written_by_hand_has_no_heads(lengths, message):
     batches = [
         ((IDS[:2, :length], torch.ones(2, length, dtype=torch.bool)), [["w"] * length] * 2)
         for length in lengths
@@ -352,7 +349,7 @@ def test_a_pooling_may_return_more_than_its_vectors():
 
 
 @pytest.mark.parametrize("deep", [False, True])
-def test_how_texts_are_batched_decides_nothing(deep: bool):
+def test_how_texts_are_batched_decides_nothing(deep):
     net = made(deep=deep, outputs=1)
     alone = [((IDS[k : k + 1], MASK[k : k + 1]), TOKENS[k : k + 1]) for k in range(3)]
     together, apart = collected(net, BATCHES[:1]), collected(net, alone)
@@ -421,9 +418,7 @@ CALLS: list[dict[str, Any]] = [{}, {"average_attn_weights": False}, {"need_weigh
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize(("batch_first", "deep"), [(True, False), (False, False), (True, True)])
-def test_a_multihead_attention_has_a_row_for_each_head(
-    call: dict[str, Any], batch_first: bool, deep: bool
-):
+def test_a_multihead_attention_has_a_row_for_each_head(call, batch_first, deep):
     """Under any weights of one head, and of both at once, whatever form the module returns its weights in."""
     net = Heads(call=call, batch_first=batch_first, deep=deep)
     without_padding = ((IDS[2:], MASK[2:]), TOKENS[2:])
@@ -451,7 +446,7 @@ def test_a_multihead_attention_has_a_row_for_each_head(
         ({"reads": True}, "logits that differ by .*read elsewhere"),
     ],
 )
-def test_what_a_multihead_attention_must_not_do(settings: dict[str, Any], message: str):
+def test_what_a_multihead_attention_must_not_do(settings, message):
     refuses(Heads(**settings), message)
 
 
@@ -497,7 +492,7 @@ INPUTS = BATCHES[0][0]
         ((INPUTS, TOKENS[:2]), "for 2 texts"),
     ],
 )
-def test_a_batch_whose_parts_do_not_fit_is_refused(batch: Any, message: str):
+def test_a_batch_whose_parts_do_not_fit_is_refused(batch, message):
     refuses(made(), message, [batch])
 
 
@@ -522,9 +517,7 @@ def test_a_batch_whose_parts_do_not_fit_is_refused(batch: Any, message: str):
         (lambda logits: logits, "pol", "'pol': no such submodule; expected one of embedding, pool"),
     ],
 )
-def test_what_gives_no_logits_or_weights_is_refused(
-    give: Callable[[Tensor], Any], path: str, message: str
-):
+def test_what_gives_no_logits_or_weights_is_refused(give, path, message):
     net = giving(give)
     net.never = nn.Linear(1, 1)
     refuses(net, message, path=path)
@@ -541,7 +534,7 @@ def test_what_gives_no_logits_or_weights_is_refused(
         (lambda logits: logits.sigmoid().squeeze(-1).unsqueeze(1).T.mT, 1, "sigmoid"),
     ],
 )
-def test_probabilities_are_no_logits(give: Any, outputs: int, function: str):
+def test_probabilities_are_no_logits(give, outputs, function):
     net = giving(give, outputs=outputs)
     refuses(net, f"probabilities.* what goes into the {function}")
 
@@ -550,12 +543,12 @@ def test_probabilities_are_no_logits(give: Any, outputs: int, function: str):
     "give",
     [lambda logits: logits.sigmoid().logit(), lambda logits: logits.softmax(dim=1).log_()],
 )
-def test_what_follows_from_probabilities_may_be_logits(give: Callable[[Tensor], Tensor]):
+def test_what_follows_from_probabilities_may_be_logits(give):
     assert len(collected(giving(give), BATCHES[:1])) == len(TOKENS)
 
 
 @pytest.mark.slow
-def test_it_needs_no_transformers(tmp_path: Path):
+def test_it_needs_no_transformers(tmp_path):
     """As after ``pip install 'attnaudit[train]'``: torch is what it works on."""
     program = f"""
 import sys

@@ -1,7 +1,5 @@
 """Copies of the texts of a torch module: every argument that follows from the tokens is changed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

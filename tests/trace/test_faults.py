@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,7 @@ def refused(folder: Path, *parts: str) -> None:
 
 
 @pytest.mark.parametrize("name", [*COLUMNS, "note"])
-def test_a_column_given_twice_is_refused(tmp_path: Path, name: str):
+def test_a_column_given_twice_is_refused(tmp_path, name):
     columns = {**COLUMNS, "note": ["a"] * 3}
     put(
         tmp_path,
@@ -69,9 +68,7 @@ def test_a_column_given_twice_is_refused(tmp_path: Path, name: str):
         ("readout", [[["1", "2"]] * 3] * 3, "a list of lists of values a row: numbers"),
     ],
 )  # fmt: skip
-def test_values_that_a_cast_would_take_for_others_are_refused(
-    tmp_path: Path, name: str, values: Any, expected: str
-):
+def test_values_that_a_cast_would_take_for_others_are_refused(tmp_path, name, values, expected):
     put(tmp_path, {**COLUMNS, name: values})
     refused(tmp_path, f"column {name}: type", expected)
 
@@ -94,18 +91,14 @@ NAMES = (0, ["a"], ["a", "a"], [0, 1], ["a", None], "ab", {"0": "a", "1": "b"})
         *(({"class_names": names}, "metadata class_names") for names in NAMES),
     ],
 )  # fmt: skip
-def test_metadata_that_mean_nothing_or_that_no_page_can_show_are_refused(
-    tmp_path: Path, metadata: dict[str, Any] | bytes, part: str
-):
+def test_metadata_that_mean_nothing_or_that_no_page_can_show_are_refused(tmp_path, metadata, part):
     put(tmp_path, COLUMNS, metadata if isinstance(metadata, bytes) else METADATA | metadata)
     refused(tmp_path, part)
 
 
 @pytest.mark.parametrize("depth", [40, 800, 100_000])
 @pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ('{"a":', "}")])
-def test_metadata_nested_without_end_are_refused(
-    tmp_path: Path, depth: int, opened: str, closed: str
-):
+def test_metadata_nested_without_end_are_refused(tmp_path, depth, opened, closed):
     notes = opened * depth + "3" + closed * depth
     put(tmp_path, COLUMNS, (json.dumps(METADATA)[:-1] + f', "notes": {notes}}}').encode())
     refused(tmp_path, "metadata")
@@ -133,9 +126,7 @@ SPARE = {"question": [["who", "asks"]] * 3, "candidates": [None] * 3}
         ("candidates", [True, None], ["no null within a row"]),
     ],
 )
-def test_what_breaks_the_schema_is_refused_by_row(
-    tmp_path: Path, name: str, value: Any, parts: list[str], monkeypatch: pytest.MonkeyPatch
-):
+def test_what_breaks_the_schema_is_refused_by_row(tmp_path, name, value, parts, monkeypatch):
     """Whether the file is read whole or a row at a time."""
     columns = COLUMNS | SPARE
     put(tmp_path, columns | {name: [*columns[name][:2], value]})
@@ -144,7 +135,7 @@ def test_what_breaks_the_schema_is_refused_by_row(
         refused(tmp_path, f"a.parquet: column {name}, instance 2", *parts)
 
 
-def test_text_that_is_not_utf_8_is_refused(tmp_path: Path):
+def test_text_that_is_not_utf_8_is_refused(tmp_path):
     words = pa.StringArray.from_buffers(
         9, pa.py_buffer(np.arange(10, dtype=np.int32)), pa.py_buffer(b"\xff" * 9)
     )
@@ -156,7 +147,7 @@ def test_text_that_is_not_utf_8_is_refused(tmp_path: Path):
 
 @pytest.mark.parametrize("name", ["importance_x", "input_sufficiency_loo"])
 @pytest.mark.parametrize("shard", [0, 1])
-def test_a_column_that_one_shard_has_is_refused(tmp_path: Path, name: str, shard: int):
+def test_a_column_that_one_shard_has_is_refused(tmp_path, name, shard):
     for k in range(2):
         put(
             tmp_path,
@@ -167,7 +158,7 @@ def test_a_column_that_one_shard_has_is_refused(tmp_path: Path, name: str, shard
 
 
 def test_further_columns_of_two_types_are_refused_where_a_trace_is_read_whole(
-    tmp_path: Path,
+    tmp_path,
 ):
     for k, note in enumerate(([{"a": 1}] * 3, [["a"]] * 3)):
         put(
@@ -179,7 +170,7 @@ def test_further_columns_of_two_types_are_refused_where_a_trace_is_read_whole(
     refused(tmp_path, "note", "one type of each column")
 
 
-def test_rows_named_alike_are_refused(tmp_path: Path):
+def test_rows_named_alike_are_refused(tmp_path):
     """In one shard and in two; with another split the same number is another text."""
     once = {"instance": [5, 6, 7], "split": ["test"] * 3}
     for again, split in (([8, 9, 8], "test"), ([8, 6, 9], "test"), ([5, 6, 7], "train")):
@@ -198,7 +189,7 @@ def endless(path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["b.parquet", TAIL_FILE])
 @pytest.mark.parametrize("make", [os.mkfifo, endless, Path.mkdir])
-def test_only_regular_files_are_read(tmp_path: Path, name: str, make: Callable[[Path], None]):
+def test_only_regular_files_are_read(tmp_path, name, make):
     put(tmp_path, COLUMNS, {**METADATA, "tail": "tanh_mlp"})
     make(tmp_path / name)
     with pytest.raises(TraceError, match="no regular file"):
@@ -215,9 +206,7 @@ def test_only_regular_files_are_read(tmp_path: Path, name: str, make: Callable[[
         (np.full((2, 2), 1.7e308), np.full(2, 1.7e308), "column prediction"),
     ],
 )  # fmt: skip
-def test_a_tail_of_other_numbers_is_refused_in_one_line(
-    tmp_path: Path, weight: np.ndarray, bias: np.ndarray, part: str
-):
+def test_a_tail_of_other_numbers_is_refused_in_one_line(tmp_path, weight, bias, part):
     put(tmp_path, COLUMNS, {**METADATA, "tail": "tanh_mlp"})
     save_file({"weight": weight, "bias": bias}, tmp_path / TAIL_FILE)
     refused(tmp_path, part)

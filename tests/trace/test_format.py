@@ -32,7 +32,7 @@ def files(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(("outputs", "hidden"), [(1, None), (2, None), (5, None), (3, 7)])
-def test_what_is_written_comes_back(tmp_path: Path, outputs: int, hidden: int | None):
+def test_what_is_written_comes_back(tmp_path, outputs, hidden):
     trace = make_trace(
         30, (1, 12), outputs, seed=1, hidden=hidden, importance=("ig",), candidates=outputs > 2
     )
@@ -46,7 +46,7 @@ def test_what_is_written_comes_back(tmp_path: Path, outputs: int, hidden: int | 
 
 
 @pytest.mark.parametrize("hidden", [None, 7])
-def test_a_trace_replaces_one_that_is_there(tmp_path: Path, hidden: int | None):
+def test_a_trace_replaces_one_that_is_there(tmp_path, hidden):
     write_shards(
         tmp_path,
         [make_trace(5, outputs=3, hidden=5, first_instance=5 * shard) for shard in range(3)],
@@ -57,7 +57,7 @@ def test_a_trace_replaces_one_that_is_there(tmp_path: Path, hidden: int | None):
     assert Trace.read(tmp_path).table.equals(trace.table)
 
 
-def test_shards_are_the_whole_in_order(tmp_path: Path):
+def test_shards_are_the_whole_in_order(tmp_path):
     trace = make_trace(25, (1, 9), seed=2, importance=("ig",))
     paths = write_shards(
         tmp_path, (trace.take(np.arange(start, min(start + 10, 25))) for start in range(0, 25, 10))
@@ -73,14 +73,14 @@ def test_shards_are_the_whole_in_order(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("outputs", "hidden"), [(1, None), (4, None), (3, 6)])
-def test_the_readout_is_the_loop_over_positions(outputs: int, hidden: int | None):
+def test_the_readout_is_the_loop_over_positions(outputs, hidden):
     trace = make_trace(20, (1, 9), outputs, seed=3, hidden=hidden, candidates=outputs > 1)
     found = trace.readout(trace.alpha)
     for row, alpha in enumerate(trace.alpha):
         np.testing.assert_allclose(found[row], naive_prediction(trace, row, alpha), atol=1e-12)
 
 
-def test_the_schema_is_the_first_that_has_all_of_a_trace(tmp_path: Path):
+def test_the_schema_is_the_first_that_has_all_of_a_trace(tmp_path):
     """So that programs that read version 1 read every trace that needs no more."""
     for hidden in (None, 4):
         assert make_trace(3, hidden=hidden).metadata["schema"] == 1
@@ -92,7 +92,7 @@ def test_the_schema_is_the_first_that_has_all_of_a_trace(tmp_path: Path):
     assert made.metadata["schema"] == Trace.read(tmp_path).metadata["schema"] == 2
 
 
-def test_null_labels_and_rationales(tmp_path: Path):
+def test_null_labels_and_rationales(tmp_path):
     trace = make_trace(3, [2, 3, 1], seed=5)
     (zero, _, two), (_, *rationale) = (
         trace.table[name].to_list() for name in ("label", "rationale")
@@ -116,7 +116,7 @@ WIDE = {
 
 
 @pytest.mark.parametrize("types", [{}, WIDE], ids=["lists as pyarrow makes them", "large lists"])
-def test_a_trace_of_another_program_is_read(tmp_path: Path, types: dict[str, Any]):
+def test_a_trace_of_another_program_is_read(tmp_path, types):
     trace = make_trace(12, (1, 9), 3, seed=6, importance=("ig", "lime"), candidates=True)
     columns = plain_columns(trace).items()
     put(tmp_path, pa.table({name: pa.array(rows, types.get(name)) for name, rows in columns}))
@@ -127,7 +127,7 @@ def test_a_trace_of_another_program_is_read(tmp_path: Path, types: dict[str, Any
     assert list(audit(again, ["permutation"])) == ["permutation"]
 
 
-def test_further_columns_are_kept(tmp_path: Path):
+def test_further_columns_are_kept(tmp_path):
     trace = make_trace(4, seed=9)
     scores = [[0.5, math.inf], [], None, [1.0]]
     with_columns(trace, note=["a", "b", None, "d"], scores=scores).write(tmp_path)
@@ -135,7 +135,7 @@ def test_further_columns_are_kept(tmp_path: Path):
     assert Trace.read(tmp_path).table["scores"].to_list() == scores
 
 
-def test_the_same_checks_stand_before_writing(tmp_path: Path):
+def test_the_same_checks_stand_before_writing(tmp_path):
     trace = make_trace(4, [3] * 4, seed=12)
     with pytest.raises(TraceError, match="column alpha"):
         with_columns(trace, alpha=[[0.9, 0.9, 0.9]] * 4).write(tmp_path)
@@ -160,7 +160,7 @@ def test_the_same_checks_stand_before_writing(tmp_path: Path):
         (make_trace(3, label=False, class_names=["no", "yes"]), "columns alpha, gradient"),
     ],
 )
-def test_shards_are_of_one_model(tmp_path: Path, second: Trace, part: str):
+def test_shards_are_of_one_model(tmp_path, second, part):
     make_trace(3, class_names=["no", "yes"]).write(tmp_path)
     second.write(tmp_path / "other").rename(tmp_path / "part-00001.parquet")
     if (tail := tmp_path / "other" / "tail.safetensors").exists():
@@ -168,7 +168,7 @@ def test_shards_are_of_one_model(tmp_path: Path, second: Trace, part: str):
     refused(tmp_path, "part-00001.parquet", part)
 
 
-def test_places_without_a_trace(tmp_path: Path):
+def test_places_without_a_trace(tmp_path):
     refused(tmp_path, "no .parquet file there")
     refused(tmp_path / "absent", "no such file or folder")
     pq.write_table(pa.table(plain_columns(make_trace(3))), tmp_path / "plain.parquet")
@@ -183,7 +183,7 @@ def test_no_row_is_refused():
         Trace(trace.table.clear(), trace.metadata).checked("test")
 
 
-def test_the_residual_is_the_largest_and_is_kept(tmp_path: Path):
+def test_the_residual_is_the_largest_and_is_kept(tmp_path):
     trace = make_trace(10, seed=13)
     moved = trace.array("prediction").copy()
     moved[4, 0] += 5e-5 if moved[4, 0] < 0.5 else -5e-5
@@ -244,7 +244,7 @@ def test_arrays_may_come_as_lists_of_arrays_lists_or_ragged():
         ({"alpha": 3}, "column alpha"),
     ],
 )
-def test_arrays_that_make_no_trace_are_refused_in_one_line(changed: dict[str, Any], said: str):
+def test_arrays_that_make_no_trace_are_refused_in_one_line(changed, said):
     with pytest.raises(TraceError) as refused:
         _of(**changed)
     assert said in str(refused.value)
@@ -266,7 +266,7 @@ def type_in_docs(kind: Any, width: str) -> str:
 
 
 @pytest.mark.parametrize("name", [*COLUMNS, "importance_<name>"])
-def test_the_docs_have_the_columns_of_the_schema(name: str):
+def test_the_docs_have_the_columns_of_the_schema(name):
     column = column_of(name)
     assert column is not None
     kind = type_in_docs(column.type, "C" if name.endswith("prediction") else "P")
@@ -297,9 +297,7 @@ def test_heads_of_one_query_stand_side_by_side_in_a_wide_offset():
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 4)])
 @pytest.mark.parametrize(("tail", "inner"), [(LinearTail, np.asarray), (TanhTail, np.tanh)])
-def test_a_tail_that_is_read_again_is_its_formula(
-    tmp_path: Path, tail: type[LinearTail], inner: Any, shape: tuple[int, int]
-):
+def test_a_tail_that_is_read_again_is_its_formula(tmp_path, tail, inner, shape):
     rng = np.random.default_rng(1)
     weight, bias, parts = (
         rng.normal(size=size).astype(np.float32) for size in (shape, shape[:1], (3, shape[1]))

@@ -96,7 +96,7 @@ def _array(draw: Any, values: list[Any], mutated: bool) -> pa.Array:
     max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 @given(st.data())
-def test_a_mutated_trace_is_read_right_or_refused_in_one_line(data: st.DataObject):
+def test_a_mutated_trace_is_read_right_or_refused_in_one_line(data):
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)
         for k in range(data.draw(st.integers(1, 2))):

@@ -1,10 +1,5 @@
 """Traces of scores: no attention, and the experiments that need none."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -18,7 +13,7 @@ from tests.traces import make_trace, trace_of_scores
 JUDGED = ["prediction", "replacement", "surrogate", "plausibility"]
 
 
-def test_a_heatmap_gets_the_figures_that_it_would_get_as_attention(tmp_path: Path):
+def test_a_heatmap_gets_the_figures_that_it_would_get_as_attention(tmp_path):
     trace = trace_of_scores()
     trace.write(tmp_path)
     assert Trace.read(tmp_path).table.equals(trace.table)
@@ -47,7 +42,7 @@ def test_a_heatmap_gets_the_figures_that_it_would_get_as_attention(tmp_path: Pat
         ({"tokens": [[]]}, ("column tokens", "at least one position")),
     ],
 )
-def test_faults_are_refused(change: dict[str, Any], parts: tuple[str, ...]):
+def test_faults_are_refused(change, parts):
     good = {"instance": [0], "tokens": [["a", "b"]], "prediction": [[0.4]], "loo": [[0.1, 0.2]]}
     with pytest.raises(TraceError) as error:
         Trace.from_arrays(activation="sigmoid", class_names=["n", "y"], **good | change)
@@ -60,7 +55,7 @@ def test_an_experiment_of_attention_is_refused_by_name():
 
 
 @pytest.mark.slow
-def test_it_has_a_page_pictures_and_comparisons(tmp_path: Path):
+def test_it_has_a_page_pictures_and_comparisons(tmp_path):
     trace = trace_of_scores(60)
     trace.write(tmp_path / "trace")
     for name in ("a", "b"):

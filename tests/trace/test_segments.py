@@ -1,7 +1,5 @@
 """Segments as positions: sums of weights, weighted means of readouts, and what does not add up."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
