@@ -17,19 +17,28 @@ from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.encode import encode
 from attnaudit.hf.gate import check_model
-from attnaudit.hf.importance import MEASURES, USUAL, attributions, measure, require_heatmap
+from attnaudit.hf.importance import (
+    MEASURES,
+    USUAL,
+    attributions,
+    defined_measures,
+    measure,
+    require_heatmap,
+)
 from attnaudit.hf.importance.case import Case
 from attnaudit.hf.model import frozen, positions_per_pass, require_task
 from attnaudit.hf.texts import Texts
 from attnaudit.torch.capture import Attention, forward
 from tests.hf.classes import tiny
 from tests.hf.tokenizing import SIZE, tokenizer
+from tests.oracles.attributions import naive_alti, naive_attnlrp
 
 ROWS = ["The baker found, again", "mill near the old harbour", "one"]
 CLASSIFIERS = ["Bert", "DistilBert", "Roberta", "ModernBert"]
 NAMES = [*(f"{name}ForSequenceClassification" for name in CLASSIFIERS), "GPT2LMHeadModel", "LlamaForCausalLM", "T5ForConditionalGeneration",
          "BartForConditionalGeneration"]  # fmt: skip
-FAST = ("BertForSequenceClassification", "GPT2LMHeadModel", "T5ForConditionalGeneration")
+BERT = "BertForSequenceClassification"
+FAST = (BERT, "GPT2LMHeadModel", "T5ForConditionalGeneration")
 EVERY = [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in NAMES]
 
 
@@ -509,3 +518,32 @@ def test_a_text_whose_numbers_overflow_is_named_and_no_other_of_its_batch():
         match=r"gradient that is no finite number, in instances 1; expected finite numbers",
     ):
         importance(replace(case, model=model), ["gradient"])
+
+
+def test_attnlrp_is_the_relevance_of_its_rules_and_the_rest_is_accounted_for():
+    same(BERT, "attnlrp", lambda case: np.abs(naive_attnlrp(case.model, case.texts.ids[0])[0]))
+    tokens, absorbed, logit = naive_attnlrp(case_of(BERT).model, case_of(BERT).texts.ids[0])
+    assert_allclose(tokens.sum() + absorbed, logit)
+
+
+def test_alti_is_the_mixing_of_its_definition():
+    same(BERT, "alti", lambda case: naive_alti(case.model, case.texts.ids[0]))
+    assert_allclose(measured(BERT, "alti").sum(), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "measure", "reason"),
+    [
+        ("MixtralForCausalLM", "attnlrp", "topk of 1 activations has no rule"),
+        ("GPT2LMHeadModel", "alti", "a layer does not normalise the sum of its attention"),
+    ],
+)
+def test_a_measure_that_is_not_defined_for_a_model_is_refused_and_left_out_of_all(
+    name: str, measure: str, reason: str
+):
+    model = tiny(name)
+    for names, heatmap in (([measure], None), ((), measure)):
+        with pytest.raises(InputError, match=f"{name}: {reason}.*choose another measure"):
+            defined_measures(model, names, heatmap)
+    assert {*MEASURES} - {*defined_measures(model, "all")} <= {"attnlrp", "alti"}
+    assert measure not in defined_measures(model, ["all"])

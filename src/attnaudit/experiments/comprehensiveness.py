@@ -43,7 +43,8 @@ class Comprehensiveness(Settings):
 
     The tokens are removed from the attention, and the other weights are rescaled to sum to 1. The
     encoder does not run again. Scores are ``attention``, ``gradient``, ``loo``, each
-    ``importance_<name>``, and ``random``, the mean over random orders.
+    ``importance_<name>``, and ``random``, the mean over random orders, also if there is a column of
+    this name.
 
     ``comprehensiveness_<score>`` is high if the tokens are needed, and ``sufficiency_<score>`` is
     low if they are enough. Both are means over the top 1, 5, 10, 20 and 50 % of the tokens, at
@@ -132,7 +133,7 @@ class Comprehensiveness(Settings):
         }
         # The column ``<measure>_at_x`` has the five numbers of score x. A score named "at_x" would
         # have its mean there.
-        ours = {"attention", "gradient", "loo"} | ({"random"} if trace.has("alpha") else set())
+        ours = {"attention", "gradient", "loo"}
         clashing = sorted(
             name
             for name in named

@@ -23,7 +23,14 @@ from attnaudit.hf.classes import outputs_of
 from attnaudit.hf.encode import encode, notes_of, output_names
 from attnaudit.hf.encoded import Encoded, Positions, at_positions, positions_of
 from attnaudit.hf.gate import Gate, check_model
-from attnaudit.hf.importance import USUAL, heads_of_text, measure, require_heatmap, require_measures
+from attnaudit.hf.importance import (
+    USUAL,
+    defined_measures,
+    heads_of_text,
+    measure,
+    require_heatmap,
+    require_measures,
+)
 from attnaudit.hf.importance.case import Case
 from attnaudit.hf.layers import Probe
 from attnaudit.hf.model import (
@@ -201,10 +208,12 @@ class _Collector:
         """
         found: dict[int, list[dict[str, Any]]] = {}
         size = positions_per_pass(self.model, self.options.budget)
+        seed = self.options.replacement.seed if self.options.replacement else 0
         heatmap = self.options.heatmap and require_heatmap(self.options.heatmap)
         answers = encoded.answered is not None
         for rows in encoded.batches(size, self.gate.batching):
-            case = Case(self.model, self.gate, encoded.take(rows), self.options.budget)
+            part = encoded.take(rows)
+            case = Case(self.model, self.gate, part, self.options.budget, seed=seed)
             columns: dict[int, Tensor] = {}
             if not answers:
                 slopes = case.graph.slopes_of_weights(one.number for one in self.chosen)
@@ -434,6 +443,7 @@ def collect(model: Any, tokenizer: Any = None, corpus: Any = None, **options: An
     chosen = choose_layers(gate, given.layers, given.heads, given.cross)
     if given.heatmap is not None:
         require_heatmap(given.heatmap, heads_of_text(gate))
+    defined_measures(model, scores, given.heatmap)
     task, seed = require_task(model), given.seed
     texts = read_texts(corpus, task, seed=seed, progress=given.progress)
     texts = with_segments(texts, given.segments)

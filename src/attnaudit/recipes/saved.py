@@ -20,8 +20,8 @@ from attnaudit.hf.encode import encode, load_tokenizer, notes_of, output_names
 from attnaudit.hf.encoded import Encoded, Positions, at_positions, positions_of
 from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.importance import (
-    MEASURES,
     USUAL,
+    defined_measures,
     heads_of_text,
     require_heatmap,
     require_measures,
@@ -86,6 +86,7 @@ class SavedTransformer(Job):
         gate = check_model(model)
         chosen = choose_layers(gate, layers, heads, collect.cross)
         require_heatmap(collect.heatmap, heads_of_text(gate))
+        defined_measures(model, collect.scores or USUAL, collect.heatmap)
         assert task is not None  # else no layer could be chosen
         read = read_texts(
             spec.source,
@@ -182,7 +183,6 @@ class SavedTransformer(Job):
         graph: bool = True,
     ) -> Iterator[Trace]:
         """Trace texts."""
-        scores = self.spec.collect.scores
         return collect_shards(
             model,
             rows,
@@ -190,7 +190,7 @@ class SavedTransformer(Job):
             self.chosen,
             folder,
             class_names=self.names,
-            scores=tuple(MEASURES) if scores and "all" in scores else scores or USUAL,
+            scores=defined_measures(model, self.spec.collect.scores or USUAL),
             heatmap=self.spec.collect.heatmap,
             replacement=self.spec.replacement,
             part=part,

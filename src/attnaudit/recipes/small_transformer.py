@@ -16,7 +16,7 @@ from attnaudit.hf.choose import choose_layers
 from attnaudit.hf.encode import encode, load_tokenizer, output_names
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import check_model
-from attnaudit.hf.importance import heads_of_text, require_heatmap
+from attnaudit.hf.importance import defined_measures, heads_of_text, require_heatmap
 from attnaudit.hf.load import config_to_tune, load_pretrained, load_to_tune
 from attnaudit.hf.texts import Texts, texts_of
 from attnaudit.hf.trace import collect_shards
@@ -88,6 +88,7 @@ class SmallTransformer(Trained):
             spec.seed,
             spec.uniform,
         )
+        defined_measures(model, (), spec.collect.heatmap)
         network = Network(
             model,
             tokenizer,
@@ -221,6 +222,7 @@ class FineTuned(SmallTransformer):
         gate = check_model(model)
         choose_layers(gate)
         require_heatmap(spec.collect.heatmap, heads_of_text(gate))
+        defined_measures(model, (), spec.collect.heatmap)
         network = Tuned(model, tokenizer)
         encoded = self._encoded(network, self._texts())
         return network, {"remarks": list(encoded.notes)}

@@ -22,6 +22,8 @@ SCORES = {
     "minimum": "smallest set",
     "random": "random order",
     "chance": "random order",
+    "alti": "ALTI",
+    "attnlrp": "AttnLRP",
     "full_gradient": "gradient through attention too",
     "gradient_input": "gradient × input",
     "integrated_gradients": "integrated gradients",

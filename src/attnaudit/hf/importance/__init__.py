@@ -16,11 +16,14 @@ from torch import Tensor, nn
 
 from attnaudit.core.errors import InputError, require_known
 from attnaudit.core.extras import require
+from attnaudit.core.random import stream_keys, uniform
 from attnaudit.hf.choose import Numbers, choose_layers
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import Gate
+from attnaudit.hf.importance.alti import alti, require_post_norm
+from attnaudit.hf.importance.attnlrp import attnlrp, require_rules
 from attnaudit.hf.importance.case import OPERATION, Case, Graph, embeddings_as, ends_of, read_logits
-from attnaudit.hf.model import NO_TOKEN, positions_per_pass, without_padding
+from attnaudit.hf.model import FAILURES, NO_TOKEN, positions_per_pass, without_padding
 from attnaudit.torch.capture import Attention, Exchange, forward
 from attnaudit.trace.schema import COLUMNS, SHOWN
 
@@ -247,6 +250,16 @@ def mean_of_heads(
     return torch.cat(weights, dim=1).mean(dim=1)
 
 
+def random(case: Case) -> Float[Tensor, "B T"]:
+    """Draw a number for each token, keyed by the seed and the text: chance, for comparison."""
+    places = case.texts.ids
+    streams = stream_keys(case.seed, "random score", case.texts.instance)
+    drawn = uniform(places.spread(streams), places.places)
+    out = torch.zeros(case.mask.shape, device=case.mask.device)
+    out[case.mask] = torch.from_numpy(drawn).to(out)
+    return out
+
+
 Score = Callable[[Case], Float[Tensor, "B T"]]
 MEASURES: dict[str, Score] = {
     "gradient": gradient,
@@ -258,10 +271,15 @@ MEASURES: dict[str, Score] = {
     "value_zeroing": value_zeroing,
     "mean_last": mean_of_heads,
     "mean_all": partial(mean_of_heads, layers="all"),
+    "attnlrp": attnlrp,
+    "alti": alti,
+    "random": random,
 }
 """Functions of a batch that return values (B, T), 0 on padding, by name; ``head_3_11`` is one."""
 # The others are only computed on request.
-USUAL = ("gradient", "loo", "gradient_input", "rollout")
+USUAL = ("gradient", "loo", "gradient_input", "rollout", "random")
+# Measures that are defined for some models only, with their checks.
+CHECKS: dict[str, Callable[[Any], None]] = {"attnlrp": require_rules, "alti": require_post_norm}
 _OF_HEAD = re.compile(r"head_(\d+)_(\d+)")
 
 
@@ -299,6 +317,35 @@ def require_heatmap(name: str, heads: Mapping[int, int] | None = None) -> str:
             known = ", ".join(f"{one}.0 to {one}.{size - 1}" for one, size in heads.items())
             raise InputError(operation, f"--heatmap {name}", "no such head", f"a head of {known}")
     return measured
+
+
+def defined_measures(
+    model: Any, names: str | Iterable[str], heatmap: str | None = None
+) -> tuple[str, ...]:
+    """Return the names of measures; ``all`` stands for those that are defined for the model.
+
+    Args:
+        model: The model.
+        names: Names.
+        heatmap: Measure or heatmap that must be defined too.
+
+    Raises:
+        InputError: A name is unknown, or a measure that is named is not defined for the model.
+    """
+    names = (names,) if isinstance(names, str) else tuple(names)
+    named = require_measures(name for name in names if name != "all")
+    asked = {*named, require_heatmap(heatmap)} if heatmap else {*named}
+    defined = list(MEASURES)
+    for name in CHECKS if "all" in names else asked & {*CHECKS}:
+        try:
+            CHECKS[name](model)
+        except FAILURES as error:
+            if name in asked:
+                expected, do = f"a model for which {name} is defined", "choose another measure"
+                where, got = type(model).__name__, str(error)
+                raise InputError(OPERATION, where, got, expected, do) from error
+            defined.remove(name)
+    return tuple(defined) if "all" in names else named
 
 
 def heads_of_text(gate: Gate) -> dict[int, int]:

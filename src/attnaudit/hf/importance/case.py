@@ -34,6 +34,7 @@ class Case:
         texts: The texts.
         budget: Positions of a pass, padding included.
         steps: Points of a path integral.
+        seed: Seed of random scores.
     """
 
     model: Any
@@ -41,6 +42,7 @@ class Case:
     texts: Encoded
     budget: int = 4096
     steps: int = 32
+    seed: int = 0
 
     @cached_property
     def inputs(self) -> dict[str, Tensor]:
