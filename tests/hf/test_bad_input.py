@@ -14,7 +14,7 @@ from attnaudit.core.files import read_json, sha256
 from attnaudit.hf.load import load_pretrained
 from tests import killed
 from tests.forked import apart
-from tests.hf.command import CLASSIFIER, LEAST, LITTLE, audit, refused, write
+from tests.hf.command import CLASSIFIER, LEAST, LITTLE, WRITER, audit, refused, write
 from tests.hf.tokenizing import SIZE, tokenizer
 
 Damage = Callable[[Path], object]
@@ -188,6 +188,33 @@ def test_a_corpus_that_cannot_be_read(case: str, models: Path, tmp_path: Path, c
     lines, options, message = CORPORA[case]
     mine = write(tmp_path / "mine.csv", *lines)
     command = (models / CLASSIFIER, mine, *LITTLE, *options)
+    assert message in refused(capsys, *command, out=tmp_path / "out")
+
+
+ANSWERED = ("--column", "answer=answer", "--column", "segments=parts")
+WHOLE = ["the baker", "slept"]
+PARTS: dict[str, tuple[list[Any], str, str]] = {
+    "segments that overlap": ([[0, 5], [3, 15]], "a mill", "that overlaps the one before it"),
+    "segments that leave tokens out": (["the", "slept"], "a mill", "after 'baker', which is in no"),
+    "segments beyond the text": ([[0, 99]], "a mill", "not in the rest of a text of 15 characters"),
+    "an answer without a token": (WHOLE, "\u200b", "row 1: an answer whose tokens are not apart"),
+}
+
+
+@pytest.mark.parametrize("case", PARTS)
+def test_segments_and_answers_are_refused_before_the_model_is_read(
+    case: str, models: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+):
+    parts, answer, message = PARTS[case]
+    rows = [WHOLE, parts], ["a mill", answer]
+    table = [
+        {"text": "the baker slept", "parts": p, "answer": a} for p, a in zip(*rows, strict=True)
+    ]
+    mine = write(tmp_path / "mine.jsonl", *map(json.dumps, table))
+    monkeypatch.setattr("attnaudit.recipes.saved.load_pretrained", None)
+    own = tokenizer("wordpiece", "$A")
+    model = damaged(models / WRITER, tmp_path / "model", own.save_pretrained)
+    command = (model, mine, *LITTLE, *ANSWERED)
     assert message in refused(capsys, *command, out=tmp_path / "out")
 
 

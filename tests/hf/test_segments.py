@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 
@@ -16,6 +17,7 @@ from attnaudit.experiments import audit
 from attnaudit.hf import collect, read_texts
 from attnaudit.hf.encode import encode
 from attnaudit.hf.segments import SegmentDonors, with_segments
+from attnaudit.report.sections.heatmaps import read_instances
 from attnaudit.tracing.settings import ReplacementSettings
 from tests.hf.classes import tiny
 from tests.hf.tokenizing import SIZE, tokenizer
@@ -37,7 +39,9 @@ def test_ways_to_split_hold_the_whole_text():
     }.items():
         found = with_segments(texts, how).segments
         assert found is not None
-        parts = [[text[a:b] for a, b in row] for text, row in zip(texts.text, found, strict=True)]
+        parts = [
+            [text[a:b] for a, b, _ in row] for text, row in zip(texts.text, found, strict=True)
+        ]
         assert [[one.strip() for one in row] for row in parts] == [
             [one.strip() for one in row] for row in expected
         ]
@@ -139,6 +143,22 @@ def test_an_audit_of_segments_has_replacement_and_nothing_depends_on_batches():
     assert {*audit(trace)} >= {"replacement", "surrogate", "adversary", "joint"}
 
 
+@pytest.mark.parametrize("ending", ["jsonl", "parquet"])
+def test_titles_of_passages_name_the_positions_of_a_trace(ending: str, tmp_path: Path):
+    model: Any = tiny("BertForSequenceClassification", vocab_size=SIZE)
+    parts = [{"title": "Mary", "text": "Mary went home."}, {"title": "Rain", "text": "Rain fell."}]
+    own = [{"title": "Rain", "text": "Rain fell."}, {"title": "Note", "text": "It was late."}]
+    rows = [{"text": " ".join(one["text"] for one in row), "parts": row} for row in (parts, own)]
+    path, table = tmp_path / f"stories.{ending}", pl.DataFrame(rows)
+    (table.write_ndjson if ending == "jsonl" else table.write_parquet)(path)
+    texts = read_texts(path, segments="parts")
+    trace = collect(model, tokenizer("wordpiece", "[CLS] $A [SEP]"), texts)
+    for instance, names in enumerate((["Mary", "Rain"], ["Rain", "Note"])):
+        (tokens,) = {tuple(row) for row in trace.table.filter(instance=instance)["tokens"]}
+        assert tokens == ("[CLS]", *names, "[SEP]")
+    assert read_instances(trace, pl.DataFrame())[0].tokens[1:3] == ["Mary", "Rain"]
+
+
 @pytest.mark.parametrize(
     ("segments", "expected"),
     [
@@ -147,7 +167,9 @@ def test_an_audit_of_segments_has_replacement_and_nothing_depends_on_batches():
         ([[0, 4], [10, 14]], r"after 'went', which is in no segment"),
         ([[0, 9]], "leave out the end of the text, 'home'"),
         ([[0, 90]], "not in the rest of a text of 14 characters"),
-        (["Mary", 7], "segment 2 of 2, '7', where a text or"),
+        (["Mary", 7], "segment 2 of 2, '7', where a text,"),
+        ([{"title": "News", "body": "Mary"}], "segment 1 of 1.*where a text,"),
+        ([{"title": " ", "text": "Mary"}], "an empty title of a segment"),
     ],
 )
 def test_wrong_segments_of_a_file_are_refused_with_their_row(
@@ -162,7 +184,7 @@ def test_wrong_segments_of_a_file_are_refused_with_their_row(
     with pytest.raises(InputError, match=rf"row 1 \(line 2\).*{expected}"):
         read_texts(path, segments="parts")
     path.write_text(json.dumps(rows[0]))
-    assert read_texts(path, segments="parts").segments == [((0, 5), (6, 9))]
+    assert read_texts(path, segments="parts").segments == [((0, 5, ""), (6, 9, ""))]
     with pytest.raises(InputError, match="choose one of them"):
         with_segments(read_texts(path, segments="parts"), "lines")
     with pytest.raises(InputError, match=r"\(\[.*regular expression"):

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int, Int32, Int64
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.formats.rows import SPLITS as SPLITS
-from attnaudit.corpora.formats.rows import Span
+from attnaudit.corpora.formats.rows import Segment, Span
 from attnaudit.corpora.formats.rows import Task as Task
 
 
@@ -26,14 +26,14 @@ class RawText:
         text: The text.
         question: Its question.
         spans: Characters that decide the label; None if they are not known.
-        segments: Characters of its parts; None if they are not known.
+        segments: Its parts; None if they are not known.
         answer: The answer that a language model is to write.
     """
 
     text: str
     question: str | None = None
     spans: tuple[Span, ...] | None = None
-    segments: tuple[Span, ...] | None = None
+    segments: tuple[Segment, ...] | None = None
     answer: str | None = None
 
 

@@ -108,12 +108,20 @@ def encode(
         label=label,
         class_names=() if outputs is None else outputs.names,
         segment=_column(pieces, "segment", np.int32) if texts.segments else None,
+        segment_names=texts.segments and [[name for *_, name in row] for row in texts.segments],
         answered=None if texts.answer is None else Ragged.from_rows(map(_answered, pieces)),
         rationale=[one.marked for one in pieces] if texts.spans else None,
         notes=reader.notes(cut, limit, int(empty.sum())),
         written=reader.written(targets) if kind == "seq2seq" else None,
     )
     return encoded.take(np.flatnonzero(~empty)) if empty.any() else encoded
+
+
+def require_aligned(tokenizer: Any, texts: Texts) -> None:
+    """Refuse an answer whose tokens are not apart from those of its prompt. Needs no model."""
+    _require_fast(tokenizer, texts.kind)
+    reader = _Reader(None, copy.deepcopy(tokenizer), texts, None)
+    reader.require_answers(list(reader.pieces(texts.text, None)))
 
 
 def notes_of(texts: Texts, encoded: Encoded, outputs: Outputs | None) -> list[str]:
@@ -224,7 +232,7 @@ class _Reader:
             options |= {"truncation": "longest_first", "max_length": self.longest}
         if self.texts.kind == "causal-lm":
             own.truncation_side = "left"
-        known = len(self.model.get_input_embeddings().weight)
+        known = len(self.model.get_input_embeddings().weight) if self.model else UNLIMITED
         kinds = ("bos", "eos", "cls", "sep", "pad")
         # A text that spells a special token contains ordinary characters.
         structural = {getattr(own, f"{kind}_token_id") for kind in kinds} - {own.unk_token_id}
@@ -245,7 +253,7 @@ class _Reader:
                 parts = tuple(side[row] for side in sides.values())
                 spans = self.texts.spans[row] if self.texts.spans and not target else None
                 segments = self.texts.segments
-                starts = [start for start, _ in segments[row]] if segments and not target else []
+                starts = [start for start, *_ in segments[row]] if segments and not target else []
                 ends = written[row][1:] if prompts else ()
                 yield _in_pieces(encoding, parts, structural, spans, bytewise, starts, ends)
 

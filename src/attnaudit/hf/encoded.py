@@ -62,6 +62,7 @@ class Encoded:
         nothing: Id that stands for a hidden word: the mask token, else unknown, else padding.
         segment: Segment of each token, counted from 0; `SPECIAL` for special tokens and `ASKED` for
             those of a second text. None without segments.
+        segment_names: Names of each text's segments, empty if they have none.
         answered: Positions at which the tokens of an answer are predicted, counted from the end of
             what is read, so −2 for its last token; None if the prediction is of the next token.
         type_ids: Token types, None if the model takes none.
@@ -80,6 +81,7 @@ class Encoded:
     pad: int
     nothing: int
     segment: Ragged | None = None
+    segment_names: list[list[str]] | None = None
     answered: Ragged | None = None
     type_ids: Ragged | None = None
     label: Int32[np.ndarray, " n"] | None = None
@@ -103,17 +105,25 @@ class Encoded:
             return self.word_id
         return self.segment.with_values(np.maximum(self.segment.values, SPECIAL))
 
-    @property
-    def group(self) -> Ragged | None:
-        """Number of each token's segment, of which a second text and each special token is one."""
-        if self.segment is None:
-            return None
-        rows = []
-        for own in self.segment:
-            keys = np.where(own == SPECIAL, -3 - np.arange(len(own)), own)
-            _, first, number = np.unique(keys, return_index=True, return_inverse=True)
-            rows.append(np.argsort(np.argsort(first))[number].astype(np.int32))
-        return Ragged.from_rows(rows, np.int32)
+    def groups(self, row: int, seen: Any, sink: int = 0) -> dict[str, Any]:
+        """Return columns ``group`` and ``group_names`` of a text; none without segments.
+
+        A second text and each special token is a group without a name.
+
+        Args:
+            row: The text.
+            seen: Selects its tokens.
+            sink: Number of positions behind them.
+        """
+        if self.segment is None or self.segment_names is None:
+            return {}
+        own = self.segment[row][seen]
+        keys = np.where(own == SPECIAL, -3 - np.arange(len(own)), own)
+        found, first, number = np.unique(keys, return_index=True, return_inverse=True)
+        order = np.argsort(first)
+        group = np.append(np.argsort(order)[number], [len(found)] * sink).astype(np.int32)
+        names = ["" if key < 0 else self.segment_names[row][key] for key in found[order]]
+        return {"group": group, "group_names": names + [""] * sink}
 
     @property
     def read(self) -> Encoded | Written:
@@ -137,7 +147,7 @@ class Encoded:
         def chosen(column: Any) -> Any:
             return take(column, rows)
 
-        names, written = (*PER_TOKEN, "answered", "instance", "label", "split"), self.written
+        names, written = (*PER_TOKEN, *PER_TEXT), self.written
         return replace(
             _changed(self, names, chosen),
             written=written and _changed(written, vars(written), chosen),
@@ -210,6 +220,7 @@ class Encoded:
 
 
 PER_TOKEN = ("ids", "type_ids", "word_id", "segment", "tokens", "rationale")
+PER_TEXT = ("segment_names", "answered", "instance", "label", "split")
 
 
 def _changed(texts: Any, names: Iterable[str], change: Callable[[Any], Any]) -> Any:

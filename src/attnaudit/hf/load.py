@@ -15,6 +15,7 @@ from transformers.models.auto.modeling_auto import (
 
 from attnaudit.core.errors import InputError, describe_error
 from attnaudit.core.model_folder import CONFIG, SAVE_MODEL, check_model_folder, refusal
+from attnaudit.hf.model import ModelTask, task_of_class
 
 SAVE_BODY = "save the model without its head: model.base_model.save_pretrained(DIR)"
 
@@ -43,6 +44,13 @@ def load_pretrained(folder: str | Path) -> PreTrainedModel:
         do = "save the fine-tuned model, head included" if head else SAVE_MODEL
         raise _without(folder, missing, name, do)
     return model.eval()
+
+
+def saved_task(folder: Path) -> ModelTask | None:
+    """Return the task of a saved model, of which no weights are read. Raises InputError."""
+    config = check_model_folder(folder)
+    name = _class_name(folder, config.get("architectures"))
+    return task_of_class(name, config.get("is_encoder_decoder", False))
 
 
 def config_to_tune(folder: Path, classes: Sequence[str] | None = None) -> PretrainedConfig:

@@ -67,10 +67,14 @@ _BEGINNINGS = (
 
 def task_of(model: Any) -> ModelTask | None:
     """Return the task of a model by its class, None if it is none of these."""
-    name = type(model).__name__
+    return task_of_class(type(model).__name__, model.config.is_encoder_decoder)
+
+
+def task_of_class(name: str, has_decoder: bool) -> ModelTask | None:
+    """Return the task of models of a class, which may be encoder–decoders."""
     if name.endswith("ForSequenceClassification"):
         return "classification"
-    if model.config.is_encoder_decoder:
+    if has_decoder:
         return "seq2seq"
     return "causal-lm" if name.endswith(("ForCausalLM", "LMHeadModel")) else None
 

@@ -12,8 +12,9 @@ from jaxtyping import Bool, Int64
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
+from attnaudit.corpora.formats.rows import Span
 from attnaudit.hf.encoded import Encoded
-from attnaudit.hf.texts import Span, Texts
+from attnaudit.hf.texts import Texts
 from attnaudit.trace.words import SPECIAL
 from attnaudit.tracing.replacement import Drawn, draw_subsets
 
@@ -35,7 +36,8 @@ def with_segments(texts: Texts, how: str | None) -> Texts:
         got, do = f"{how}, and a column of segments", "choose one of them"
         raise InputError("split texts", "segments", got, "one kind of segments", do)
     split = _sentences() if how == "sentences" else _between("\n" if how == "lines" else how)
-    segments = [tuple(split(text)) or ((0, len(text)),) for text in texts.text]
+    spans = [tuple(split(text)) or ((0, len(text)),) for text in texts.text]
+    segments = [tuple((*span, "") for span in row) for row in spans]
     return replace(texts, segments=segments)
 
 

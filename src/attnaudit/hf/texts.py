@@ -20,7 +20,7 @@ from attnaudit.core.progress import Progress, silent
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import from_plain
 from attnaudit.corpora.corpus import SPLITS, Corpus, ParallelCorpus, RawText, SkippedRow, Split
-from attnaudit.corpora.formats.rows import ordered_classes
+from attnaudit.corpora.formats.rows import Segment, Span, ordered_classes
 from attnaudit.corpora.formats.tables import frame_source, is_table, stem_and_format
 from attnaudit.corpora.parallel import read_pairs
 from attnaudit.corpora.prepare.gathering import Gathered
@@ -36,7 +36,6 @@ SOURCES = (
     "a DataFrame of pandas or polars, or what attnaudit.hf.read_texts gives"
 )
 UNCUT = 2**62  # tokens
-Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,8 @@ class Texts:
         class_names: Names of the classes.
         spans: Characters (start, stop) of each text that are known to matter; None for a row, or
             for all, if they are not known.
-        segments: Characters (start, stop) of each text's parts, in order; None without parts.
+        segments: Characters (start, stop) and name of each text's parts, in order; None without
+            parts.
         answer: What a language model is to write after each text, and its question.
         notes: Remarks for the user.
         skipped: Rows that could not be used.
@@ -72,7 +72,7 @@ class Texts:
     label: Int32[np.ndarray, " n"] | None = None
     class_names: tuple[str, ...] = ()
     spans: list[tuple[Span, ...] | None] | None = None
-    segments: list[tuple[Span, ...]] | None = None
+    segments: list[tuple[Segment, ...]] | None = None
     answer: list[str] | None = None
     notes: tuple[str, ...] = ()
     skipped: tuple[SkippedRow, ...] = ()
@@ -346,7 +346,7 @@ def _texts_of_rows(
         spans=spans if any(row is not None for row in spans) else None,
         segments=None
         if spec.segments is None
-        else [text.segments or ((0, len(text.text)),) for text in raw],
+        else [text.segments or ((0, len(text.text), ""),) for text in raw],
         answer=None if spec.answer is None else [text.answer or "" for text in raw],
         notes=tuple(map(printable, notes)),
         skipped=tuple(rows.skipped),

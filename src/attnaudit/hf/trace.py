@@ -259,7 +259,7 @@ class _Collector:
     ) -> list[dict[str, Any]]:
         """Return the rows of one text of a batch."""
         texts, query, rows = case.texts, int(case.query[k]), []
-        text, group = _of_text(case, k), case.texts.group
+        text = _of_text(case, k)
         if hidden is None:  # for replays
             written = texts.written and texts.written.ids
             ids = {"ids": texts.ids, "type_ids": texts.type_ids, "written_ids": written}
@@ -276,10 +276,8 @@ class _Collector:
                 rest = 1.0 - weights.sum(axis=1, keepdims=True).astype(np.float64)
                 weights = np.concatenate([weights, rest.clip(min=0).astype(np.float32)], axis=1)
             own = texts.keys_of(layer.stack)
-            if group is not None and own is texts:
-                # A query that sees a part of the text sees some of its segments.
-                number = np.unique(group[k][keys], return_inverse=True)[1]
-                text["group"] = np.append(number, [number.max() + 1] * sink)
+            if own is texts:
+                text |= texts.groups(k, keys, sink)
             words = np.pad(own.word_id[k][keys], (0, sink), constant_values=SPECIAL)
             columns: dict[str, Any] = {
                 **text,
@@ -320,7 +318,7 @@ def _answer_rows(case: Case, k: int, scores: Mapping[str, Ragged]) -> list[dict[
 
     The weights of several queries act on an answer together, which no readout can tell.
     """
-    texts, group = case.texts, case.texts.group
+    texts = case.texts
     assert texts.answered is not None
     own = np.ones(len(texts.tokens[k]), bool)
     answer = texts.written
@@ -334,9 +332,8 @@ def _answer_rows(case: Case, k: int, scores: Mapping[str, Ragged]) -> list[dict[
         "special": texts.word_id[k][own] == SPECIAL,
         "question": shown[len(own.nonzero()[0]) :] if answer is None else shown[1:],
         **{name: one[k][own] for name, one in scores.items()},
+        **texts.groups(k, own),
     }
-    if group is not None:
-        columns["group"] = group[k][own]
     if texts.rationale is not None:
         marks = np.array(texts.rationale[k], bool)
         columns["rationale"] = marks[own].tolist() if len(marks) else None

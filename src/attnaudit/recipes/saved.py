@@ -16,7 +16,7 @@ from attnaudit.experiments import make_experiment, require_usable
 from attnaudit.hf.answers import with_answers
 from attnaudit.hf.choose import Chosen, choose_layers
 from attnaudit.hf.classes import outputs_of
-from attnaudit.hf.encode import encode, load_tokenizer, notes_of, output_names
+from attnaudit.hf.encode import encode, load_tokenizer, notes_of, output_names, require_aligned
 from attnaudit.hf.encoded import Encoded, Positions, at_positions, positions_of
 from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.importance import (
@@ -26,8 +26,8 @@ from attnaudit.hf.importance import (
     require_heatmap,
     require_measures,
 )
-from attnaudit.hf.load import load_pretrained
-from attnaudit.hf.model import task_of
+from attnaudit.hf.load import load_pretrained, saved_task
+from attnaudit.hf.model import ModelTask
 from attnaudit.hf.network import Replay
 from attnaudit.hf.segments import with_segments
 from attnaudit.hf.texts import Texts, read_texts
@@ -78,30 +78,22 @@ class SavedTransformer(Job):
         layers, heads = collect.numbers("layers"), collect.numbers("heads")
         require_measures(name for name in collect.scores or () if name != "all")
         require_heatmap(collect.heatmap)
+        # Texts come first: a large model takes long to read.
+        task, tokenizer = saved_task(spec.model), load_tokenizer(spec.model)
+        texts = None if task is None else _read(spec, task, progress)
+        if texts is not None and texts.answer is not None and collect.generate is None:
+            require_aligned(tokenizer, texts)
         progress("read the model", 0, 0)
         model = one_output(load_pretrained(spec.model), collect.output)
-        task = task_of(model)
-        tokenizer = load_tokenizer(spec.model)
         progress("check the model", 0, 0)
         gate = check_model(model)
         chosen = choose_layers(gate, layers, heads, collect.cross)
         require_heatmap(collect.heatmap, heads_of_text(gate))
         defined_measures(model, collect.scores or USUAL, collect.heatmap)
-        assert task is not None  # else no layer could be chosen
-        read = read_texts(
-            spec.source,
-            task,
-            split=collect.split,
-            seed=spec.seed_of_corpus,
-            progress=progress,
-            draw=spec.draw,
-            **{name: value for name, value in spec.corpus.items() if name != "seed"},
-        )
-        read = with_segments(read, collect.segments)
-        answers = read.answer is not None or collect.generate is not None
-        positions = positions_of(task, collect.positions, answers)
-        outputs = outputs_of(model, read, collect.classes)
-        texts = _sampled(_not_trained_on(read, spec.model), spec)
+        assert texts is not None  # else no layer could be chosen
+        answers = texts.answer is not None or collect.generate is not None
+        positions = positions_of(texts.kind, collect.positions, answers)
+        outputs = outputs_of(model, texts, collect.classes)
         texts = with_answers(model, tokenizer, texts, collect.generate, progress)
         options: Any = {"max_tokens": collect.max_tokens, "on_empty": "skip", "outputs": outputs}
         encoded = encode(model, tokenizer, texts, **options)
@@ -224,8 +216,18 @@ class SavedTransformer(Job):
         return {**super().origin(model, folder), "gate": self.gate.to_json()}
 
 
-def _sampled(texts: Texts, spec: TransformerSpec) -> Texts:
-    """Draw as many texts as are asked for, by the seed and in their order."""
+def _read(spec: TransformerSpec, task: ModelTask, progress: Progress) -> Texts:
+    """Read as many texts as are asked for, drawn by the seed and in their order."""
+    texts = read_texts(
+        spec.source,
+        task,
+        split=spec.collect.split,
+        seed=spec.seed_of_corpus,
+        progress=progress,
+        draw=spec.draw,
+        **{name: value for name, value in spec.corpus.items() if name != "seed"},
+    )
+    texts = _not_trained_on(with_segments(texts, spec.collect.segments), spec.model)
     draw, rows = spec.draw, max(texts.drawn_from, len(texts))
     if rows <= draw.size:
         return texts

@@ -36,7 +36,7 @@ def aggregate(trace: Trace, group: Ragged | None = None) -> Trace:
     Args:
         trace: The trace; T tokens a row.
         group: The segment of each token, T integers a row, numbered from 0 without gaps; by default
-            column ``group``, with the names in ``group_names`` if there are any.
+            column ``group``, with the names in ``group_names``, if any, in place of words.
 
     Returns:
         A trace with one position per segment.
@@ -57,8 +57,12 @@ def aggregate(trace: Trace, group: Ragged | None = None) -> Trace:
     for name in trace.table.columns:
         column = column_of(name)
         if name == "tokens":
-            names = trace.table["group_names"].to_list() if named else segments.words()
-            columns[name] = names
+            words = segments.words()
+            names = trace.table["group_names"].to_list() if named else words
+            columns[name] = [
+                [one or text for one, text in zip(own or texts, texts, strict=False)]
+                for own, texts in zip(names, words, strict=True)
+            ]
         elif name in COPIES or name in _OF_TOKENS or name.startswith("input_"):
             continue
         elif column is None or not column.per_position:

@@ -18,6 +18,7 @@ SPLIT_NAMES = {name: name for name in SPLITS} | dict.fromkeys(("valid", "val", "
 Task = Literal["classification", "question_answering", "inference", "translation"]
 ROLES = ("text", "label", "question", "rationale", "segments", "answer")  # of columns
 Span = tuple[int, int]  # characters from the first to before the second
+Segment = tuple[int, int, str]  # its characters, and its name, which may be empty
 _WHOLE_NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d{0,17})(?:\.0*)?", re.ASCII)
 # Names that columns of a role often have, the most usual first.
 _USUAL = {
@@ -251,26 +252,28 @@ def usable_spans(value: Any, length: int) -> list[Span]:
     return spans
 
 
-def usable_segments(value: Any, text: str) -> list[Span]:
-    """Return the spans of a text's segments, which hold all of it but white space.
+def usable_segments(value: Any, text: str) -> list[Segment]:
+    """Return a text's segments, which hold all of it but white space.
 
     Args:
-        value: The segments in order: their texts, or pairs of start and stop.
+        value: The segments in order: their texts, perhaps with titles, or pairs of start and stop.
         text: The text.
 
     Raises:
         BadCell: For anything else, for segments that overlap or leave characters out.
     """
-    parts, spans, end = value if isinstance(value, list | tuple) else [value], [], 0
+    parts, segments, end = value if isinstance(value, list | tuple) else [value], [], 0
     for number, part in enumerate(parts, start=1):
-        span = part
-        if isinstance(part, str):
-            start = text.find(part.strip(), end)
-            span = (start, start + len(part.strip()))
+        span, name = part, ""
+        if isinstance(part, dict):
+            span, name = part.get("text"), usable_text(part.get("title"), "title of a segment")
+        if isinstance(span, str):
+            start = text.find(span.strip(), end)
+            span = (start, start + len(span.strip()))
         called = f"segment {number} of {len(parts)}, {str(part)[:40]!r},"
         is_pair = isinstance(span, list | tuple) and len(span) == 2
         if not is_pair or not all(type(place) is int for place in span):
-            raise BadCell(f"{called} where a text or [start, stop] was expected")
+            raise BadCell(f"{called} where a text, [start, stop] or a title and text was expected")
         start, stop = span
         if not 0 <= start < stop <= len(text):
             raise BadCell(f"{called} that is not in the rest of a text of {len(text)} characters")
@@ -278,11 +281,11 @@ def usable_segments(value: Any, text: str) -> list[Span]:
             raise BadCell(f"{called} that overlaps the one before it")
         if missing := text[end:start].strip():
             raise BadCell(f"{called} after {missing[:40]!r}, which is in no segment")
-        spans.append((start, stop))
+        segments.append((start, stop, name))
         end = stop
     if missing := text[end:].strip():
         raise BadCell(f"segments that leave out the end of the text, {missing[:40]!r}")
-    return spans
+    return segments
 
 
 def marked_words(

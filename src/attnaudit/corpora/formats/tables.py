@@ -237,7 +237,7 @@ def _values(column: Any, path: Path) -> list[Any]:
     kind = column.dtype
     while kind in (nw.List, nw.Array):
         kind = kind.inner
-    if kind.is_temporal() or kind in (nw.Binary, nw.Struct):
+    if kind.is_temporal() or nw.Binary == kind or column.dtype == nw.Struct:
         where = f"{path}: column '{column.name}'"
         raise bad_file(where, str(kind), "texts, numbers or lists", "write it as texts")
     # pandas has a value of its own for missing cells, and numpy's arrays for lists.
