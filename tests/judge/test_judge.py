@@ -12,10 +12,13 @@ import polars as pl
 import pytest
 
 import attnaudit as aa
+from attnaudit.core.ragged import Ragged
+from attnaudit.corpora.corpus import keyed
 from attnaudit.recipes.compare import compare_runs
 from attnaudit.stats.measures import ERASED_SHARES
 from attnaudit.trace import Trace
 from attnaudit.tracing.judged import JudgeOptions, collect_scores
+from attnaudit.tracing.replacement import Donors
 from attnaudit.tracing.settings import ReplacementSettings
 from attnaudit.tracing.strings import Strings, read_scores
 from tests.judge.planted import planted, predict, rolled
@@ -63,6 +66,9 @@ def test_the_folder_is_one_of_an_audit(tmp_path: Path):
 def test_columns_follow_their_definitions():
     texts = [*TEXTS[:6], "awful"]
     trace = trace_of({"true": [*TRUTH[:6], [1.0]]}, texts)
+    known = sorted({*" ".join(texts).split()})
+    ids = Ragged.from_rows([[known.index(word) for word in text.split()] for text in texts])
+    donors = Donors(ids, np.arange(len(texts)))
     for row in range(6):
         words, own = TEXTS[row].split(), predict([TEXTS[row]])[0]
         assert trace.tokens(row) == words
@@ -70,9 +76,12 @@ def test_columns_follow_their_definitions():
         loo = [abs(predict([" ".join(words[:t] + words[t + 1 :])])[0, 1] - own[1]) for t in range(len(words))]  # fmt: skip
         assert trace.ragged("loo")[row] == pytest.approx(loo, abs=1e-6)
         order = np.argsort(-abs(TRUTH[row]), kind="stable")
-        for fall, share in zip(trace.cell("input_comprehensiveness_shown", row), ERASED_SHARES, strict=True):  # fmt: skip
-            top = set(order[: max(int(np.ceil(share * len(words) - 1e-9)), 1)].tolist())
-            rest = predict([" ".join(word for t, word in enumerate(words) if t not in top)])[0]
+        drawn = donors.draw(row, len(ERASED_SHARES), keyed(FEW.seed, "erasure", str(row)))
+        falls = trace.cell("input_replacement_shown", row)
+        for fall, share, new in zip(falls, ERASED_SHARES, drawn.tolist(), strict=True):
+            top = order[: max(int(np.ceil(share * len(words) - 1e-9)), 1)]
+            other = [known[new[t]] if t in top else word for t, word in enumerate(words)]
+            rest = predict([" ".join(other)])[0]
             assert fall == pytest.approx((own - rest)[own.argmax()], abs=1e-6)
         assert trace.shown[row] == pytest.approx(abs(TRUTH[row]) / abs(TRUTH[row]).sum(), abs=1e-6)
     table = aa.audit(trace, "replacement")["replacement"].table

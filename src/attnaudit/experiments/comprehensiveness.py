@@ -32,6 +32,7 @@ _KINDS: tuple[tuple[str, str, Literal["higher", "lower"]], ...] = (
     ("matched_comprehensiveness", "comprehensiveness at 90 % confidence", "higher"),
     ("input_comprehensiveness", "comprehensiveness by deletion from the input", "higher"),
     ("input_sufficiency", "sufficiency by deletion from the input", "lower"),
+    ("input_replacement", "comprehensiveness by replacement in the input", "higher"),
     ("comprehensiveness", "comprehensiveness", "higher"),
     ("sufficiency", "sufficiency", "lower"),
 )
@@ -55,8 +56,9 @@ class Comprehensiveness(Settings):
     on how confident the model is. It is null unless the attended sums are the logits.
 
     ``input_<measure>_<score>`` are the same falls if the tokens are deleted from the text and the
-    model runs again. They need a trace collected with ``collect.erase_input``, and are all that a
-    trace without attention has.
+    model runs again. They need a trace collected with ``collect.erase_input``.
+    ``input_replacement_<score>`` is the fall with words of other texts in place of the top ones; it
+    is all that a trace without attention has.
 
     Rows of one position, and removals that leave no weight, are null.
 
@@ -91,6 +93,13 @@ class Comprehensiveness(Settings):
             "input_comprehensiveness_{score}",
             "fall of the predicted probability, top tokens deleted from the input, {score}",
             "Comprehensiveness with the tokens deleted from the input and the model run again.",
+            "higher",
+            range=SIGNED,
+        ),
+        Measure(
+            "input_replacement_{score}",
+            "fall of the predicted probability, top words replaced in the input, {score}",
+            "Comprehensiveness with words of other texts in place of the top ones.",
             "higher",
             range=SIGNED,
         ),
@@ -144,7 +153,7 @@ class Comprehensiveness(Settings):
             return f"the name of column {columns} is taken by what is computed from another"
         of_input = _of_input(trace)
         if not (of_input or trace.has("alpha")):
-            return "the trace has neither attention nor deletions from the text"
+            return "the trace has neither attention nor changes of the text"
         for name in of_input:
             kind = trace.table.schema[name]
             if not (isinstance(kind, pl.List | pl.Array) and kind.inner.is_numeric()):
@@ -187,9 +196,9 @@ class Comprehensiveness(Settings):
 
 
 def _of_input(trace: Trace) -> list[str]:
-    """List the columns about tokens deleted from the input."""
+    """List the columns about tokens deleted from the input, or replaced in it."""
     return [
         name
         for name in trace.table.columns
-        if name.startswith(tuple(f"input_{way}_" for way in WAYS))
+        if name.startswith(tuple(f"input_{way}_" for way in (*WAYS, "replacement")))
     ]

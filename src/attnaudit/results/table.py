@@ -173,7 +173,8 @@ class Results(Mapping[str, Result]):
             A row for each score, the best first: its mean rank correlation ``replacement`` with
             the change of the output and its 95 % interval; ``minus_heatmap``, the paired difference
             to the heatmap that is judged, with its interval; ``tau_loo``, its agreement with
-            leave-one-out; ``comprehensiveness`` by deletion from the text. Unknown values are null.
+            leave-one-out; ``comprehensiveness`` with its top words replaced in the text, or deleted
+            from it. Unknown values are null.
         """
         rows, table = SummaryRows.of(self.summary), []
         lead = f"replacement_{rows.heatmap}_minus_replacement_"
@@ -182,23 +183,19 @@ class Results(Mapping[str, Result]):
             own = rows.get("replacement", f"replacement_{name}")
             gap = rows.get("replacement", f"{lead}{name}") or {}
             if own is not None:
-                tau = [
-                    rows.value("agreement", f"tau_{pair}")
-                    for pair in (f"loo_and_{name}", f"{name}_and_loo")
-                ]
-                fall = rows.value("comprehensiveness", f"input_comprehensiveness_{name}")
                 ends = (own[end] for end in ("value", "low", "high"))
                 gaps = (gap.get(end) for end in ("value", "high", "low"))
                 differences = (None if one is None else -one for one in gaps)
                 title = self.metadata.get("heatmap", name) if name == SHOWN else name
+                kinds = ("replacement", "comprehensiveness")
+                pairs = f"loo_and_{name}", f"{name}_and_loo"
+                further = (
+                    [rows.value("agreement", f"tau_{pair}") for pair in pairs],
+                    [rows.value("comprehensiveness", f"input_{kind}_{name}") for kind in kinds],
+                )
+                known = ((one for one in values if one is not None) for values in further)
                 table.append(
-                    (
-                        title,
-                        *ends,
-                        *differences,
-                        next((one for one in tau if one is not None), None),
-                        fall,
-                    )
+                    (title, *ends, *differences, *(next(values, None) for values in known))
                 )
         columns = {"score": pl.String, **dict.fromkeys(COMPARED, pl.Float64)}
         found = pl.DataFrame(table, columns, orient="row")

@@ -182,7 +182,7 @@ def column_of(name: str) -> Column | None:
 
 
 def is_read(name: str) -> bool:
-    """Return True if an experiment reads the column; ``input_…`` hold deletions from the input."""
+    """Return True if an experiment reads the column; ``input_…`` hold changes of the input."""
     return column_of(name) is not None or name.startswith("input_")
 
 

@@ -14,6 +14,7 @@ from attnaudit.core.progress import Progress, silent
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import stream_keys, uniform
 from attnaudit.core.tolerance import TOLERANCE
+from attnaudit.corpora.corpus import keyed
 from attnaudit.stats.measures import ERASED_SHARES, tvd, two_classes
 from attnaudit.trace import Trace
 from attnaudit.trace.schema import COLUMNS, SHOWN
@@ -77,7 +78,7 @@ def collect_scores(
     weights["random"] = heatmap.with_values(uniform(heatmap.spread(streams), heatmap.places))
     weights["loo"] = heatmap.with_values(judged.leave_one_out())
     weights = {SHOWN if name == shown else name: own for name, own in weights.items()}
-    falls = {f"input_comprehensiveness_{name}": judged.falls(own) for name, own in weights.items()}
+    falls = {f"input_replacement_{name}": judged.falls(own) for name, own in weights.items()}
     total = heatmap.spread(heatmap.sum())
     equal = 1.0 / heatmap.spread(heatmap.lengths)  # a score that marks no word marks all alike
     shares = np.divide(heatmap.values, total, out=equal, where=total > 0.0)
@@ -237,8 +238,12 @@ class _Judged(TextReplacement):
         """Run the copies of one text at a time."""
         for row in rows.tolist():
             lost, drawn = self.copies(row, copies)
-            words = ([self.vocabulary[word] for word in copy.tolist()] for copy in drawn)
-            yield [lost], self.model([self.strings.text(row, copy) for copy in words])
+            yield [lost], self.model(self.texts(row, drawn))
+
+    def texts(self, row: int, copies: Int64[np.ndarray, "M T"]) -> list[str]:
+        """Write a text with other words."""
+        words = ([self.vocabulary[word] for word in copy] for copy in copies.tolist())
+        return [self.strings.text(row, copy) for copy in words]
 
     def weights(self, values: Sequence[np.ndarray]) -> Ragged:
         """Return the magnitudes of a score, of the predicted class if it has one of each."""
@@ -265,20 +270,16 @@ class _Judged(TextReplacement):
         return np.concatenate(parts)
 
     def falls(self, score: Ragged) -> Float[np.ndarray, "n S"]:
-        """Return the falls of the predicted class without the words of largest weight (ERASER)."""
-        falls = np.full((len(self.rows), len(ERASED_SHARES)), np.nan)
-        ranks = score.with_values(np.empty(len(score.values), np.int64))
+        """Return the falls of the predicted class with the words of largest weight replaced."""
+        ranks, texts = score.with_values(np.empty(len(score.values), np.int64)), list[str]()
         ranks.values[score.descending()] = score.places
-        several = np.flatnonzero(score.lengths > 1)
-        if not len(several):
-            return falls
-        chosen = np.arange(len(several)), self.own[several].argmax(axis=1)
-        for s, share in enumerate(ERASED_SHARES):
+        for rank, row in zip(ranks, self.rows.tolist(), strict=True):
+            random = keyed(self.settings.seed, "erasure", str(row))
+            drawn = self.donors.draw(row, len(ERASED_SHARES), random)
             # The 1e-9 is for products slightly above a whole number, such as 0.07 · 100.
-            counts = np.maximum(np.ceil(share * score.lengths - 1e-9), 1)
-            texts = [
-                self.strings.text(int(self.rows[k]), kept=(ranks[k] >= counts[k]).tolist())
-                for k in several.tolist()
-            ]
-            falls[several, s] = self.own[several][chosen] - self.model(texts)[chosen]
-        return falls
+            counts = np.maximum(np.ceil(np.array(ERASED_SHARES) * len(rank) - 1e-9), 1)
+            lost = rank < counts[:, None]
+            texts += self.texts(row, np.where(lost, drawn, self.donors.words[row]))
+        after, chosen = self.model(texts), self.own.argmax(axis=1)[:, None]
+        after = np.take_along_axis(after.reshape(len(chosen), -1, self.outputs), chosen[:, None], 2)
+        return np.take_along_axis(self.own, chosen, 1) - after[..., 0]

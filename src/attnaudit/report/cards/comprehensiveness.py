@@ -45,18 +45,18 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
 
 
 def _of_scores(rows: SummaryRows) -> Iterator[CardRow]:
-    """Word the fall when words are deleted from the text, for a trace without attention."""
+    """Word the fall when words of the text are replaced, for a trace without attention."""
     names = (rows.heatmap, "random")
-    row, chance = (rows.get(_NAME, f"input_{_NAME}_{name}") for name in names)
+    row, chance = (rows.get(_NAME, f"input_replacement_{name}") for name in names)
     if row is not None and chance is not None:
         yield card_row(
             "Does the output need the words that the heatmap marks?",
-            "fall without the words of largest weight, deleted from the text",
+            "fall without the words of largest weight, replaced by those of other texts",
             row,
             f"words by a random score {with_interval(chance, 3)}",
-            "With the words of largest weight (the top 1 to 50 %) deleted from the text, the "
-            f"probability of the predicted class {_moves(row['value'])} on average; with random "
-            f"words deleted, it {_moves(chance['value'])}.",
+            "With words of other texts in place of those of largest weight (the top 1 to 50 %), "
+            f"the probability of the predicted class {_moves(row['value'])} on average; with "
+            f"random words replaced, it {_moves(chance['value'])}.",
             places=3,
         )
 
