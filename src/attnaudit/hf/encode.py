@@ -108,7 +108,9 @@ def encode(
         label=label,
         class_names=() if outputs is None else outputs.names,
         segment=_column(pieces, "segment", np.int32) if texts.segments else None,
-        segment_names=texts.segments and [[name for *_, name in row] for row in texts.segments],
+        segment_names=None
+        if texts.segments is None
+        else [[name for *_, name in row] for row in texts.segments],
         answered=None if texts.answer is None else Ragged.from_rows(map(_answered, pieces)),
         rationale=[one.marked for one in pieces] if texts.spans else None,
         notes=reader.notes(cut, limit, int(empty.sum())),
