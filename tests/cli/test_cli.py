@@ -14,12 +14,14 @@ from unittest.mock import Mock
 import pytest
 from typer.main import get_command
 
+import attnaudit
 from attnaudit.cli import main
 from attnaudit.cli.app import app
 from attnaudit.cli.bars import progress
 from attnaudit.cli.show import SHOWN_MEASURES
 from attnaudit.core.files import read_json
 from attnaudit.studies import EVERY_STUDY
+from attnaudit.trace import Trace
 from tests.pages import FEW, experiments, summaries_as_pages
 from tests.traces import make_trace
 
@@ -461,3 +463,17 @@ def test_a_lost_cluster_ends_a_command_at_once(tmp_path):
     ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
     line = "attnaudit: run: the head: silent; expected an answer"
     assert (ended.returncode, ended.stderr.splitlines()[-1]) == (2, line)
+
+
+def test_a_path_at_home_is_found_behind_an_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    home, here = tmp_path / "home", tmp_path / "here"
+    here.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.chdir(here)
+    trace = make_trace(12)
+    trace.write("~/made trace")
+    assert main(["audit", "~/made trace", "--out=~/audited", "--experiment=correlation"]) == 0
+    attnaudit.audit(trace, ["correlation"]).save("~/saved")
+    assert len(Trace.read("~/made trace")) == 12
+    assert {path.name for path in home.iterdir()} == {"made trace", "audited", "saved"}
+    assert not list(here.iterdir())

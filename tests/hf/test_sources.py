@@ -1,10 +1,15 @@
 """Texts for a transformer are read as they are: without labels, splits or rows that nothing needs, from files and from a program."""
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import datasets
+import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
+import torch
 
 import attnaudit
 from attnaudit.core.errors import InputError
@@ -167,3 +172,32 @@ def test_classes_are_those_of_a_classifier_alone():
     model.config.num_labels = 1  # a regression has no classes, with labels or without
     with pytest.raises(InputError, match="num_labels 1, problem_type None"):
         outputs_of(model, read_texts(["one"]))
+
+
+def test_texts_are_read_from_whatever_holds_them():
+    table = {"text": EXPECTED[0], "label": ["b", "a", "b"]}
+    rows = datasets.Dataset.from_dict(table)
+    holders = (np.array(EXPECTED[0]), rows["text"], pl.Series(EXPECTED[0]), tuple(EXPECTED[0]))
+    assert [read(read_texts(one)) for one in holders] == [WITHOUT] * 4
+    both = datasets.DatasetDict(train=rows, validation=rows.select([0, 1]))
+    assert read(read_texts(both, split="train")) == (*EXPECTED[:3], {"train"})
+    assert read(read_texts(both))[3] == read(read_texts(both, split="validation"))[3] == {"dev"}
+    with pytest.raises(InputError, match="split 'test'"):
+        read_texts(both, split="test")
+
+
+def test_a_stream_is_refused_unread():
+    def endless() -> Iterator[dict[str, str]]:
+        while True:
+            yield {"text": "a mill"}
+
+    stream = datasets.IterableDataset.from_generator(endless)
+    for source in (stream, (row["text"] for row in endless())):
+        with pytest.raises(InputError, match="expected a path"):
+            read_texts(source)
+
+
+@pytest.mark.parametrize("hold", [np.array, torch.tensor, lambda spans: [np.array(spans[0])]])
+def test_spans_may_be_arrays(hold: Callable[[list[list[int]]], Any]):
+    frame = pd.DataFrame({"text": ["a mill"], "marked": [hold([[2, 6]])]})
+    assert read_texts(frame, rationale="marked").spans == [((2, 6),)]

@@ -226,6 +226,30 @@ def test_the_card_has_the_name_of_the_model():
         )
 
 
+def test_padding_among_the_tokens_is_left_out_with_a_note():
+    net = made()
+    own = collected(net, BATCHES[:1])
+    padded = [[*row, *["<pad>"] * (5 - len(row))] for row in TOKENS]
+    trace = collected(net, [((IDS, MASK), padded, [0, 1, 0])])
+    assert trace.table.drop("readout").equals(own.table.drop("readout"))
+    assert "6 tokens that the module masks, as padding, left out" in trace.metadata["notes"]
+    first = torch.arange(5)[None] > 0
+    refuses(
+        net, "weight 0 for token 0 of text 0, 'a', as of a mask", [((IDS, first), [["a"] * 5] * 3)]
+    )
+
+
+def test_names_of_classes_may_be_a_mapping():
+    for names in ({"neg": 0, "mid": 1, "pos": 2}, {2: "pos", 0: "neg", 1: "mid"}):
+        assert collected(made(), BATCHES[:1], class_names=names).class_names == [
+            "neg",
+            "mid",
+            "pos",
+        ]
+    with pytest.raises(InputError, match="metadata made"):
+        collected(made(), metadata={"made": {1}})
+
+
 def test_outputs_may_be_independent_labels():
     net = made()
     trace = collected(net, activation="sigmoid")

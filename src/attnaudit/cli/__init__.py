@@ -4,8 +4,10 @@ The status is 0 when all that was asked was done, and 2 with one line on stderr 
 """
 
 import os
+import re
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 import typer
@@ -32,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: Arguments; by default those of this process. None of them ask for help.
     """
     os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
-    given = sys.argv[1:] if arguments is None else list(arguments)
+    given = [_at_home(one) for one in (sys.argv[1:] if arguments is None else arguments)]
     try:
         status = get_command(app).main(
             args=given or ["--help"], prog_name="attnaudit", standalone_mode=False
@@ -72,6 +74,12 @@ def end(status: int) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
+
+
+def _at_home(argument: str) -> str:
+    """Expand ``~`` where a shell does not: within quotes and behind ``=``, as in ``--out=~/r``."""
+    home = str(Path.home())
+    return re.sub(r"^((?:[\w.-]+=)*)~(?=/|$)", lambda found: found[1] + home, argument)
 
 
 def _usage(error: typer.TyperException) -> str:

@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperCommand
 
 from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.given import expanded
 from attnaudit.core.settings import parse_assignments
 from attnaudit.corpora.formats.rows import ROLES, Columns, header_of, require_columns
 from attnaudit.corpora.registry import CORPORA, missing_corpus, near_file
@@ -107,13 +108,13 @@ def require_files(
         vectors: Source of the word vectors.
         label_needed: Whether a table must have labels.
     """
-    place = Path(corpus).expanduser()
+    place = expanded(corpus)
     if corpus not in CORPORA and not place.exists():
         raise missing_corpus(corpus)
     if header := header_of(place):
         named = Columns(**columns(column), label_needed=label_needed)
         require_columns(place, header, named, f"{command} {quote(corpus)}")
-    if vectors not in (None, "corpus", "random") and not Path(vectors).expanduser().exists():
+    if vectors not in (None, "corpus", "random") and not expanded(vectors).exists():
         expected = "corpus, random or a file of word vectors"
         raise InputError("read vectors", vectors, "no such file", expected, near_file(vectors))
 

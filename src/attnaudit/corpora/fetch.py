@@ -64,7 +64,7 @@ def fetch_corpus(
             got = f"{address!r}, and {len(entry.downloads)} downloads"
             raise _failed(entry, "--from", got, "one http(s) address", "or get the files manually")
         entry = replace(entry, downloads=(replace(entry.downloads[0], url=address),))
-    place = data_folder(data_dir)[0].expanduser().absolute()
+    place = data_folder(data_dir)[0].absolute()
     # Corpora of the same files share the first folder where all of them look.
     sharing = [set(one.places) for one in CORPORA.values() if one.downloads == entry.downloads]
     shared = [one for one in entry.places if all(one in places for places in sharing)]

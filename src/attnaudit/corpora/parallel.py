@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 
 from attnaudit.core.errors import did_you_mean
+from attnaudit.core.given import expanded
 from attnaudit.core.numbers import count
 from attnaudit.core.progress import Progress, silent
 from attnaudit.corpora.corpus import SPLITS, Pairs, ParallelCorpus, keyed
@@ -105,7 +106,7 @@ def read_pairs(
 
 def _own(spec: ParallelSpec) -> tuple[Path, Layout]:
     """Return a user's folder and how its files lie. Raises InputError."""
-    folder = require_utf8(Path(spec.source).expanduser())
+    folder = require_utf8(expanded(spec.source))
     if not folder.is_dir():
         known = [name for name, other in CORPORA.items() if other.task == "translation"]
         got = "a file" if folder.exists() else "no such folder"

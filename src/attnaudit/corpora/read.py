@@ -12,6 +12,7 @@ from typing import Any, cast
 import numpy as np
 from jaxtyping import Int64
 
+from attnaudit.core.given import expanded
 from attnaudit.core.printable import printable
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import coerce
@@ -165,7 +166,7 @@ def _sources(
     if table is not None:
         require_used(spec, "own", *kinds)
         return frame_name(table), frame_sources(table, columns)
-    files, path = _own_files(spec.source, TABLES), Path(spec.source).expanduser().resolve()
+    files, path = _own_files(spec.source, TABLES), expanded(spec.source).resolve()
     name = path.name
     if path.is_dir():
         do = "to split one file 80/10/10, name the file itself"
@@ -220,7 +221,7 @@ def word_rules(spec: CorpusSpec) -> Callable[[str], list[str]]:
 
 def _own_files(source: str, formats: Collection[str]) -> dict[str, Path]:
     """Find a user's file, as split ``all``, or the files of a folder. Raises InputError."""
-    path = require_utf8(Path(source).expanduser())
+    path = require_utf8(expanded(source))
     try:
         if not path.exists():
             raise missing_corpus(source)
@@ -267,7 +268,7 @@ def read_own(
     """
     label = spec.label if labelled else None
     columns = spec.columns(label, label_needed)
-    files, folder = _own_files(spec.source, READERS), Path(spec.source).expanduser()
+    files, folder = _own_files(spec.source, READERS), expanded(spec.source)
     known = [one for one in (WHOLE, *SPLITS[::-1]) if one in files]
     name = split or (known[0] if known else "test")
     if name not in files:

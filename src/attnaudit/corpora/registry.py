@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.files import user_cache
+from attnaudit.core.given import expanded
 from attnaudit.core.papers import DEYOUNG2020, PRUTHI2020, Paper
 from attnaudit.core.registry import Registry
 from attnaudit.corpora.cleaning import CLEANERS
@@ -239,7 +240,7 @@ def is_parallel(source: str) -> bool:
     """
     if source in CORPORA:
         return CORPORA[source].task == "translation"
-    path = Path(source).expanduser()
+    path = expanded(source)
     if _may_be_name(path, source) and not path.exists():
         raise missing_corpus(source)
     return first_that_fits(path, ["train.src"]) is not None
@@ -247,7 +248,7 @@ def is_parallel(source: str) -> bool:
 
 def missing_corpus(source: str) -> InputError:
     """Make the error for what is neither registered nor a file or folder."""
-    path, got, do = Path(source).expanduser(), "no such file or folder", near_file(source)
+    path, got, do = expanded(source), "no such file or folder", near_file(source)
     expected = "a file, a folder or the name of a corpus"
     if _may_be_name(path, source):
         got, do = "an unknown corpus", did_you_mean(source, CORPORA)
@@ -261,7 +262,7 @@ def _may_be_name(path: Path, source: str) -> bool:
 
 def near_file(name: str) -> str:
     """Suggest the file of the same folder whose name is nearest."""
-    path = Path(name).expanduser()
+    path = expanded(name)
     others = path.parent.iterdir() if path.parent.is_dir() else ()
     return did_you_mean(path.name, [other.name for other in others])
 
@@ -269,9 +270,9 @@ def near_file(name: str) -> str:
 def data_folder(data_dir: str | Path | None) -> tuple[Path, str]:
     """Return the folder of registered corpora, and how it was chosen."""
     if data_dir is not None:
-        return require_utf8(Path(data_dir)), "--data-dir"
+        return require_utf8(expanded(data_dir)), "--data-dir"
     if given := os.environ.get("ATTNAUDIT_DATA"):
-        return require_utf8(Path(given)), "$ATTNAUDIT_DATA"
+        return require_utf8(expanded(given)), "$ATTNAUDIT_DATA"
     return user_cache() / "corpora", "the user's cache"
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Int32
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.given import named_outputs
 from attnaudit.corpora.formats.rows import ordered_classes
 from attnaudit.hf.texts import Texts
 
@@ -111,6 +112,8 @@ def match_outputs(
     require_classes(model)
     number, config = int(model.config.num_labels), model.config
     own = tuple(str(config.id2label.get(k, f"LABEL_{k}")) for k in range(number))
+    if stated is not None:
+        stated = named_outputs(OPERATION, "collect.classes", stated)
     names = own if stated is None else tuple(name.strip() for name in stated)
     output = {name.casefold(): k for k, name in enumerate(names)}
     if len(names) != number or len(output) < number or not all(names):

@@ -20,6 +20,7 @@ from transformers import AutoTokenizer
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from attnaudit.core.errors import InputError, describe_error
+from attnaudit.core.given import expanded
 from attnaudit.core.numbers import count
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.prepare.tokenise import MARK
@@ -159,8 +160,9 @@ def load_tokenizer(folder: str | Path) -> Any:
     Raises:
         InputError: It is missing or damaged.
     """
+    folder = expanded(folder)
     try:
-        if not any((Path(folder) / file).is_file() for file in TOKENIZER_FILES):
+        if not any((folder / file).is_file() for file in TOKENIZER_FILES):
             raise FileNotFoundError(f"no {TOKENIZER_FILES[0]}")
         return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:

@@ -14,6 +14,7 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from attnaudit.core.errors import InputError, describe_error
+from attnaudit.core.given import expanded
 from attnaudit.core.model_folder import CONFIG, SAVE_MODEL, check_model_folder, refusal
 from attnaudit.hf.model import ModelTask, task_of_class
 
@@ -36,7 +37,7 @@ def load_pretrained(folder: str | Path) -> PreTrainedModel:
             weight of the class is missing or has another shape: from_pretrained would draw it at
             random.
     """
-    folder = Path(folder)
+    folder = expanded(folder)
     name = _class_name(folder, check_model_folder(folder).get("architectures"))
     model, missing = _read(folder, name, dtype="auto")
     if missing:

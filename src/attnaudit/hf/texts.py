@@ -14,13 +14,14 @@ import polars as pl
 from jaxtyping import Int, Int32, Int64
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.given import expanded, plain
 from attnaudit.core.numbers import count
 from attnaudit.core.printable import printable
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import from_plain
 from attnaudit.corpora.corpus import SPLITS, Corpus, ParallelCorpus, RawText, SkippedRow, Split
-from attnaudit.corpora.formats.rows import Segment, Span, ordered_classes
+from attnaudit.corpora.formats.rows import SPLIT_NAMES, Segment, Span, ordered_classes
 from attnaudit.corpora.formats.tables import frame_source, is_table, stem_and_format
 from attnaudit.corpora.parallel import read_pairs
 from attnaudit.corpora.prepare.gathering import Gathered
@@ -165,13 +166,13 @@ def read_texts(
             given = {"max_words": sys.maxsize, **given}  # the length of the model cuts them
         pairs = from_plain(ParallelSpec, {"source": str(source), **given}, "corpus")
         texts = _texts_of_pairs(read_pairs(pairs, split, seed=seed, progress=progress))
-    elif registered or (split in SPLITS and Path(source).expanduser().is_file()):
+    elif registered or (split in SPLITS and expanded(source).is_file()):
         corpus = read_corpus(source, seed=seed, preset=preset, progress=progress, raw=True, **given)
         return _for_task(texts_of(corpus).of_split(split or "test"), kind)
     else:
         spec = from_plain(CorpusSpec, {"source": str(source), **given}, "corpus")
         rows = read_own(spec, split, **_labels_read(kind, given), progress=progress)
-        path = Path(spec.source).expanduser().resolve()
+        path = expanded(spec.source).resolve()
         called = path.name if path.is_dir() else stem_and_format(path)[0]
         texts = _for_task(_texts_of_rows(printable(called), kind, spec, *rows), kind)
         if draw:
@@ -199,22 +200,39 @@ def _in_memory(
     source: Any, kind: ModelTask, split: str | None, options: Mapping[str, Any]
 ) -> Texts:
     name, table = type(source).__name__, is_table(source)
-    if options and not table:
+    splits = isinstance(source, Mapping) and source and all(map(is_table, source.values()))
+    if options and not table and not splits:
         got = f"an option of files for a {name}"
         raise InputError(OPERATION, next(iter(options)), got, "none")
     if isinstance(source, Corpus | ParallelCorpus):
         return _of_corpus(source, kind, split or "test")
     if isinstance(source, Texts):
         return source if split is None else source.of_split(split)
+    if splits:
+        return _of_splits(source, kind, split, options)
     if split not in (None, WHOLE):
         raise InputError(OPERATION, f"split {split!r}", f"a {name}, which has no splits", "none")
     if table:
         return _of_table(source, kind, options)
-    values = source.to_list() if hasattr(source, "to_list") else source
+    values = plain(source)
     if isinstance(values, list | tuple) and values:
         return _of_list(values, kind)
     got = f"an empty {name}" if isinstance(values, list | tuple) else f"a {name}"
     raise InputError(OPERATION, "corpus", got, SOURCES)
+
+
+def _of_splits(
+    tables: Mapping[Any, Any], kind: ModelTask, split: str | None, options: Mapping[str, Any]
+) -> Texts:
+    """Read one of several tables, by default that of test, else of dev, else of train."""
+    found = {SPLIT_NAMES.get(str(key).lower(), str(key)): key for key in tables}
+    wanted = split and SPLIT_NAMES.get(split.lower(), split)
+    chosen = wanted or next((name for name in reversed(SPLITS) if name in found), None)
+    if chosen not in found:
+        got = f"splits {', '.join(map(str, tables))}"
+        raise InputError(OPERATION, f"split {split or 'test'!r}", got, "one of them: split=NAME")
+    texts = _of_table(tables[found[chosen]], kind, options)
+    return replace(texts, split=[chosen] * len(texts))
 
 
 def _of_corpus(source: Corpus | ParallelCorpus, kind: ModelTask, split: str) -> Texts:

@@ -14,6 +14,7 @@ from torch.nn import functional
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import read_json, write_json
+from attnaudit.core.given import expanded
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import Split
 from attnaudit.corpora.prepare.tokenise import sentence_lengths
@@ -354,9 +355,10 @@ def load_model(folder: str | Path) -> AttentionModel:
     Raises:
         RunError: A file is missing or damaged.
     """
-    vocabulary = Vocabulary.from_json(read_json(Path(folder) / "vocab.json"))
-    with restoring(Path(folder)):
-        described, weights = read_weights(Path(folder))
+    folder = expanded(folder)
+    vocabulary = Vocabulary.from_json(read_json(folder / "vocab.json"))
+    with restoring(folder):
+        described, weights = read_weights(folder)
         stored = described["settings"]
         # JSON stores a list, which would make equal settings differ.
         settings = ModelSettings(**{**stored, "kernels": tuple(stored["kernels"])})

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.given import expanded
 from attnaudit.core.settings import Settings, coerce, override, setting
 from attnaudit.corpora.read import Draw
 from attnaudit.experiments import make_experiment
@@ -184,7 +185,7 @@ class TransformerSpec(Spec):
         chosen = override(sections, own)
         battery = choose(experiments, given)
         return cls(
-            Path(model),
+            expanded(model),
             str(source),
             battery=battery,
             seed=seed,

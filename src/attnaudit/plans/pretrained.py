@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
+from attnaudit.core.given import expanded
 from attnaudit.core.model_folder import check_to_tune
 from attnaudit.core.settings import Settings, setting
 from attnaudit.corpora.spec import CorpusSpec
@@ -98,7 +99,7 @@ class FineTuning(Spec):
         Raises:
             InputError: For an unknown name or setting, or a folder without a model.
         """
-        place = Path(folder).expanduser()
+        place = expanded(folder)
         refuse_options(corpus, [one.name for one in fields(CorpusSpec)], place.name)
         refuse_settings(settings or {}, BY_OPTION)
         usual = cls(corpus_spec(CorpusSpec, source, corpus), str(place), check_to_tune(place))

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import read_with_digest
+from attnaudit.core.given import expanded
 from attnaudit.core.settings import Settings, coerce, from_plain, override, setting
 from attnaudit.corpora.formats.rows import ROLES
 from attnaudit.corpora.registry import CORPORA, task_of
@@ -149,7 +150,7 @@ class RunSpec(Spec):
         }
         resolved = resolve(sections, usual | given)
         check_attention(resolved["model"], task != "classification")
-        return cls(**resolved, vectors=str(Path(vectors).expanduser()), preset=chosen, **own)
+        return cls(**resolved, vectors=str(expanded(vectors)), preset=chosen, **own)
 
     @classmethod
     def read(cls, folder: str | Path) -> RunSpec:

@@ -11,6 +11,7 @@ import polars as pl
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import atomic, sha256, write_json, write_with_digest
+from attnaudit.core.given import expanded
 from attnaudit.core.progress import Progress, silent
 from attnaudit.experiments import (
     Experiment,
@@ -282,10 +283,10 @@ def audit_into(
         TraceError: If the trace is damaged, or an experiment named cannot use it.
         RunError: If the folder holds something else, or cannot be written.
     """
-    trace = Path(trace)
+    trace = expanded(trace)
     battery = choose(experiments, settings, trace_task(trace))
     shards = trace_digests(trace)
-    out = Path(out) if out is not None else default_folder(trace)
+    out = expanded(out) if out is not None else default_folder(trace)
     # A folder that holds nothing but this trace is free for its audit.
     holds = (out / SPEC).exists()
     is_own = read_spec(out).get("kind") == "audit" if holds else trace.parent == out

@@ -22,6 +22,7 @@ from attnaudit.calibration.verdicts import verdict_of
 from attnaudit.core.errors import InputError
 from attnaudit.core.extras import require
 from attnaudit.core.files import read_json, write_json
+from attnaudit.core.given import expanded
 from attnaudit.core.progress import Progress, silent, within
 from attnaudit.core.settings import Settings, override, setting
 from attnaudit.corpora.registry import CORPORA
@@ -122,7 +123,7 @@ class Calibration(Settings):
         refuse_options(options, (), PLACE)
         given = dict(settings or {})
         refuse_settings(given, BY_OPTION)
-        made = cls(Path(out or cls.out), tuple(source.split(",")), data_dir=data_dir)
+        made = cls(expanded(out or cls.out), tuple(source.split(",")), data_dir=data_dir)
         return override({PLACE: made if full else replace(made, **cls.quick)}, given)[PLACE]
 
     @cached_property

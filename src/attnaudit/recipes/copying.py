@@ -16,6 +16,7 @@ from attnaudit.copying.study import NAME, Copying, summarise
 from attnaudit.core.errors import require_known
 from attnaudit.core.extras import require
 from attnaudit.core.files import write_json
+from attnaudit.core.given import expanded
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import override
 from attnaudit.core.threads import cores
@@ -87,7 +88,7 @@ def run_copying(
         Step("analyse", lambda folder: [folder.records["train"].files], RESULTS[1:], _analyse),
         report_step(progress, {"report.html": _write_page}),
     ]
-    return execute(Recipe(study.to_json(), steps), Path(out))
+    return execute(Recipe(study.to_json(), steps), expanded(out))
 
 
 def _train_step(study: Copying, progress: Progress, threads: int) -> Step:

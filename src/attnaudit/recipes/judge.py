@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from attnaudit.core.given import expanded
 from attnaudit.experiments import audit
 from attnaudit.recipes.audit import audit_into
 from attnaudit.results import Results
@@ -56,7 +57,7 @@ def judge(
     References:
         Cohen-Wang et al. 2024; DeYoung et al. 2020.
     """
-    folder = None if out is None else Path(out).expanduser()
+    folder = None if out is None else expanded(out)
     if folder is not None:
         is_own = (folder / SPEC).exists() and read_spec(folder).get("kind") == "audit"
         refuse_other(OPERATION, folder, is_own, "an earlier one", "choose another folder")

@@ -8,6 +8,7 @@ from typing import Any
 from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.extras import require
 from attnaudit.core.files import content_key
+from attnaudit.core.given import expanded
 from attnaudit.core.progress import Progress
 from attnaudit.corpora.registry import is_parallel
 from attnaudit.models.presets import ENCODERS, ERASURE_PRESETS
@@ -63,7 +64,7 @@ def model_options(model: str | None) -> dict[str, Any]:
     for option, known in (("encoder", ENCODERS), ("preset", ERASURE_PRESETS), ("config", CONFIGS)):
         if model in known:
             return {option: model}
-    if model is not None and Path(model).expanduser().is_dir():
+    if model is not None and expanded(model).is_dir():
         return {"folder": model}
     expected = f"one of {', '.join(models())}, or the folder of a pretrained transformer"
     near = did_you_mean(model, models())

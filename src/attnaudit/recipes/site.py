@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from attnaudit.core.errors import RunError
 from attnaudit.core.files import content_key, read_json, unwritable, write_json, write_text
+from attnaudit.core.given import expanded
 from attnaudit.core.printable import printable
 from attnaudit.core.progress import Progress, silent
 from attnaudit.plans.spec import SCHEMA
@@ -121,7 +122,7 @@ def site_into(runs: Sequence[str | Path], out: str | Path, progress: Progress = 
     Raises:
         RunError: If ``out`` holds something else, and for a folder that cannot be shown.
     """
-    out, folders = Path(out), [Path(run) for run in runs]
+    out, folders = expanded(out), [expanded(run) for run in runs]
     _check_out(out)
     places = zip(folders, _names(folders), strict=True)
     parts = [part for folder, place in places for part in parts_of(folder, place)]

@@ -5,6 +5,7 @@ from typing import Any
 
 from attnaudit.copying.study import NAME as COPYING
 from attnaudit.core.errors import InputError, require_known
+from attnaudit.core.given import expanded
 from attnaudit.core.progress import Progress, silent
 from attnaudit.recipes.calibration import PLACE as CALIBRATION
 from attnaudit.recipes.calibration import Calibration, calibrate, plan_calibration
@@ -62,7 +63,7 @@ def study(
     if name == CALIBRATION:
         return calibrate(Calibration.of(str(source), out, **options), progress, say)
     spec = StudySpec.of(name, source, **options)
-    return run_study(spec, Path(out or spec.folder), progress, say, pool)
+    return run_study(spec, expanded(out or spec.folder), progress, say, pool)
 
 
 def plan_study(
@@ -76,9 +77,9 @@ def plan_study(
     check_name(name)
     if name == COPYING:
         copying = copying_study(str(source), **options)
-        place = Path(out or copying.folder)
+        place = expanded(out or copying.folder)
         return [Planned(copying.kind, str(place), (place / MANIFEST).exists())]
     if name == CALIBRATION:
         return plan_calibration(Calibration.of(str(source), out, **options))
     spec = StudySpec.of(name, source, **options)
-    return plan_calls(list(prepared(spec, Path(out or spec.folder), progress).calls))
+    return plan_calls(list(prepared(spec, expanded(out or spec.folder), progress).calls))

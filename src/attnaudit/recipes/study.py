@@ -19,6 +19,7 @@ import polars as pl
 
 from attnaudit.core.errors import InputError, RunError, did_you_mean
 from attnaudit.core.files import content_key, write_json
+from attnaudit.core.given import expanded
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import override
 from attnaudit.papers import PAPERS
@@ -162,7 +163,7 @@ def run_study(
     """
     from attnaudit.report.study_page import write_studies
 
-    study = prepared(spec, Path(out), progress, read)
+    study = prepared(spec, expanded(out), progress, read)
     for note in study.notes:
         say(f"note: {note}")
     do_trainings(study.calls, len(study.trainings), progress, say, pool)
@@ -371,7 +372,7 @@ def key_of(training: Training) -> str:
     spec["corpus"] = {name: value for name, value in spec["corpus"].items() if name != "data_dir"}
     if teacher is not None:
         is_planned = isinstance(teacher, Training)
-        of_teacher = key_of(teacher) if is_planned else trace_digests(Path(teacher))
+        of_teacher = key_of(teacher) if is_planned else trace_digests(expanded(teacher))
         given = [of_teacher, training.column]
     return content_key(spec, given)
 

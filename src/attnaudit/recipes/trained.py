@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from attnaudit.core.given import expanded
 from attnaudit.core.progress import Progress, silent
 from attnaudit.plans.audit import Battery
 from attnaudit.recipes.job import COLLECT, Trained, resolve_device
@@ -55,7 +56,7 @@ def run(
         InputError: For bad input.
         RunError: If ``out`` holds another run, is no empty folder, or is full.
     """
-    out = Path(out)
+    out = expanded(out)
     return execute(_run_recipe(prepared(spec, out, progress, corpus, pool, device)), out)
 
 
@@ -87,7 +88,7 @@ def train_into(
             trace of all splits, or ``translate``, which leaves translations of the test split.
         device: Device of this process; None to go by the spec.
     """
-    out, do = Path(out), f"remove {out}: what it held is made again"
+    out, do = expanded(out), f"remove {out}: what it held is made again"
     made = prepared(spec, out, progress, corpus, device=device, do=do)
     return execute(replace(made.recipe(further), do=do), out)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnaudit.core.extras import require
+from attnaudit.core.given import expanded
 from attnaudit.core.model_folder import check_model_folder
 from attnaudit.core.progress import Progress, silent
 from attnaudit.plans.audit import TransformerSpec
@@ -54,7 +55,7 @@ def audit_transformer(
     """
     require("hf", f"audit {spec.model}")
     check_model_folder(spec.model)
-    place = Path(out or Path("runs") / spec.name)
+    place = expanded(out or Path("runs") / spec.name)
     check_place(place, spec.to_json())
     from attnaudit.recipes.saved import SavedTransformer
 

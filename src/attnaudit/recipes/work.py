@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.given import expanded
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import from_plain
 from attnaudit.corpora.formats.rows import Columns
@@ -92,8 +93,8 @@ def run(
         RunError: If ``out`` holds something else or cannot be written.
     """
     if not isinstance(source, str | Path):
-        place = Path("runs") if out is None else Path(out).parent
-        source = _kept(source, place, "" if out is None else Path(out).name, options)
+        place = Path("runs") if out is None else expanded(out).parent
+        source = _kept(source, place, "" if out is None else expanded(out).name, options)
     spec = spec_of(source, **options)
     return trained.run(spec, out or Path("runs") / spec.name, progress, pool=pool)
 
@@ -187,4 +188,4 @@ def _kept(source: Any, folder: Path, name: str, options: Mapping[str, Any]) -> P
 
 
 def _folders(runs: str | Path | Iterable[str | Path]) -> list[Path]:
-    return [Path(runs)] if isinstance(runs, str | Path) else [Path(run) for run in runs]
+    return [expanded(runs)] if isinstance(runs, str | Path) else [expanded(run) for run in runs]

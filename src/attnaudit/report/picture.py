@@ -11,6 +11,7 @@ from rich.cells import cell_len
 from attnaudit.core.display import Shown
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import write_bytes
+from attnaudit.core.given import expanded
 from attnaudit.report.charts.palette import LegendEntry
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.sections.heatmaps import Heatmap, Strip
@@ -34,7 +35,7 @@ def save_shown(shown: Shown, path: str | Path) -> Path:
         InputError: If the ending is another one.
         RunError: If the file cannot be written.
     """
-    path = Path(path).expanduser()
+    path = expanded(path)
     kinds = [".html", *([".svg", ".png"] if shown.svg else [])]
     if path.suffix.lower() not in kinds:
         raise InputError("save picture", str(path), f"ending {path.suffix!r}", " or ".join(kinds))

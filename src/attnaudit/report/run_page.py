@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from attnaudit.core.given import expanded
 from attnaudit.core.numbers import count, thousands
 from attnaudit.report.answer import Example, answer
 from attnaudit.report.card import verdict
@@ -52,7 +53,7 @@ def write_report(
         TraceError: The trace is.
         InputError: Trace and results name different texts.
     """
-    folder = Path(folder)
+    folder = expanded(folder)
     if trace is None and (folder / "trace").exists():
         trace = folder / "trace"
     record = read_record(folder, trace)

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from attnaudit.core.files import read_with_digest
+from attnaudit.core.given import expanded
 from attnaudit.core.numbers import thousands
 from attnaudit.core.papers import LUONG2015, SNELL2020
 from attnaudit.report.cards.skill import no_skill_of_run
@@ -66,7 +67,7 @@ def write_translation(folder: str | Path, page: Path | None = None) -> Path:
         RunError: A file of the folder is damaged.
         TraceError: The trace is.
     """
-    folder = Path(folder)
+    folder = expanded(folder)
     spec, summary = read_with_digest(folder / "spec.json"), read_summary(folder / "summary.json")
     with (folder / "translations.jsonl").open(encoding="utf-8") as file:
         examples = [json.loads(line) for line in islice(file, EXAMPLES)]

@@ -15,6 +15,7 @@ from jaxtyping import Int64
 
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json, read_with_digest
+from attnaudit.core.given import expanded
 from attnaudit.results import SUMMARY_SCHEMA, read_table
 from attnaudit.results.about import About
 from attnaudit.results.groups import LARGE, pieces_of
@@ -111,7 +112,7 @@ def read_record(folder: str | Path, trace: Trace | str | Path | None = None) -> 
         RunError: If there are no readable results.
         TraceError: If the trace cannot be read.
     """
-    folder = Path(folder)
+    folder = expanded(folder)
     if not (folder / "summary.json").exists():
         got = "no summary.json there" if folder.is_dir() else "no such folder"
         raise RunError(
@@ -143,7 +144,7 @@ def read_record(folder: str | Path, trace: Trace | str | Path | None = None) -> 
 def _metadata(folder: Path, trace: Trace | str | Path | None) -> Mapping[str, Any]:
     if isinstance(trace, Trace):
         return trace.metadata
-    place = Path(trace) if trace is not None else folder / "trace"
+    place = expanded(trace) if trace is not None else folder / "trace"
     return trace_metadata(place) if trace is not None or place.exists() else {}
 
 

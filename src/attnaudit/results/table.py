@@ -12,6 +12,7 @@ from rich.console import Console
 from attnaudit.core.display import Shown, in_notebook, render, show
 from attnaudit.core.errors import RunError
 from attnaudit.core.files import atomic, write_json
+from attnaudit.core.given import expanded
 from attnaudit.results.estimates import SUMMARY_SCHEMA
 from attnaudit.results.groups import ALL, OF_HEAD
 from attnaudit.results.summary import SummaryRows
@@ -218,7 +219,7 @@ class Results(Mapping[str, Result]):
         Raises:
             RunError: If a file cannot be written.
         """
-        folder = Path(path)
+        folder = expanded(path)
         for name, result in self.items():
             with table_file(folder / "results" / f"{name}.parquet") as add:
                 add(result.table)

@@ -12,6 +12,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from attnaudit.core.errors import RunError
+from attnaudit.core.given import expanded
 from attnaudit.server.app import make_app
 from attnaudit.steps.finished import require_as_written
 
@@ -56,7 +57,7 @@ def serve(
     Raises:
         RunError: A folder is not a finished run, or the port is in use.
     """
-    folders = [Path(run) for run in runs]
+    folders = [expanded(run) for run in runs]
     for folder in folders:
         require_as_written(folder)
         if not (folder / "report.html").is_file():

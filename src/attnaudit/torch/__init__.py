@@ -17,6 +17,8 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.given import known, named_outputs, plain, plain_metadata
+from attnaudit.core.numbers import count
 from attnaudit.models.classifier import probabilities
 from attnaudit.stats.measures import Activation
 from attnaudit.torch.arguments import TokenArguments
@@ -109,6 +111,7 @@ def collect(
             probabilities.
     """
     chosen = CollectOptions(**options)
+    given_metadata = plain_metadata(OPERATION, chosen.metadata)
     network = PoolingNetwork(net, _submodule(net, attention), output)
     parts: list[_Collected] = []
     for number, given in enumerate([batches] if isinstance(batches, Batch) else batches):
@@ -126,10 +129,16 @@ def collect(
     if activation == "softmax" and outputs == 1:
         raise _error("activation", "softmax of one output", "sigmoid, or a logit for each class")
     activation = activation or ("sigmoid" if outputs == 1 else "softmax")
+    classes = max(outputs, 2)
+    names = [str(k) for k in range(classes)]
+    if class_names is not None:
+        names = named_outputs(OPERATION, "class_names", class_names, classes)
     tail = None if all(part.affine for part in parts) else network
     arguments = TokenArguments.of(net, [part.batch for part in parts])
     columns, notes = measure_importance(network, parts, arguments, activation)
-    metadata = _metadata(network, name, chosen.metadata, notes)
+    if masked := sum(part.masked for part in parts):
+        notes = [*notes, f"{count(masked, 'token')} that the module masks, as padding, left out"]
+    metadata = _metadata(network, name, given_metadata, notes)
     copied, wanted = None, chosen.replacement
     # Copies are judged by a single decision, which independent probabilities do not make.
     if wanted and wanted.texts and arguments.tables and (activation == "softmax" or outputs == 1):
@@ -140,7 +149,7 @@ def collect(
         network.texts |= {start + row: (part, row) for row in rows}
         replaced = copied.columns(start + np.arange(len(rows))) if copied else {}
         settings = {"activation": activation, "metadata": metadata, "tail": tail}
-        settings["class_names"] = list(class_names or map(str, range(max(outputs, 2))))
+        settings["class_names"] = names
         traces.append(part.trace(start, settings, scores, replaced))
         start += len(rows)
     return concatenate(traces)
@@ -188,7 +197,9 @@ def _batch(given: Any, where: str) -> Batch:
     if not texts or any(isinstance(text, str) or not len(text) for text in texts):
         expected = "one token or more of each text, in lists"
         raise _error(f"{where}: tokens", f"{texts!r:.60}", expected)
-    label = None if given.label is None else [_label(one, where) for one in given.label]
+    label = (
+        None if given.label is None else [_label(known(one), where) for one in plain(given.label)]
+    )
     if label is not None and len(label) != len(texts):
         got = f"{len(label)} labels of {len(texts)} texts"
         raise _error(f"{where}: label", got, "one of each text")
@@ -248,7 +259,7 @@ class _Collected:
     """A batch with what each token gives when it has all weight of a head; padding gives nothing.
 
     The other heads' weights are then as they are. ``affine`` says whether logits are a weighted
-    sum.
+    sum, ``masked`` how many masked tokens were left out.
     """
 
     batch: Batch
@@ -258,6 +269,7 @@ class _Collected:
     logits_of_token: Float[Tensor, "H T B C"]
     pooled_of_token: Float[Tensor, "H T B P"]
     affine: bool = True
+    masked: int = 0
 
     def checked(self, network: PoolingNetwork, where: str) -> _Collected:
         """Refuse a pooling that is no weighted sum, and find whether the logits are one."""
@@ -356,6 +368,8 @@ def _collected(network: PoolingNetwork, batch: Batch, where: str) -> _Collected:
     ran, texts = network.run(batch.inputs), len(batch.tokens)
     _check_logits(ran, texts, where)
     alpha = _weights_of(ran, network, batch, where)
+    batch, masked = _without_masked(batch, alpha, where)
+    alpha = alpha[:, :, : int(batch.lengths.max())]
     tokens = inside(batch.lengths, alpha.shape[2]).T[..., None]
     logits, pooled = list[Tensor](), list[Tensor]()
     for head in range(alpha.shape[1]):
@@ -371,9 +385,28 @@ def _collected(network: PoolingNetwork, batch: Batch, where: str) -> _Collected:
         ):
             parts.append(torch.where(tokens, torch.stack(given), 0.0))
     of_token = torch.stack(logits), torch.stack(pooled)
-    return _Collected(batch, ran, alpha, ran.pooled.reshape(texts, -1), *of_token).checked(
-        network, where
-    )
+    found = _Collected(batch, ran, alpha, ran.pooled.reshape(texts, -1), *of_token, masked=masked)
+    return found.checked(network, where)
+
+
+def _without_masked(batch: Batch, alpha: Float[Tensor, "B H T"], where: str) -> tuple[Batch, int]:
+    """Leave out the padding at the end of texts, whose weight is 0; return how much there was.
+
+    Raises:
+        InputError: For a masked token before others, which no other attention may weight either.
+    """
+    # Without a mask, a softmax gives 0 only to logits that are a hundred below the largest.
+    seen = (alpha > 0).any(dim=1)
+    kept = []
+    for row, tokens in enumerate(batch.tokens):
+        own = seen[row, : len(tokens)].nonzero()[:, 0].tolist()
+        masked = next((t for t in range(own[-1]) if t not in own), None)
+        if masked is not None:
+            got = f"weight 0 for token {masked} of text {row}, {tokens[masked]!r}, as of a mask"
+            raise _error(where, got, "tokens that attention may weight", "leave it out of tokens")
+        kept.append(tokens[: own[-1] + 1])
+    masked = sum(map(len, batch.tokens)) - sum(map(len, kept))
+    return (replace(batch, tokens=kept) if masked else batch), masked
 
 
 def _weights_of(

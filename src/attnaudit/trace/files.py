@@ -15,6 +15,7 @@ from safetensors.numpy import load_file, save_file
 
 from attnaudit.core.errors import TraceError
 from attnaudit.core.files import atomic
+from attnaudit.core.given import expanded
 from attnaudit.trace.tails import (
     GRAPH_FILE,
     GraphTail,
@@ -49,7 +50,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 _NAMES_OF_TYPES = {str: "a text", dict: "an object"}
 
 
-def trace_files(path: Path) -> list[Path]:
+def trace_files(path: str | Path) -> list[Path]:
     """List the Parquet files of a trace.
 
     Args:
@@ -58,6 +59,7 @@ def trace_files(path: Path) -> list[Path]:
     Raises:
         TraceError: If there is no file, or one of them is no regular file.
     """
+    path = expanded(path)
     if path.is_file():
         return [path]
     folder = path / "trace" if (path / "trace").is_dir() else path
@@ -85,7 +87,7 @@ def _regular(file: Path) -> Path:
 
 def trace_metadata(path: str | Path) -> dict[str, Any]:
     """Read the metadata of the trace at ``path`` without its rows. Raises TraceError."""
-    file = trace_files(Path(path))[0]
+    file = trace_files(path)[0]
     return with_question(_metadata(file), scan_shard(file).collect_schema())
 
 
@@ -96,7 +98,7 @@ def trace_task(path: str | Path) -> str | None:
 
 def trace_rows(path: str | Path) -> int:
     """Count the rows of the trace at ``path`` without reading them. Raises TraceError."""
-    return sum(_height(scan_shard(file)) for file in trace_files(Path(path)))
+    return sum(_height(scan_shard(file)) for file in trace_files(path))
 
 
 def with_question(metadata: Mapping[str, Any], columns: Collection[str]) -> dict[str, Any]:

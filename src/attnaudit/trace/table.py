@@ -16,6 +16,7 @@ import polars as pl
 
 from attnaudit.core.display import Shown, render
 from attnaudit.core.errors import TraceError
+from attnaudit.core.given import expanded, named_outputs, plain_metadata
 from attnaudit.core.printable import printable
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.measures import predicted_class
@@ -175,8 +176,8 @@ class Trace:
             "schema": 2 if newer or of_tail["tail"] in ("onnx", "replay") else 1,
             "activation": activation,
             **of_tail,
-            "class_names": list(class_names),
-            **(metadata or {}),
+            "class_names": named_outputs("make trace", f"{origin}: class_names", class_names),
+            **plain_metadata("make trace", metadata or {}, f"{origin}: metadata"),
         }
         return cls(pl.DataFrame(series), full, tail).checked(origin)
 
@@ -208,7 +209,7 @@ class Trace:
             TraceError: If a file is no trace, a row breaks the schema, two rows have the same keys,
                 shards are of different models, or the model is missing.
         """
-        files = trace_files(Path(path))
+        files = trace_files(path)
         first, twice = dict(fixed or {}), repeated_in(files)
         tail: Tail | Network = IdentityTail()
         for file in files:
@@ -241,14 +242,14 @@ class Trace:
         Raises:
             TraceError: If a file is no trace.
         """
-        for file in trace_files(Path(path)):
+        for file in trace_files(path):
             for table, metadata, tail in read_pieces(file, names):
                 yield cls(conform(table, str(file), needed=()), metadata, tail)
 
     @classmethod
     def first(cls, path: str | Path) -> Trace:
         """Read the first piece of a trace, without checking rows and without its model."""
-        file = trace_files(Path(path))[0]
+        file = trace_files(path)[0]
         return next(cls.columns(file, scan_shard(file).collect_schema()))
 
     def write(self, folder: str | Path) -> Path:
@@ -411,7 +412,7 @@ def write_shards(folder: str | Path, shards: Iterable[Trace]) -> list[Path]:
         TraceError: If a row breaks the schema.
         RunError: If a file cannot be written.
     """
-    folder, written = Path(folder), []
+    folder, written = expanded(folder), []
     for number, shard in enumerate(shards):
         path = folder / f"part-{number:05d}.parquet"
         checked = shard.checked(str(path))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
 from jaxtyping import Float, Int64
 
 from attnaudit.core.errors import InputError, describe_error, did_you_mean
+from attnaudit.core.given import known, named_outputs, plain
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import stream_keys, uniform
@@ -60,6 +61,9 @@ def collect_scores(
     predict: Predict, texts: Iterable[Any], scores: Any, options: JudgeOptions
 ) -> Trace:
     """Make the trace of scores; arguments and errors are those of `judge`."""
+    if options.class_names is not None:
+        names = named_outputs(OPERATION, "class_names", options.class_names)
+        options = replace(options, class_names=names)
     strings = Strings.of(texts, options.words)
     found, labels = read_scores(scores, strings), _labels(options, len(strings))
     shown, settings = _shown(options.shown, found), options.replacement
@@ -122,7 +126,7 @@ def _labels(options: JudgeOptions, texts: int) -> list[int | None] | None:
     """Return the class of each text by number."""
     if options.labels is None:
         return None
-    labels, names = list(options.labels), list(map(str, options.class_names or ()))
+    labels, names = [known(one) for one in plain(options.labels)], list(options.class_names or ())
     if len(labels) != texts:
         raise InputError(
             OPERATION, "labels", f"{len(labels)} labels", f"{texts}, one for each text"

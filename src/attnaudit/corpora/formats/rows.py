@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from attnaudit.core.given import plain
 from attnaudit.corpora.formats.lines import bad_file, filled_lines, first_names, invalid_characters
 
 SPLITS = ("train", "dev", "test")
@@ -238,6 +239,7 @@ def usable_spans(value: Any, length: int) -> list[Span]:
     Raises:
         BadCell: For anything else, or a span beyond the text.
     """
+    value = plain(value)
     for span in value if isinstance(value, list | tuple) else [value]:
         is_pair = isinstance(span, list | tuple) and len(span) == 2
         whole = is_pair and all(type(end) is int for end in span)
@@ -262,6 +264,7 @@ def usable_segments(value: Any, text: str) -> list[Segment]:
     Raises:
         BadCell: For anything else, for segments that overlap or leave characters out.
     """
+    value = plain(value)
     parts, segments, end = value if isinstance(value, list | tuple) else [value], [], 0
     for number, part in enumerate(parts, start=1):
         span, name = part, ""

@@ -272,7 +272,8 @@ def is_table(source: object) -> bool:
 
 def _is_dataset(source: Any) -> bool:
     # A mapping of data sets has this method too, and a stream as well, which has no length.
-    return hasattr(source, "with_format") and hasattr(source, "num_rows")
+    own = hasattr(source, "with_format") and hasattr(source, "num_rows")
+    return own and not isinstance(source, Mapping)
 
 
 def frame_name(source: object) -> str:

@@ -17,6 +17,7 @@ from jaxtyping import Float32
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import content_key
+from attnaudit.core.given import expanded
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import key_number, keyed
 from attnaudit.corpora.formats.lines import numbered_lines
@@ -131,7 +132,7 @@ def word_vectors(
     if name == "corpus":
         found = _trained(vocabulary, train_tokens, dimension, seed)
     else:
-        found = {} if name == "random" else _from_file(Path(source).expanduser(), vocabulary)
+        found = {} if name == "random" else _from_file(expanded(source), vocabulary)
     dimension = len(next(iter(found.values()))) if found else dimension
     matrix = np.zeros((len(vocabulary), dimension), dtype=np.float32)
     if name == "random" or missing == "normal":

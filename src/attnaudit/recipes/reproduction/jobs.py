@@ -12,6 +12,7 @@ import polars as pl
 from attnaudit.copying.study import NAME as COPYING
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import read_json
+from attnaudit.core.given import expanded
 from attnaudit.core.progress import Progress
 from attnaudit.corpora.registry import CORPORA as REGISTERED
 from attnaudit.corpora.registry import is_parallel
@@ -80,7 +81,7 @@ class Sweep:
         # One that was stopped has no page yet.
         is_own = TABLE in names or names <= {RUNS, STUDIES, FOLDER}
         refuse_other("reproduce", self.out, is_own, "one of an earlier sweep")
-        if self.data_dir is not None and not Path(self.data_dir).expanduser().is_dir():
+        if self.data_dir is not None and not expanded(self.data_dir).is_dir():
             where, expected = f"--data-dir {self.data_dir}", "the folder of the corpora"
             raise InputError("reproduce", where, "no such folder", expected)
         asked = sorted({cell.study for cell in self.cells if cell.study})
@@ -91,7 +92,7 @@ class Sweep:
                 raise InputError("reproduce", f"--set {key}", got, expected)
         if self.vectors in (None, "corpus", "random"):
             return
-        if not Path(self.vectors).expanduser().is_file():
+        if not expanded(self.vectors).is_file():
             expected = "corpus, random or a file of word vectors"
             raise InputError("reproduce", "--vectors", repr(self.vectors), expected)
 

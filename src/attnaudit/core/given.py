@@ -1,0 +1,111 @@
+"""What callers hand over, as plain Python: lists, names of classes, metadata and paths."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attnaudit.core.errors import InputError
+
+_LISTED = ("tolist", "to_list", "to_pylist")  # of numpy and torch, polars and pandas, and pyarrow
+
+
+def expanded(path: str | Path) -> Path:
+    """Return a path whose first part, if it is ``~``, is the user's home."""
+    place = Path(path)
+    # Unlike Path.expanduser, which looks for a user called "backup" in "~backup.csv".
+    return Path.home().joinpath(*place.parts[1:]) if place.parts[:1] == ("~",) else place
+
+
+def plain(value: Any) -> Any:
+    """Turn arrays, tensors, series and their numbers into lists and Python's numbers.
+
+    Other objects stay as they are; those within lists are turned as well.
+    """
+    # A stream may have no end, and has no length.
+    if isinstance(value, np.generic) or hasattr(value, "__len__"):
+        for name in _LISTED:
+            if callable(listed := getattr(value, name, None)):
+                return plain(listed())
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
+        turned = [plain(one) for one in value]
+        return tuple(turned) if isinstance(value, tuple) else turned
+    return value
+
+
+def named_outputs(operation: str, where: str, given: Any, number: int | None = None) -> list[str]:
+    """Return the names of a model's outputs in their order.
+
+    Args:
+        operation: Operation of the error.
+        where: Argument that holds the names.
+        given: Names in order, or a mapping between names and numbers from 0, in either direction.
+        number: Number of outputs, if it is known.
+
+    Raises:
+        InputError: For anything else, two equal names, or an output without a name.
+    """
+    expected = f"{number or 'the'} different names in the order of the outputs, or a mapping of "
+    expected += "names to numbers from 0"
+    names, listed = plain(given), ""
+    if isinstance(given, Mapping):
+        by_number = {plain(key): plain(value) for key, value in given.items()}
+        if by_number and all(_is_number(value) for value in by_number.values()):
+            turned = {value: key for key, value in by_number.items()}
+            by_number = turned if len(turned) == len(by_number) else {}
+        names = [by_number.get(k) for k in range(len(by_number))]
+        listed = str(dict(given))
+    if not isinstance(names, list | tuple):
+        raise InputError(operation, where, f"{given!r} of type {type(given).__name__}", expected)
+    usable: list[Any] = [str(one) if _is_number(one) and not listed else one for one in names]
+    whole = all(isinstance(one, str) and one.strip() for one in usable)
+    different = len(set(usable)) == len(usable) and number in (None, len(usable))
+    if not (whole and different) or (listed and not usable):
+        got = listed or f"{', '.join(map(str, names))} ({len(names)})"
+        raise InputError(operation, where, got, expected)
+    return usable
+
+
+def known(label: Any) -> Any:
+    """Return a label as it was before a table made a float of it: a whole number, or None."""
+    if isinstance(label, float):
+        return None if math.isnan(label) else int(label) if label.is_integer() else label
+    return label
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def plain_metadata(
+    operation: str, given: Mapping[str, Any], where: str = "metadata"
+) -> dict[str, Any]:
+    """Return metadata as JSON has them: numbers and paths as plain values.
+
+    Raises:
+        InputError: For a key that is no text, or a value that JSON does not have.
+    """
+    for key in given:
+        if not isinstance(key, str):
+            raise InputError(operation, where, f"key {key!r}", "keys that are texts")
+    return {key: _json(operation, f"{where} {key}", value) for key, value in given.items()}
+
+
+def _json(operation: str, where: str, value: Any) -> Any:
+    value = plain(value)
+    if isinstance(value, Mapping):
+        return plain_metadata(operation, value, where)
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, list | tuple):
+        return [_json(operation, f"{where}[{k}]", one) for k, one in enumerate(value)]
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    expected, do = "texts, numbers, paths, or lists and mappings of these", "write it as a text"
+    raise InputError(
+        operation, where, f"{value!r:.80} of type {type(value).__name__}", expected, do
+    )
