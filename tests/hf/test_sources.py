@@ -179,7 +179,7 @@ def test_texts_are_read_from_whatever_holds_them():
     rows = datasets.Dataset.from_dict(table)
     holders = (np.array(EXPECTED[0]), rows["text"], pl.Series(EXPECTED[0]), tuple(EXPECTED[0]))
     assert [read(read_texts(one)) for one in holders] == [WITHOUT] * 4
-    both = datasets.DatasetDict(train=rows, validation=rows.select([0, 1]))
+    both = datasets.DatasetDict({"train": rows, "validation": rows.select([0, 1])})
     assert read(read_texts(both, split="train")) == (*EXPECTED[:3], {"train"})
     assert read(read_texts(both))[3] == read(read_texts(both, split="validation"))[3] == {"dev"}
     with pytest.raises(InputError, match="split 'test'"):

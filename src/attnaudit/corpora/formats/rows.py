@@ -267,7 +267,8 @@ def usable_segments(value: Any, text: str) -> list[Segment]:
     value = plain(value)
     parts, segments, end = value if isinstance(value, list | tuple) else [value], [], 0
     for number, part in enumerate(parts, start=1):
-        span, name = part, ""
+        span: Any = part
+        name = ""
         if isinstance(part, dict):
             span, name = part.get("text"), usable_text(part.get("title"), "title of a segment")
         if isinstance(span, str):
