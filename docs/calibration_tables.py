@@ -37,12 +37,14 @@ def constructions() -> str:
 
 
 def verdicts() -> str:
-    """Return the number of held-out models by answer, a row for each truth."""
+    """Return the number of held-out models by answer, a row for each kind and truth."""
     rows = [
-        f"| {truth} | {' | '.join(str(counts.get(code, 0)) for code in CODES)} |"
-        for truth, counts in held_out().items()
+        f"| {kind} | {truth} | {' | '.join(str(counts.get(code, 0)) for code in CODES)} |"
+        for kind in ("classifiers", "transformers")
+        for truth, counts in held_out(kind).items()
     ]
-    return "\n".join([f"| truth | {' | '.join(CODES)} |", f"|---|{'---|' * len(CODES)}", *rows])
+    titles = f"| models | truth | {' | '.join(CODES)} |"
+    return "\n".join([titles, f"|---|---|{'---|' * len(CODES)}", *rows])
 
 
 def with_table(page: str) -> str:

@@ -127,6 +127,24 @@ def test_the_command_shows_scores_and_a_dry_run_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
+def test_transformers_have_a_group_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    given = ["study", "calibration", "planted-prior", "--model", "tiny-bert", "--out"]
+    given += [str(tmp_path), "--set=calibration.constructions="]
+    assert main([*given[:-1], f"{given[-1]}on_one,guided_single"]) == 2
+    assert "guided_single" in capsys.readouterr().err
+    assert main([*given[:-1], f"{given[-1]}on_one,off_one,deceived"]) == 0
+    place = tmp_path / "calibration"
+    checks, verdicts = (pl.read_parquet(place / f"{one}.parquet") for one in ("checks", "verdicts"))
+    assert set(verdicts["half"]) == {"transformer"}
+    assert set(checks["encoder"]) == {"tiny-bert"}
+    # Nothing is learned from 40 texts, so none is what its construction says.
+    assert not checks["confirmed"].any()
+    trace = Trace.read(tmp_path / "audits" / "on_one-planted-prior-tiny-bert-s0" / "trace")
+    assert trace.heatmap_column == "importance_shown"
+    assert not trace.has("rationale")
+
+
 def test_confidence_scales_the_trained_logits_and_changes_no_decision(tmp_path: Path):
     cells = calibrate_cells(sweep(tmp_path / "out", constructions=("on_one", "on_sure")))
     plain, sure = (trace.prediction[:, 0] for trace in cells)

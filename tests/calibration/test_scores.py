@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from statistics import NormalDist
 from types import SimpleNamespace
@@ -193,6 +194,19 @@ def test_a_model_that_is_not_what_its_construction_says_is_not_confirmed():
             ]
 
 
+def test_the_heatmap_of_a_transformer_is_what_is_checked_and_not_the_attention_of_a_head():
+    trace = make_trace(20, (5, 9), seed=1)
+    heads = replace(trace, table=pl.concat([trace.table, trace.table]))
+    own, done = TRUE["faithful"][0], interventions(trace)
+    weights = {on: attending(heads, on, 1.0 - on).shown for on in (0.0, 1.0)}
+    for judged, confirmed in ((1.0, True), (0.0, False)):
+        shown = SimpleNamespace(
+            shown=weights[judged], alpha=weights[1.0 - judged], instance=heads.instance
+        )
+        found = checked(own, done, heads, cast("Trace", shown))
+        assert (found["confirmed"], found["mass"], len(found["texts"])) == (confirmed, judged, 20)
+
+
 def test_a_class_that_is_read_from_absence_is_named_and_its_model_is_not_confirmed():
     """The mean over both classes is ½, and every decision changes with the words."""
     trace = make_trace(20, (5, 9), seed=1)
@@ -217,7 +231,7 @@ def attending(trace: Trace, on: float, off: float) -> Trace:
     weights = np.where(
         marked.values, on / marked.spread(np.maximum(number, 1.0)), off / marked.spread(others)
     )
-    shown = SimpleNamespace(alpha=marked.with_values(weights), instance=trace.instance)
+    shown = SimpleNamespace(shown=marked.with_values(weights), instance=trace.instance)
     return cast("Trace", shown)
 
 

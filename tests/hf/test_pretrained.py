@@ -16,12 +16,19 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.files import sha256
 from attnaudit.core.model_folder import check_to_tune
 from attnaudit.core.progress import Progress, silent
+from attnaudit.corpora.read import read_corpus
+from attnaudit.hf.encode import encode, load_tokenizer
 from attnaudit.hf.load import load_pretrained, load_to_tune
+from attnaudit.hf.texts import texts_of
+from attnaudit.hf.train import Tuned
 from attnaudit.plans.pretrained import FineTuning
 from attnaudit.recipes.kinds import model_options
+from attnaudit.recipes.small_transformer import marked_inside
 from attnaudit.recipes.trained import train_into
 from attnaudit.steps import read_manifest
 from attnaudit.trace import Trace
+from attnaudit.training.settings import Deceive
+from attnaudit.training.texts import objective_loss
 from benchmarks.pretrained import installed_model
 from tests.hf.classes import tiny
 from tests.hf.tokenizing import SIZE, tokenizer
@@ -66,6 +73,20 @@ def test_the_folder_stays_and_its_weights_have_changed_in_the_run(bert: Path, tr
     assert any(not old[name].equal(new[f"bert.{name}"]) for name in old)
     assert load_pretrained(trained).config.id2label == dict(enumerate(CLASSES))
     assert digests(bert) == before
+
+
+def test_a_penalty_is_on_the_attention_to_the_marked_tokens(bert: Path):
+    corpus = read_corpus("planted-decisive", size=40, length=(10, 24))
+    model = Tuned(load_to_tune(bert, CLASSES, 0), load_tokenizer(bert), watched=True).eval()
+    encoded = encode(model.model, model.tokenizer, texts_of(corpus))
+    rows, inside = np.arange(6), marked_inside(encoded, None)
+    done = model(model.inputs(inside).batch(rows))
+    loss = objective_loss(Deceive(1.0), model, inside, lambda *_: torch.zeros(()))(done, rows)
+    alpha = done.alpha.mean(dim=1).detach().numpy()
+    marks = [np.flatnonzero(encoded.rationale[row]) for row in rows]
+    masses = [alpha[row, marked].sum() for row, marked in enumerate(marks)]
+    assert any(map(len, marks))
+    assert float(loss.detach()) == pytest.approx(-np.log1p(-np.array(masses)).mean(), rel=1e-4)
 
 
 def test_a_training_that_was_stopped_ends_with_the_same_bytes(

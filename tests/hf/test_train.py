@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional
 from transformers import AutoTokenizer
 
 from attnaudit.cli import main
 from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress, silent
+from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.read import read_corpus
 from attnaudit.hf.encode import encode
@@ -29,11 +31,12 @@ from attnaudit.hf.train import (
     second_text,
     train_tokenizer,
 )
+from attnaudit.models.batch import padded
 from attnaudit.plans.transformer import TransformerTraining
 from attnaudit.recipes.trained import plan_run, train_into
 from attnaudit.steps import read_manifest
 from attnaudit.torch.capture import forward
-from attnaudit.training.settings import Deceive, TrainingSettings
+from attnaudit.training.settings import Deceive, Guided, TrainingSettings
 from attnaudit.training.texts import objective_loss
 from attnaudit.training.transformers import CONFIGS, Schedule, TransformerSizes
 
@@ -200,6 +203,14 @@ def test_a_penalty_on_attention_has_gradients_and_is_the_formula(corpus: Corpus)
     split = pieces_of(network, corpus).splits["train"]
     rows = np.arange(8)
     done = network(network.inputs(split).batch(rows))
+    marked = Ragged.from_rows(split.rationale or [], np.float32)
+    target = padded(marked.with_values(marked.values / marked.spread(marked.sum())), rows)
+    guided = objective_loss(
+        Guided(3.0, temperature=0.01), network, split, lambda *_: torch.zeros(())
+    )
+    mean = done.alpha.mean(dim=1)  # the heatmap that people are shown
+    expected = functional.kl_div(mean.clamp_min(1e-30).log(), target, reduction="none").sum(dim=1)
+    torch.testing.assert_close(guided(done, rows), 3 * expected.mean())
     for objective, over in ((Deceive(2.0), torch.mean), (Deceive(2.0, heads="max"), torch.amax)):
         measure = objective_loss(objective, network, split, lambda done, rows: torch.zeros(()))
         penalty = measure(done, rows)

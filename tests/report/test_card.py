@@ -312,11 +312,21 @@ def test_without_replaced_words_nothing_is_concluded_from_weights():
 
 def test_the_card_says_how_often_its_answer_was_wrong(monkeypatch):
     counts = {"faithful": {"show": 9, "where": 1}, "unfaithful": {"where": 20}}
-    monkeypatch.setattr("attnaudit.experiments.verdict.held_out", lambda: counts)
-    monkeypatch.setattr("attnaudit.report.cards.lead.held_out", lambda: counts)
-    for share, said in ((0.9, "0 % [0 %, 16 %] of 20 models"), (0.1, "10 % [2 %, 40 %] of 10")):
+    monkeypatch.setattr("attnaudit.experiments.verdict.held_out", lambda kind: counts)
+    monkeypatch.setattr("attnaudit.report.cards.lead.held_out", lambda kind: counts)
+    for share, said in ((0.9, "0 % [0 %, 17 %] of 20 models"), (0.1, "45 %] of 10")):
         assert said in verdict(by_class(**replaced(all=(share, 0.1))), ABOUT).sure
     assert verdict(by_class(**replaced(all=(0.5, 0.1))), ABOUT).sure == ""
+
+
+def test_a_transformer_has_the_error_rate_of_transformers(monkeypatch: pytest.MonkeyPatch):
+    known = {"transformers": {"unfaithful": {"show": 3, "where": 9}}}
+    for place in ("experiments.verdict", "report.cards.lead"):
+        monkeypatch.setattr(f"attnaudit.{place}.held_out", lambda kind: known.get(kind, {}))
+    rows = by_class(**replaced(all=(0.9, 0.1)))
+    head = rows.with_columns(group=pl.lit("head:3.0"))
+    assert "25 % [5 %, 57 %] of 12 transformers" in verdict(pl.concat([rows, head]), ABOUT).sure
+    assert verdict(rows, ABOUT).sure == ""
 
 
 def test_classes_are_listed_where_a_common_mean_does_not_describe_them():

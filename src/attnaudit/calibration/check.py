@@ -1,16 +1,22 @@
 """Check that a model matches its construction, text by text and class by class.
 
 No audited measure is used, since measures are what the calibration judges. The dependence on words
-comes from predictions on changed texts (`attnaudit.recipes.classifier`), the rest from the weights
-on the deciding words.
+comes from predictions on changed texts (`interventions`), the rest from the weights on the
+deciding words.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import polars as pl
+from jaxtyping import Float
 
 from attnaudit.calibration.construction import Construction
+from attnaudit.corpora.corpus import Split
+from attnaudit.corpora.prepare.planting import masked, reworded, swapped
+from attnaudit.stats.measures import predicted_class, two_classes
 from attnaudit.trace import Trace
 
 # These were fixed before any measure was looked at (docs/research/calibration.md).
@@ -26,6 +32,38 @@ UNMARKED = 0.25
 # Bounds of a class's mean probability without its deciding words, relative to an even chance:
 # 0.25 and 0.75 with two classes. A class inferred from the absence of words is near 1.
 NEUTRAL = (0.5, 1.5)
+
+
+def interventions(
+    split: Split, predict: Callable[[Split], Float[np.ndarray, "n K"]]
+) -> dict[str, list[Any]]:
+    """Predict planted texts before and after replacing some of their words.
+
+    Attention is not used.
+
+    Args:
+        split: The texts.
+        predict: Function of texts that returns their probabilities.
+
+    Returns:
+        A value for each text, by name.
+    """
+
+    def predicted(tokens: list[list[str]]) -> np.ndarray:
+        return predict(replace(split, tokens=tokens))
+
+    own, others = (predicted_class(predicted(one)) for one in (split.tokens, reworded(split)))
+    found = {
+        "instance": split.instance,
+        "label": split.label,
+        "accuracy": own == split.label,
+        "masked": two_classes(predicted(masked(split)))[range(len(split)), split.label],
+        # The deciding words are inserted among the words of another text.
+        "inserted": others == split.label,
+        "changed_by_decisive": predicted_class(predicted(swapped(split))) != own,
+        "changed_by_others": others != own,
+    }
+    return {name: column.tolist() for name, column in found.items()}
 
 
 def checked(
@@ -48,14 +86,14 @@ def checked(
         for each class. ``texts`` says whether each text is ``confirmed``, that is, fits the truth
         of the construction. A model is confirmed if all its classes are.
     """
-    rows = list(zip(shown.alpha, trace.ragged("rationale"), strict=True))
+    rows = list(zip(shown.shown, trace.ragged("rationale"), strict=True))
     weights = pl.DataFrame(
         {
             "instance": trace.instance,
             "mass": [float(alpha[marked].sum()) for alpha, marked in rows],
             "top": [bool(marked[alpha.argmax()]) for alpha, marked in rows],
         }
-    )
+    ).unique("instance", keep="first", maintain_order=True)  # heads share their text's heatmap
     even = 1.0 / max(trace.prediction.shape[1], 2)
     attention = {
         "faithful": pl.min_horizontal("mass", "top") >= MARKED,

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attnaudit.core.registry import Registry
 from attnaudit.corpora.spec import PlantedRule
+from attnaudit.plans.pretrained import FineTuning
 from attnaudit.plans.spec import RunSpec
 from attnaudit.plans.training import Training, TrainingId
+from attnaudit.plans.transformer import TransformerTraining
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 Truth = Literal["faithful", "unfaithful", "between", "none"]
 Transformation = Callable[[Trace, int], Trace]
+AnySpec = RunSpec | TransformerTraining | FineTuning
 # Settings of all trainings. A full sweep trains about 2,000 models, so they are small. The loss
 # selects the epoch: by ROC-AUC the first epoch with right labels would be kept, whatever its
 # attention.
@@ -33,10 +36,46 @@ SMALL: dict[str, Any] = {
 # Share of texts that are repeated without deciding words. Without such texts, half of the first
 # models used the words for only one class.
 NEUTRAL = 0.2
+# Settings of the trainings of transformers. A word that is dropped cannot be attended.
+TRANSFORMER: dict[str, dict[str, Any]] = {
+    TransformerTraining.kind: {
+        "model.word_dropout": 0.0,
+        "model.dropout": 0.0,
+        "training.epochs": 6,
+        "training.select": "loss",
+    },
+    FineTuning.kind: {
+        "training.steps": 150,
+        "training.learning_rate": 1e-4,
+        "training.select": "loss",
+    },
+}
+# Strength of the objective of transformers. With that of classifiers their attention left the
+# deciding word before its class was learned, which it then never was.
+GENTLE = 0.1
 OF_ENCODER: dict[str, dict[str, Any]] = {
     "cnn": {"model.kernels": (3, 5), "model.hidden": 16},
     "transformer": {"model.heads": 1},
 }
+
+
+# Constructions that act on any attention, by an objective. Of those with the same texts and nearly
+# the same objective, only one is here.
+OF_TRANSFORMERS = (
+    *(
+        f"{start}_{name}"
+        for name in ("one", "two", "four", "counter", "classes")
+        for start in ("on", "off")
+    ),
+    *(
+        f"{start}_{name}"
+        for name in ("first", "negation", "same", "unique", "noisy", "uneven")
+        for start in ("marks", "misses")
+    ),
+    "last_word",
+    "leak_last",
+    "deceived",
+)
 
 
 @dataclass(frozen=True)
@@ -115,7 +154,7 @@ class Cell:
 
 
 def training_of(
-    construction: Construction, base: RunSpec, corpus: str, encoder: str, seed: int
+    construction: Construction, base: AnySpec, corpus: str, encoder: str, seed: int
 ) -> Training:
     """Return the training of a cell, including the training of its teacher.
 
@@ -123,7 +162,7 @@ def training_of(
         construction: The construction.
         base: An ordinary spec for the corpus.
         corpus: Name of the corpus.
-        encoder: Name of the encoder.
+        encoder: Name of the encoder, or of the transformer.
         seed: Seed of corpus and training.
 
     Returns:
@@ -135,18 +174,23 @@ def training_of(
     if construction.teacher:
         teacher = training_of(CONSTRUCTIONS[construction.teacher], base, corpus, encoder, seed)
     planted = {"planted": construction.rule, "planted_neutral": NEUTRAL, **construction.planted}
-    spec = RunSpec.of(
-        base.corpus.source,
-        encoder=encoder,
-        attention=construction.attention,
-        vectors=construction.vectors,
-        seed=seed,
-        settings={**SMALL, **OF_ENCODER.get(encoder, {}), **construction.settings},
-    )
+    spec: Any = base
+    objective = construction.objective
+    if isinstance(base, RunSpec):
+        spec = RunSpec.of(
+            base.corpus.source,
+            encoder=encoder,
+            attention=construction.attention,
+            vectors=construction.vectors,
+            settings={**SMALL, **OF_ENCODER.get(encoder, {}), **construction.settings},
+        )
+    elif objective is not None:
+        objective = replace(objective, strength=GENTLE)
     spec = replace(
         spec,
         corpus=replace(base.corpus, **planted, seed=seed),
-        objective=construction.objective,
+        objective=objective,
+        seed=seed,
     )
     name = TrainingId(construction.name, seed, f"{corpus}-{encoder}")
     return Training(name, spec, teacher)

@@ -29,8 +29,9 @@ def verdict_of(folder: Path) -> dict[str, Any]:
     """
     found = read_json(folder / "verdict.json")
     table = read_table(folder / "results" / "replacement.parquet").collect()
-    place = keyed(0, "halves of texts", "").permutation(table.height)
-    parts = (table[sorted(place[k::2].tolist())] for k in range(2))
+    texts = table["instance"].unique(maintain_order=True)  # each has a row for every head
+    place = keyed(0, "halves of texts", "").permutation(len(texts))
+    parts = (table.filter(pl.col("instance").is_in(texts[place[k::2]])) for k in range(2))
     halves = [decide_verdict(Replacement().summarise(part)).code for part in parts]
     return {"code": found["code"], "score": found["score"], "first": halves[0], "second": halves[1]}
 

@@ -31,7 +31,7 @@ from attnaudit.experiments.findings import (
 )
 from attnaudit.experiments.replacement import LIMIT, REFERENCES, SHARE
 from attnaudit.results.summary import TEXT, SummaryRows
-from attnaudit.stats.inference import FEWEST, interval_of_several, wilson_interval
+from attnaudit.stats.inference import FEWEST, exact_interval, interval_of_several
 
 Code = Literal["show", "mixed", "where", "none"]
 REFERENCE = 0.05  # correlation that shows that the reference finds words that decide
@@ -60,6 +60,7 @@ class Verdict:
         replacement_texts: Value of the setting ``replacement.texts`` that would decide, if words
             were replaced in a part of the texts only; None if the texts themselves are too few.
         classes: The answer of each predicted class.
+        models: Kind of the models of known truth that `error` is measured on.
     """
 
     code: Code
@@ -72,17 +73,18 @@ class Verdict:
     needed: int | None = None
     replacement_texts: int | None = None
     classes: Mapping[str, Verdict] = field(default_factory=dict)
+    models: Literal["classifiers", "transformers"] = "classifiers"
 
     @property
     def error(self) -> tuple[float, float, float] | None:
         """Share of held-out models of the opposite truth that get this answer, with interval."""
         truth = {"show": "unfaithful", "where": "faithful"}.get(self.code)
-        counts = held_out().get(truth or "", {})
+        counts = held_out(self.models).get(truth or "", {})
         total = sum(counts.values())
         if not total:
             return None
         wrong = counts.get(self.code, 0)
-        return wrong / total, *wilson_interval(wrong, total)
+        return wrong / total, *exact_interval(wrong, total)
 
     def to_json(self) -> dict[str, Any]:
         """Return what ``verdict.json`` holds."""
@@ -226,11 +228,17 @@ def _of_rows(rows: SummaryRows, whole: SummaryRows) -> Verdict:
         texts=rows.texts("replacement", f"replacement_{rows.heatmap}"),
         needed=found.needed,
         replacement_texts=replacement_texts(found, rows, whole),
+        models="classifiers" if whole.audited is None else "transformers",
     )
 
 
 @cache
-def held_out() -> Mapping[str, Mapping[str, int]]:
-    """Return the number of held-out models by truth and answer; empty if none are recorded."""
+def held_out(models: str) -> Mapping[str, Mapping[str, int]]:
+    """Return the number of held-out models by truth and answer; empty if none are recorded.
+
+    Args:
+        models: Kind of the models (`Verdict.models`).
+    """
     path = files("attnaudit").joinpath("experiments/verdict.json")
-    return loads(path.read_text("utf-8"))["models"] if path.is_file() else {}
+    recorded = loads(path.read_text("utf-8")) if path.is_file() else {}
+    return recorded.get(models, {}).get("models", {})

@@ -32,7 +32,7 @@ from attnaudit.trace.words import SPECIAL as SPECIAL_WORD
 from attnaudit.training import texts
 from attnaudit.training.loop import Epoch, minimise
 from attnaudit.training.pairs import tokens_to_learn
-from attnaudit.training.settings import Deceive, TrainingSettings
+from attnaudit.training.settings import Deceive, Guided, TrainingSettings
 from attnaudit.training.transformers import Architecture, Schedule, TransformerSizes
 
 # Padded positions of one evaluation batch, each with a logit for every piece of the vocabulary.
@@ -235,14 +235,17 @@ class Tuned(nn.Module):
     Attributes:
         model: The transformer.
         tokenizer: Its tokenizer.
+        watched: True to return the attention, with gradients.
     """
 
     activation: Activation = "softmax"
     has_question = False
 
-    def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> None:
+    def __init__(
+        self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, watched: bool = False
+    ) -> None:
         super().__init__()
-        self.model, self.tokenizer = model, tokenizer
+        self.model, self.tokenizer, self.watched = model, tokenizer, watched
 
     @property
     def outputs(self) -> int:
@@ -257,9 +260,12 @@ class Tuned(nn.Module):
         """Apply the softmax."""
         return logits.softmax(dim=-1)
 
-    def forward(self, batch: Any) -> Any:
+    def forward(self, batch: Any) -> Read:
         """Run the model."""
-        return self.model(**batch)
+        if not self.watched:
+            return Read(self.model(**batch).logits, None)
+        seen = forward(self.model, batch, gradients=torch.is_grad_enabled())
+        return Read(seen.output.logits, seen.attentions[-1].weights[:, :, 0])
 
     def save(self, folder: Path) -> None:
         """Write model and tokenizer as transformers saves them.
@@ -283,7 +289,6 @@ class Network(Tuned):
     Attributes:
         architecture: Class of the model.
         word_dropout: Share of the pieces that training reads as unknown.
-        watched: True to return the attention, with gradients.
     """
 
     def __init__(
@@ -294,8 +299,8 @@ class Network(Tuned):
         word_dropout: float = 0.0,
         watched: bool = False,
     ) -> None:
-        super().__init__(model, tokenizer)
-        self.architecture, self.word_dropout, self.watched = architecture, word_dropout, watched
+        super().__init__(model, tokenizer, watched)
+        self.architecture, self.word_dropout = architecture, word_dropout
 
     def inputs(self, split: Split) -> Inputs:
         """Return the pieces of a split (`as_corpus`) by their numbers."""
@@ -308,10 +313,7 @@ class Network(Tuned):
         inputs = {"input_ids": self.drop(batch), "attention_mask": batch.inside.long()}
         if self.architecture.reads_types:
             inputs["token_type_ids"] = second_text(batch)
-        if not self.watched:
-            return Read(self.model(**inputs).logits, None)
-        seen = forward(self.model, inputs, gradients=torch.is_grad_enabled())
-        return Read(seen.output.logits, seen.attentions[-1].weights[:, :, 0])
+        return super().forward(inputs)
 
     def drop(self, batch: Batch) -> Tensor:
         """Return the pieces; in training, some are unknown."""
@@ -332,7 +334,7 @@ def train_network(
     corpus: Corpus,
     settings: TrainingSettings,
     schedule: Schedule,
-    objective: Deceive | None = None,
+    objective: Deceive | Guided | None = None,
     **options: Any,
 ) -> list[Epoch]:
     """Train a network in place, and keep the weights of its best epoch on dev.

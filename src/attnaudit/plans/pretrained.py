@@ -24,7 +24,7 @@ from attnaudit.plans.spec import (
 )
 from attnaudit.plans.transformer import TransformerCollect, refuse_class_weight
 from attnaudit.tracing.settings import ReplacementSettings
-from attnaudit.training.settings import TrainingSettings
+from attnaudit.training.settings import Deceive, Guided, TrainingSettings
 from attnaudit.training.transformers import Schedule
 
 # As usual for such encoders (Devlin et al. 2019).
@@ -55,6 +55,7 @@ class FineTuning(Spec):
         model: Settings of the model.
         training: Settings of the training loop.
         schedule: Schedule of the learning rate.
+        objective: Penalty on the mean attention of the last layer, besides the loss on labels.
         seed: Seed of the split, the head and the training.
         collect: Settings of the trace.
         replacement: Settings of the copies of texts with words replaced.
@@ -64,7 +65,6 @@ class FineTuning(Spec):
     kind: ClassVar[str] = "fine-tuning"
     device: ClassVar[str] = "cpu"
     probe: ClassVar[None] = None
-    objective: ClassVar[None] = None
     causal: ClassVar[bool] = False
     corpus: CorpusSpec
     folder: str = ""
@@ -72,6 +72,7 @@ class FineTuning(Spec):
     model: PretrainedModel = PretrainedModel()
     training: TrainingSettings = _TRAINING
     schedule: Schedule = field(default_factory=Schedule)
+    objective: Deceive | Guided | None = None
     seed: int = 0
     collect: TransformerCollect = _COLLECT
     replacement: ReplacementSettings = field(default_factory=ReplacementSettings)

@@ -21,7 +21,7 @@ from attnaudit.plans.spec import (
     task_settings,
 )
 from attnaudit.tracing.settings import HEATMAP, HEATMAP_MEANING, ReplacementSettings
-from attnaudit.training.settings import Deceive, TrainingSettings
+from attnaudit.training.settings import Deceive, Guided, TrainingSettings
 from attnaudit.training.transformers import Architecture, Schedule, TransformerSizes, config_named
 
 OPERATION = "train transformer"
@@ -59,7 +59,7 @@ class TransformerTraining(Spec):
         training: Settings of the training loop.
         schedule: Schedule of the learning rate.
         uniform: Layers that attend uniformly, from the first step on and for good.
-        objective: Penalty on attention to impermissible tokens, besides the loss on labels.
+        objective: Penalty on the mean attention of the last layer, besides the loss on labels.
         seed: Seed of the split, the model and the training.
         collect: Settings of the trace.
         replacement: Settings of the copies of texts with words replaced.
@@ -75,7 +75,7 @@ class TransformerTraining(Spec):
     training: TrainingSettings
     schedule: Schedule
     uniform: tuple[int, ...] = ()
-    objective: Deceive | None = None
+    objective: Deceive | Guided | None = None
     seed: int = 0
     collect: TransformerCollect = TransformerCollect()
     replacement: ReplacementSettings = field(default_factory=ReplacementSettings)

@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from attnaudit.calibration import CONSTRUCTIONS, Cell
+from attnaudit.calibration import CONSTRUCTIONS, Cell, Construction
 from attnaudit.calibration.check import checked
-from attnaudit.calibration.construction import training_of
+from attnaudit.calibration.construction import OF_TRANSFORMERS, TRANSFORMER, AnySpec, training_of
 from attnaudit.calibration.score import scores
 from attnaudit.calibration.verdicts import verdict_of
-from attnaudit.core.errors import InputError
+from attnaudit.core.errors import InputError, require_known
 from attnaudit.core.extras import require
 from attnaudit.core.files import read_json, write_json
 from attnaudit.core.given import expanded
@@ -32,7 +32,7 @@ from attnaudit.plans.spec import SCHEMA, RunSpec, refuse_options, refuse_setting
 from attnaudit.plans.training import Training
 from attnaudit.recipes.audit import PAGE, RESULTS, Audit, report_step
 from attnaudit.recipes.job import INTERVENTIONS, STEPS
-from attnaudit.recipes.kinds import LastCorpus
+from attnaudit.recipes.kinds import LastCorpus, kind_of_corpus, model_options
 from attnaudit.recipes.study import (
     TRAININGS,
     Say,
@@ -45,6 +45,7 @@ from attnaudit.results.measures import measure_of
 from attnaudit.steps import Folder, Planned, Recipe, Step, check_place, execute, read_manifest
 from attnaudit.steps.folder import MANIFEST
 from attnaudit.trace import Trace
+from attnaudit.training.transformers import config_named
 
 AUDITS, PLACE = "audits", "calibration"
 TABLES = tuple(f"{name}.parquet" for name in ("values", "checks", "scores", "verdicts"))
@@ -57,6 +58,7 @@ SOURCES: dict[str, dict[str, Any]] = {
 BY_OPTION = {
     "calibration.out": "--out",
     "calibration.corpora": "CORPUS",
+    "calibration.model": "--model",
     "calibration.data_dir": "--data-dir",
 }
 
@@ -82,6 +84,7 @@ class Calibration(Settings):
         "Names of the only constructions; default: all.", None
     )
     data_dir: str | None = setting("Folder of the registered corpora.", None)
+    model: str | None = setting("Transformer that is trained, in place of the encoders.", None)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -89,6 +92,7 @@ class Calibration(Settings):
             CORPORA.find(name, "calibrate")
         for name in self.constructions or ():
             CONSTRUCTIONS.find(name, "calibrate")
+            require_known("calibrate", f"construction for {self.model}", name, self.known)
         if not self.corpora:
             raise InputError("calibrate", "CORPUS", "none", "1 or more")
 
@@ -114,36 +118,52 @@ class Calibration(Settings):
             settings: ``calibration.seeds``, ``calibration.encoders``,
                 ``calibration.constructions``.
             data_dir: Folder of the registered corpora.
-            **options: Options of other studies, which are refused.
+            **options: ``config`` or ``folder`` of a transformer (`model_options`). Options of other
+                studies are refused.
 
         Raises:
             InputError: For an unknown name, setting or option.
         """
         options |= {} if seed == 0 else {"seed": seed}
-        refuse_options(options, (), PLACE)
+        refuse_options(options, ("config", "folder"), PLACE)
         given = dict(settings or {})
         refuse_settings(given, BY_OPTION)
-        made = cls(expanded(out or cls.out), tuple(source.split(",")), data_dir=data_dir)
+        model = options.get("config", options.get("folder"))
+        corpora = tuple(source.split(","))
+        made = cls(expanded(out or cls.out), corpora, data_dir=data_dir, model=model)
         return override({PLACE: made if full else replace(made, **cls.quick)}, given)[PLACE]
 
     @cached_property
-    def base(self) -> dict[str, RunSpec]:
+    def base(self) -> dict[str, AnySpec]:
         """An ordinary spec for each corpus, without planted words."""
-        return {
-            name: RunSpec.of(name, settings=SOURCES.get(name, {}), data_dir=self.data_dir)
-            for name in self.corpora
+        named = model_options(self.model)
+        if "config" in named and config_named(named["config"]).architecture.causal:
+            raise InputError("calibrate", "--model", self.model or "", "a classifier")
+        kind = kind_of_corpus("", named=named).spec
+        settings = {
+            name: SOURCES.get(name, {}) | TRANSFORMER.get(kind.kind, {}) for name in self.corpora
         }
+        return {
+            name: kind.of(name, settings=own, data_dir=self.data_dir, **named)
+            for name, own in settings.items()
+        }
+
+    @property
+    def known(self) -> list[str]:
+        """Names of the constructions of models of this kind."""
+        return [name for name in CONSTRUCTIONS if self.model is None or name in OF_TRANSFORMERS]
 
     @cached_property
     def cells(self) -> list[Cell]:
         """All models, sorted by corpus, then seed."""
-        names = self.constructions or tuple(CONSTRUCTIONS)
-        chosen = [one for name, one in CONSTRUCTIONS.items() if name in names]
+        chosen = [
+            CONSTRUCTIONS[name] for name in self.known if name in (self.constructions or self.known)
+        ]
         cells = [
             Cell(one, corpus, encoder, seed, training_of(one, spec, corpus, encoder, seed))
             for one in chosen
             for corpus, spec in self.base.items()
-            for encoder in one.encoders[: self.encoders]
+            for encoder in _encoders(one, spec)[: self.encoders]
             for seed in range(self.seeds)
         ]
         # The same training may be asked for by several constructions: it is done once.
@@ -188,6 +208,7 @@ class Calibration(Settings):
             "seeds": self.seeds,
             "encoders": self.encoders,
             "constructions": self.constructions and list(self.constructions),
+            "model": self.model and next(iter(self.base.values())).to_json()["model"],
         }
 
 
@@ -237,7 +258,12 @@ def _write_page(folder: Path, page: Path) -> None:
     write_calibration(folder, page)
 
 
-def _unplanted(spec: RunSpec, base: Mapping[str, RunSpec]) -> RunSpec:
+def _encoders(construction: Construction, base: AnySpec) -> tuple[str, ...]:
+    """Return the names of the encoders of a construction, or of the transformer."""
+    return construction.encoders if isinstance(base, RunSpec) else (base.config,)
+
+
+def _unplanted(spec: AnySpec, base: Mapping[str, AnySpec]) -> AnySpec:
     """Return the spec of a corpus before words are planted into it.
 
     A file is read once, whatever the seed of what is planted.
@@ -296,8 +322,10 @@ def _score_step(calibration: Calibration, progress: Progress) -> Step:
 
 
 def _facts(cell: Cell) -> dict[str, Any]:
-    own = cell.construction
-    named = {"construction": own.name, "truth": own.truth, "half": own.half}
+    own, of_words = cell.construction, isinstance(cell.training.spec, RunSpec)
+    # Nothing was fitted to transformers, so that both halves are held out.
+    half = own.half if of_words else "transformer"
+    named = {"construction": own.name, "truth": own.truth, "half": half}
     place = {"corpus": cell.corpus, "encoder": cell.encoder, "seed": cell.seed}
     return {"cell": cell.name, **named, **place}
 

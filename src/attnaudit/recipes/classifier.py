@@ -1,18 +1,19 @@
 """Classifiers of texts, with a question or without."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from attnaudit.calibration.check import interventions
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import content_key, sha256, write_json
 from attnaudit.core.progress import Progress
 from attnaudit.corpora.corpus import SPLITS, Corpus, Split
 from attnaudit.corpora.prepare.derived import taught_by, without_words
-from attnaudit.corpora.prepare.planting import masked, reworded, swapped, with_planted
+from attnaudit.corpora.prepare.planting import with_planted
 from attnaudit.corpora.prepare.vocabulary import Vocabulary, word_vectors
 from attnaudit.corpora.read import read_corpus
 from attnaudit.models.attention import LogOdds
@@ -21,7 +22,6 @@ from attnaudit.models.log_odds import word_log_odds
 from attnaudit.plans.spec import RunSpec
 from attnaudit.recipes.audit import Notes
 from attnaudit.recipes.job import INTERVENTIONS, TEACHER, Trained, corpus_seed
-from attnaudit.stats.measures import predicted_class, two_classes
 from attnaudit.steps import Folder
 from attnaudit.steps.finished import trace_digests
 from attnaudit.trace import Trace, write_shards
@@ -141,25 +141,7 @@ class Classifier(Trained):
         return {"shards": len(write_shards(made / TEACHER, shards))}
 
     def intervene(self, model: AttentionModel, folder: Folder, made: Path) -> Notes:
-        """Predict each planted test text before and after replacing some of its words.
-
-        Attention is not used.
-        """
-        split = self.traced
-
-        def predicted(tokens: list[list[str]]) -> Any:
-            return predict(model, model.inputs(replace(split, tokens=tokens)))
-
-        own, others = (predicted_class(predicted(one)) for one in (split.tokens, reworded(split)))
-        found = {
-            "instance": split.instance,
-            "label": split.label,
-            "accuracy": own == split.label,
-            "masked": two_classes(predicted(masked(split)))[range(len(split)), split.label],
-            # The deciding words are inserted among the words of another text.
-            "inserted": others == split.label,
-            "changed_by_decisive": predicted_class(predicted(swapped(split))) != own,
-            "changed_by_others": others != own,
-        }
-        write_json(made / INTERVENTIONS, {name: column.tolist() for name, column in found.items()})
+        """Predict each planted test text before and after replacing some of its words."""
+        found = interventions(self.traced, lambda split: predict(model, model.inputs(split)))
+        write_json(made / INTERVENTIONS, found)
         return {}

@@ -7,10 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from attnaudit.calibration.check import interventions
 from attnaudit.core.errors import InputError
+from attnaudit.core.files import write_json
 from attnaudit.core.progress import Progress
-from attnaudit.corpora.corpus import Corpus
+from attnaudit.core.ragged import Ragged
+from attnaudit.corpora.corpus import Corpus, Split
 from attnaudit.corpora.prepare.derived import marks, without_words
+from attnaudit.corpora.prepare.planting import with_planted
 from attnaudit.corpora.read import read_corpus
 from attnaudit.hf.choose import choose_layers
 from attnaudit.hf.encode import encode, load_tokenizer, output_names
@@ -33,10 +37,12 @@ from attnaudit.hf.train import (
 from attnaudit.plans.pretrained import FineTuning
 from attnaudit.plans.transformer import OPERATION, TransformerTraining
 from attnaudit.recipes.audit import Notes
-from attnaudit.recipes.job import Trained
+from attnaudit.recipes.job import INTERVENTIONS, Trained, corpus_seed
+from attnaudit.steps import Folder
 from attnaudit.trace import Trace
 from attnaudit.training.loop import Epoch
-from attnaudit.training.texts import train
+from attnaudit.training.settings import Deceive, Guided
+from attnaudit.training.texts import predict, train
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +74,9 @@ class SmallTransformer(Trained):
 
     @staticmethod
     def prepare(spec: TransformerTraining, corpus: Corpus) -> tuple[Corpus, str]:
-        """Remove words."""
+        """Plant words, or remove them."""
+        if spec.corpus.planted is not None:
+            corpus = with_planted(corpus, spec.corpus, corpus_seed(spec))
         if spec.corpus.removed is not None:
             corpus = without_words(corpus, spec.corpus.removed)
         return corpus, corpus.fingerprint
@@ -108,7 +116,7 @@ class SmallTransformer(Trained):
         texts, objective, longest = self._texts(), self.spec.objective, self.spec.model.length
         if self.spec.causal:
             longest -= 1  # then [EOS]
-        words = objective and objective.words
+        words = _words(objective)
         encoded = encode(network.model, network.tokenizer, texts, max_tokens=longest)
         pieces = as_corpus(texts, encoded, network.tokenizer, words)
         for name in ("train", "dev") if objective else ():
@@ -131,10 +139,8 @@ class SmallTransformer(Trained):
 
     def fit(self, model: Network, **options: Any) -> list[Epoch]:
         """Train the network in place."""
-        spec = self.spec
-        # The words are marked as the rationale of the pieces.
-        objective = spec.objective and replace(spec.objective, words=None)
-        pieces = self._pieces(model)
+        spec, pieces = self.spec, self._pieces(model)
+        objective = _on_marks(spec.objective)
         return train_network(model, pieces, spec.training, spec.schedule, objective, **options)
 
     def load(self) -> Tuned:
@@ -169,8 +175,8 @@ class SmallTransformer(Trained):
         part: np.ndarray | None = None,
     ) -> Iterator[Trace]:
         """Trace the last layer, with the impermissible pieces as the rationale."""
-        network, tokenizer = model.model, model.tokenizer
-        words = self.spec.objective and self.spec.objective.words
+        network, tokenizer, objective = model.model, model.tokenizer, self.spec.objective
+        words = objective.words if isinstance(objective, Deceive) else None
         gate = check_model(network)
         encoded = self._encoded(model, rows)
         if words:
@@ -189,12 +195,38 @@ class SmallTransformer(Trained):
             progress=self.progress,
         )
 
+    def intervene(self, model: Tuned, folder: Folder, made: Path) -> Notes:
+        """Predict each planted test text before and after replacing some of its words."""
+
+        def predicted(split: Split) -> np.ndarray:
+            changed = replace(self.corpus, splits={**self.corpus.splits, "test": split})
+            return predict(
+                model, model.inputs(self._encoded(model, texts_of(changed).of_split("test")))
+            )
+
+        found = interventions(self.corpus.splits["test"], predicted)
+        write_json(made / INTERVENTIONS, found)
+        return {}
+
+
+def _words(objective: Deceive | Guided | None) -> tuple[str, ...] | None:
+    """Return the words that an objective names; None for those of the rationale."""
+    return (objective and objective.words) or None
+
+
+def _on_marks(objective: Deceive | Guided | None) -> Deceive | Guided | None:
+    """Return an objective about the pieces that are marked, as those of the rationale."""
+    if isinstance(objective, Guided):
+        target = "rationale" if objective.target == "words" else objective.target
+        return replace(objective, target=target, words=())
+    return objective and replace(objective, words=None)
+
 
 @dataclass(frozen=True, kw_only=True)
 class FineTuned(SmallTransformer):
     """Training of a `FineTuning`, which reads a `Corpus` with its raw texts."""
 
-    trained_by = ("model", "training", "schedule", "seed")
+    trained_by = ("model", "training", "schedule", "objective", "seed")
 
     @staticmethod
     def read(spec: FineTuning, progress: Progress) -> Corpus:
@@ -223,14 +255,33 @@ class FineTuned(SmallTransformer):
         choose_layers(gate)
         require_heatmap(spec.collect.heatmap, heads_of_text(gate))
         defined_measures(model, (), spec.collect.heatmap)
-        network = Tuned(model, tokenizer)
+        network = Tuned(model, tokenizer, watched=spec.objective is not None)
         encoded = self._encoded(network, self._texts())
+        if network.watched and not _are_ends(encoded.special):
+            got, expected = "other special tokens", "one before each text and one behind it"
+            raise InputError(OPERATION, f"objective for {folder}", got, expected)
         return network, {"remarks": list(encoded.notes)}
 
     def fit(self, model: Tuned, **options: Any) -> list[Epoch]:
         """Train the model in place."""
         texts, spec = self._texts(), self.spec
         splits = {name: self._encoded(model, texts.of_split(name)) for name in ("train", "dev")}
+        if spec.objective is not None:
+            words = _words(spec.objective)
+            splits = {name: marked_inside(one, words) for name, one in splits.items()}
         corpus: Any = replace(self.corpus, splits=splits)
         options |= {"optimizer": adamw, "share": spec.schedule.share}
-        return train(model, corpus, spec.training, **options)
+        return train(model, corpus, spec.training, _on_marks(spec.objective), **options)
+
+
+def _are_ends(special: Ragged) -> bool:
+    """Return whether exactly the first and the last token of every text are special."""
+    ends = (special.places == 0) | (special.places == special.spread(special.lengths) - 1)
+    return bool((special.values == ends).all())
+
+
+def marked_inside(encoded: Encoded, words: tuple[str, ...] | None) -> Encoded:
+    """Return tokens and marks as an objective reads them: without the special tokens."""
+    marked = encoded.rationale if words is None else marks_of(words, encoded)
+    tokens, rationale = ([row[1:-1] for row in rows] for rows in (encoded.tokens, marked or ()))
+    return replace(encoded, tokens=tokens, rationale=rationale)

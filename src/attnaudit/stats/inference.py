@@ -8,7 +8,7 @@ from statistics import NormalDist
 import numpy as np
 import scipy  # imports its parts on use: importing scipy.stats takes as long as a small audit
 from jaxtyping import Float, Int64
-from scipy.special import bdtr, bdtrik, stdtrit
+from scipy.special import bdtr, bdtrik, betaincinv, stdtrit
 
 Z = NormalDist().inv_cdf(0.975)  # all intervals are at 95 %
 FEWEST = 20  # nothing is stated about a mean, or a difference, of fewer instances or pairs
@@ -67,6 +67,21 @@ def wilson_interval(successes: int, n: int) -> tuple[float, float]:
     if not 0 <= successes <= n:
         raise ValueError(f"{successes} successes of {n}")
     return _wilson(successes / n, n, Z) if n else (0.0, 1.0)
+
+
+def exact_interval(successes: int, n: int) -> tuple[float, float]:
+    """Return the exact 95 % interval of a share (Clopper & Pearson 1934).
+
+    It holds the share in 95 % of draws or more for any ``n``, as Wilson's does not.
+
+    Args:
+        successes: Number of successes.
+        n: Number of trials, 1 or more.
+    """
+    tail = 0.025
+    low = betaincinv(successes, n - successes + 1, tail) if successes else 0.0
+    high = betaincinv(successes + 1, n - successes, 1.0 - tail) if successes < n else 1.0
+    return float(low), float(high)
 
 
 def unseen_interval(value: float, n: int, least: float = 0.0) -> tuple[float, float]:

@@ -257,7 +257,9 @@ def _guidance(objective: Guided, model: Any, split: Split) -> Penalty:
 
     def penalty(done: Any, rows: np.ndarray) -> Terms:
         target = padded(targets, rows, done.alpha.device)
-        yield objective.strength, _kl(target, done.alpha)
+        # Of several heads, heatmaps show the mean.
+        alpha = done.alpha if done.alpha.ndim == 2 else done.alpha.mean(dim=1)
+        yield objective.strength, _kl(target, alpha)
         if objective.alone:
             size = model.head.readout(done.hidden)[:, : target.shape[1]].square().sum(dim=-1)
             inside = target > 0

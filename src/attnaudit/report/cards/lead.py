@@ -62,7 +62,8 @@ def how_sure(verdict: Verdict | None) -> str:
         return ""
     share, low, high = error
     truth = "unfaithful" if verdict.code == "show" else "faithful"
-    total = count(sum(held_out()[truth].values()), "model")
+    kind = "model" if verdict.models == "classifiers" else "transformer"
+    total = count(sum(held_out(verdict.models)[truth].values()), kind)
     return (
         f"How often is this answer wrong? {percent(share)} [{percent(low)}, {percent(high)}] of "
         f"{total} built to have {truth} attention got it (docs/verdict.md)."
