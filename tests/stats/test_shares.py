@@ -8,14 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from attnaudit.stats.inference import median_interval, newcombe_interval, wilson_interval
+from attnaudit.stats.inference import (
+    exact_interval,
+    median_interval,
+    newcombe_interval,
+    wilson_interval,
+)
 
 
 @given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
 def test_it_is_that_of_scipy(counts):
     successes, n = counts
-    other = binomtest(successes, n).proportion_ci(0.95, "wilson")
-    assert wilson_interval(successes, n) == pytest.approx((other.low, other.high), abs=1e-9)
+    for interval, method in ((wilson_interval, "wilson"), (exact_interval, "exact")):
+        other = binomtest(successes, n).proportion_ci(0.95, method)
+        assert interval(successes, n) == pytest.approx((other.low, other.high), abs=1e-9)
 
 
 def test_none_and_all_have_ends_of_nought_and_one():
