@@ -122,7 +122,7 @@ HYBRIDS: dict[str, dict[str, Any]] = {
 """Attention in the second of two layers alone."""
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "BartForSequenceClassification": (_STACKS, "a classifier with encoder and decoder"),
-    "BertModel": ({}, "an output without logits"),
+    "BertModel": ({}, "no head that an audit knows"),
     "CanineForSequenceClassification": (
         {"num_hash_buckets": 64, "upsampling_kernel_size": 4, "downsampling_rate": 2, "local_transformer_stride": 16}, "2 × 4 × 6 × 6"
     ),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.hf.tokenizing import SIZE, tokenizer
 
 Damage = Callable[[Path], object]
 ROWS = [f"the baker {number},{'abc'[number % 3]}" for number in range(30)]
+ASKED = "text,other,label"
 QUESTIONS = [f"the baker,a mill,{'abc'[number % 3]}" for number in range(30)]
 
 pytestmark = pytest.mark.usefixtures("quick_pages")
@@ -119,6 +121,52 @@ MODELS: dict[str, tuple[Damage, str]] = {
 }
 
 
+AHEAD: dict[str, tuple[str, tuple[str, ...], str]] = {
+    "a head that no layer has": (CLASSIFIER, ("--heatmap", "head:9.9"), "head:9.9: no such head"),
+    "an answer of a classifier": (
+        CLASSIFIER,
+        ("--column", "answer=other"),
+        "answers: a model for classification; expected a language model",
+    ),
+    "no class of a head": ("BertModel", (), "no head that an audit knows; expected …ForSequence"),
+    "words that are masked": ("BertForMaskedLM", (), "no head that an audit knows"),
+    "texts to choose from": ("BertForMultipleChoice", (), "no head that an audit knows"),
+    "images too": ("CLIPModel", (), "no head that an audit knows"),
+    "an end of two": ("BertForQuestionAnswering", (), "--set collect.output=start"),
+    "an answer to nothing": (
+        "BertForQuestionAnswering",
+        ("--set", "collect.output=end"),
+        "expected a question for each: --column question=NAME",
+    ),
+    "a question to no answer": (
+        WRITER,
+        ("--column", "question=other"),
+        "questions for a language model, and no answers; .* --set collect.generate=20",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", AHEAD)
+def test_what_the_configuration_shows_is_refused_before_weights_are_read(
+    case, models, tmp_path, capsys, monkeypatch
+):
+    name, options, message = AHEAD[case]
+    own = models / (name if name == WRITER else CLASSIFIER)
+    model = damaged(own, tmp_path / "model", configured(architectures=[name]))
+    if name == "CLIPModel":
+        configured(model_type="clip")(model)
+    mine = write(tmp_path / "mine.csv", ASKED, *QUESTIONS)
+    monkeypatch.setattr("attnaudit.hf.load._read", None)
+    assert re.search(message, refused(capsys, model, mine, *LITTLE, *options, out=tmp_path / "out"))
+
+
+@pytest.mark.parametrize("own", ["flash_attention_2", "org/kernel"])
+def test_the_choice_of_attention_in_a_configuration_is_ignored(own, models, tmp_path):
+    choice = configured(_attn_implementation=own, attn_implementation=own)
+    model = load_pretrained(damaged(models / CLASSIFIER, tmp_path / "model", choice))
+    assert model.config._attn_implementation == "sdpa"
+
+
 def slow(folder: Path) -> None:
     (folder / "tokenizer.json").unlink()
     write(folder / "vocab.json", '{"<unk>": 0}')
@@ -162,7 +210,7 @@ def test_code_of_a_tokenizer_is_not_run(models: Path, corpus: Path, tmp_path: Pa
     assert not (model / "ran").exists()
 
 
-QUESTION, ASKED = ("--column", "question=other"), "text,other,label"
+QUESTION = ("--column", "question=other")
 CORPORA: dict[str, tuple[list[str], tuple[str, ...], str]] = {
     "an empty text": (["text,label", *ROWS, ",a"], (), "row 30 (line 32): an empty text"),
     "no text with a token": (

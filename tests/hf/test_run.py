@@ -144,7 +144,7 @@ def test_names_of_outputs_can_be_stated(models: Path, tmp_path: Path):
         (("--set", "collect.cross=true"), "no cross-attention"),
         (("--set", "collect.scores=gradiant"), "measure: 'gradiant'; expected one of gradient"),
         (("--set", "collect.classes=a,b"), "a, b (2); expected 3 different names"),
-        (("--set", "collect.positions=one"), "positions one: a classifier; expected a model"),
+        (("--set", "collect.positions=one"), "positions one: a model for classification; expected"),
         (("--heatmap", "head:1.4"), "head:1.4: no such head; expected a head of 0.0 to 0.3, 1.0"),
     ],
 )

@@ -10,12 +10,14 @@ import pandas as pd
 import polars as pl
 import pytest
 import torch
+from torch.utils.data import Dataset
 
 import attnaudit
 from attnaudit.core.errors import InputError
 from attnaudit.hf.classes import outputs_of
 from attnaudit.hf.encode import encode, notes_of
 from attnaudit.hf.texts import Texts, read_texts
+from attnaudit.hf.trace import collect
 from tests.hf.classes import tiny
 from tests.hf.command import save
 from tests.hf.tokenizing import SIZE, tokenizer
@@ -124,6 +126,27 @@ def test_what_a_program_has_is_read(tmp_path: Path):
     assert read_texts(pairs).second == read_texts(pairs, "seq2seq").second == ["a mill", "two"]
     texts = read_texts(frame)
     assert read_texts(texts) is texts
+    items = [{"body": text, "label": label} for text, label in frame.rows()]
+    assert read(read_texts(items, text="body")) == EXPECTED
+    assert read(read_texts(Items(items), text="body")) == EXPECTED
+    model: Any = tiny("BertForSequenceClassification", vocab_size=SIZE)
+    options = {"layers": "all", "heads": [0], "scores": ["gradient"]}
+    plain = Items([{"body": text} for text in EXPECTED[0]])
+    trace = collect(model, tokenizer("wordpiece"), plain, text="body", **options)
+    assert set(trace.instance) == {0, 1, 2}
+
+
+class Items(Dataset):
+    """Data as torch's loaders and the Trainer read them."""
+
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, row: int) -> Any:
+        return self.items[row] | {"weight": torch.tensor([1.0])}
 
 
 def test_a_corpus_is_read_in_its_test_split(tmp_path: Path):
@@ -154,6 +177,10 @@ CLASSIFIER, WRITER, BOTH = "classification", "causal-lm", "seq2seq"
         ),
         ([("one",)], CLASSIFIER, r"corpus\[0\]: \('one',\); expected a text and its second text"),
         (["one"], BOTH, "texts alone for an encoder–decoder"),
+        ("a good film", CLASSIFIER, r"'a good film', which is no file; .* into a list: \[text\]"),
+        ([{"input_ids": [2, 3]}], CLASSIFIER, "texts, as before they were tokenised; .*text=NAME"),
+        ([{"sentence": "one"}], CLASSIFIER, r"text=sentence \(text= in Python\)"),
+        (["one"], "question-answering", r"a question for each: .*\(question= in Python\)"),
         (pl.DataFrame({"body": ["one"]}), CLASSIFIER, "columns body; expected one column 'text'"),
         (pl.DataFrame({"text": ["one", ""]}), CLASSIFIER, "DataFrame: row 1: an empty text"),
     ],

@@ -307,11 +307,15 @@ def _audited(gate: Gate) -> str:
     """Say what an audit does with a model that passed."""
     replaced = f"{gate.model}: its attention can be read and replaced"
     if gate.task is None:
-        return f"{replaced}; what it predicts is no class, next token or translation, so no audit"
+        return f"{replaced}; so no audit: it predicts no class, label, next token or translation"
     if gate.reads is None:
         return f"{replaced}; its prediction reads several positions, so no head is audited"
     place = "the last position" if gate.reads == -1 else f"position {gate.reads}"
-    return f"{gate.model} can be audited: {gate.task}, read at {place}"
+    labelled = {
+        "token-classification": "a word of each text, or all (--set collect.positions=all)",
+        "question-answering": "the end that it predicts (--set collect.output=start, or end)",
+    }
+    return f"{gate.model} can be audited: {gate.task}, read at {labelled.get(gate.task, place)}"
 
 
 def show_fetched(fetched: Fetched, checks: Sequence[CorpusCheck], as_json: bool) -> None:

@@ -9,7 +9,7 @@ import torch
 from attnaudit.core.errors import InputError
 from attnaudit.core.numbers import count
 from attnaudit.core.progress import Progress, silent
-from attnaudit.hf.model import reading, require_task
+from attnaudit.hf.model import WRITING, reading, require_task
 from attnaudit.hf.texts import Texts
 
 
@@ -34,8 +34,8 @@ def with_answers(
     if tokens is None:
         return texts
     task, operation = require_task(model), "write answers"
-    if task == "classification" or texts.answer is not None:
-        got = "a classifier" if task == "classification" else "texts with answers"
+    if task not in WRITING or texts.answer is not None:
+        got = "texts with answers" if task in WRITING else "a classifier"
         expected = "a language model, and texts without answers"
         raise InputError(operation, type(model).__name__, got, expected, "leave out generate")
     prompts = texts.text if task == "seq2seq" else [texts.prompt(k)[0] for k in range(len(texts))]

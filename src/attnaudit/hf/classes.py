@@ -13,6 +13,7 @@ from jaxtyping import Int32
 from attnaudit.core.errors import InputError
 from attnaudit.core.given import named_outputs
 from attnaudit.corpora.formats.rows import ordered_classes
+from attnaudit.hf.model import WRITING
 from attnaudit.hf.texts import Texts
 
 OPERATION = "match classes"
@@ -69,7 +70,7 @@ def outputs_of(model: Any, texts: Texts, stated: Sequence[str] | None = None) ->
     Raises:
         InputError: They do not fit, or names were stated for another model.
     """
-    if texts.kind == "classification":
+    if texts.kind not in WRITING:
         return match_outputs(model, texts.class_names, stated)
     if stated is not None:
         got = f"a model for {texts.kind}"

@@ -27,7 +27,7 @@ from attnaudit.corpora.prepare.tokenise import MARK
 from attnaudit.corpora.remarks import WARNING
 from attnaudit.hf.classes import Outputs, outputs_of
 from attnaudit.hf.encoded import ASKED, Encoded, Written
-from attnaudit.hf.model import ModelTask, require_task
+from attnaudit.hf.model import OF_TOKENS, WRITING, ModelTask, require_task
 from attnaudit.hf.texts import Span, Texts
 from attnaudit.trace.words import SPECIAL
 
@@ -68,11 +68,14 @@ def encode(
         InputError: The tokenizer is slow or has other tokens than the model, classes do not fit,
             or a text has no token.
     """
-    kind, classifies = require_task(model), texts.kind == "classification"
+    kind, classifies = require_task(model), texts.kind not in WRITING
     _require_fast(tokenizer, kind)
     if texts.kind != kind:
         got, do = f"texts read for {texts.kind}", f"read_texts(…, {kind!r})"
         raise InputError(OPERATION, type(model).__name__, got, f"texts for {kind}", do)
+    if texts.segments and kind in OF_TOKENS:
+        got, do = "segments for a model that labels tokens", "leave out collect.segments"
+        raise InputError(OPERATION, type(model).__name__, got, "tokens", do)
     limits = limits_of(model, tokenizer, max_tokens)
     limit = min(limits, key=lambda name: limits[name], default="")
     pairs = texts.second is not None and kind != "seq2seq"
@@ -224,7 +227,7 @@ class _Reader:
         """True if tokenizer and model both know of the parts of a pair."""
         name, taken = "token_type_ids", signature(self.model.forward).parameters
         known = name in self.tokenizer.model_input_names and name in taken
-        return known and self.texts.kind == "classification"
+        return known and self.texts.kind not in WRITING
 
     def pieces(
         self, first: Sequence[str], second: Sequence[str] | None, target: bool = False
@@ -246,6 +249,9 @@ class _Reader:
         sides = {"text_target" if target else "text": [one for one, *_ in written] or first}
         if second is not None:
             sides["text_pair"] = second
+        own_side = 0
+        if self.texts.kind == "question-answering":  # such models are given the question first
+            sides, own_side = {"text": second or first, "text_pair": first}, 1
         for start in range(0, len(first), AT_ONCE):
             part = {name: side[start : start + AT_ONCE] for name, side in sides.items()}
             for row, encoding in enumerate(own(**part, **options).encodings, start):
@@ -259,7 +265,8 @@ class _Reader:
                 segments = self.texts.segments
                 starts = [start for start, *_ in segments[row]] if segments and not target else []
                 ends = written[row][1:] if prompts else ()
-                yield _in_pieces(encoding, parts, structural, spans, bytewise, starts, ends)
+                marks = spans, starts, ends
+                yield _in_pieces(encoding, parts, structural, bytewise, marks, own_side)
 
     def require_answers(self, pieces: Sequence[_Pieces]) -> None:
         """Refuse an answer without a token of its own, or that a cut has removed."""
@@ -333,10 +340,9 @@ def _in_pieces(
     encoding: Any,
     parts: tuple[str, ...],
     structural: set[int | None],
-    spans: Sequence[Span] | None,
     bytewise: bool,
-    starts: Sequence[int] = (),
-    ends: Sequence[int] = (),
+    marks: tuple[Sequence[Span] | None, Sequence[int], Sequence[int]],
+    own_side: int = 0,
 ) -> _Pieces:
     """Split a text or a pair, by an ``Encoding`` of the tokenizers library.
 
@@ -344,11 +350,12 @@ def _in_pieces(
         encoding: The encoding.
         parts: The texts.
         structural: Ids of tokens that are no part of a text.
-        spans: Characters of the first text that are marked, None if they are not known.
         bytewise: True if names of pieces spell bytes.
-        starts: First characters of the segments of the first text.
-        ends: In a prompt, the first characters of question and answer.
+        marks: Characters of the text that are marked, None if they are not known; the first of each
+            of its segments; in a prompt, the first of question and answer.
+        own_side: Number of the text within a pair.
     """
+    spans, starts, ends = marks
     out = _Pieces(encoding.ids, encoding.type_ids, bool(encoding.overflowing))
     word, before = -1, None
     columns = (encoding.ids, encoding.tokens, encoding.offsets, encoding.sequence_ids)
@@ -370,7 +377,9 @@ def _in_pieces(
                 name = text[max(start, before.stop if before else 0) : place.stop] or name
             else:
                 name = inside.translate(BLANKS) if inside.isspace() else name.replace(MARK, "␣")
-            marked = sequence == 0 and any(a < place.stop and start < b for a, b in spans or ())
+            marked = sequence == own_side and any(
+                a < place.stop and start < b for a, b in spans or ()
+            )
         out.tokens.append(sys.intern(name))  # a corpus has many pieces, of few kinds
         if place is not None and ends and place.stop > ends[1] and not place.sequence:
             out.answer.append(len(out.word_id) if place.start >= ends[1] else -1)
@@ -381,7 +390,9 @@ def _in_pieces(
         if starts:
             # A piece with no characters of its own, such as a mark, is before the first.
             at = SPECIAL if place is None else max(0, bisect_right(starts, place.start) - 1)
-            asked = place is not None and (place.sequence or (ends and place.start >= ends[0]))
+            asked = place is not None and (
+                place.sequence != own_side or (ends and place.start >= ends[0])
+            )
             out.segment.append(ASKED if asked else at)
         before = place
     return out

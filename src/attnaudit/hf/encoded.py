@@ -18,14 +18,14 @@ from attnaudit.core.files import content_key
 from attnaudit.core.numbers import count
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import stream_keys
-from attnaudit.hf.model import ModelTask
+from attnaudit.hf.model import OF_TOKENS, WRITING, ModelTask
 from attnaudit.hf.texts import take
 from attnaudit.trace.words import SPECIAL
 
 # A batch of more than `FEW` texts is padded to at most `MOST_PADDED` times its tokens.
 FEW, MOST_PADDED = 8, 1.2
 ASKED = -2  # the segment of a second text, such as a question
-Positions = Literal["one", "all", "last", "answer"]
+Positions = Literal["one", "all", "last", "answer", "predicted"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,8 @@ class Encoded:
         segment_names: Names of each text's segments, empty if they have none.
         answered: Positions at which the tokens of an answer are predicted, counted from the end of
             what is read, so −2 for its last token; None if the prediction is of the next token.
+        at: Position whose label is predicted, counted from 0; None if it is the text's or a next
+            token.
         type_ids: Token types, None if the model takes none.
         label: Class or token to predict, −1 if unknown.
         class_names: Names of the outputs of a classifier.
@@ -83,6 +85,7 @@ class Encoded:
     segment: Ragged | None = None
     segment_names: list[list[str]] | None = None
     answered: Ragged | None = None
+    at: Int64[np.ndarray, " n"] | None = None
     type_ids: Ragged | None = None
     label: Int32[np.ndarray, " n"] | None = None
     class_names: tuple[str, ...] = ()
@@ -220,7 +223,7 @@ class Encoded:
 
 
 PER_TOKEN = ("ids", "type_ids", "word_id", "segment", "tokens", "rationale")
-PER_TEXT = ("segment_names", "answered", "instance", "label", "split")
+PER_TEXT = ("segment_names", "answered", "at", "instance", "label", "split")
 
 
 def _changed(texts: Any, names: Iterable[str], change: Callable[[Any], Any]) -> Any:
@@ -241,27 +244,37 @@ def positions_of(
 
     Args:
         task: Task of the model.
-        chosen: The choice; by default one of a target, the answer to a prompt, or its last.
+        chosen: The choice; by default one of a target or of labelled tokens, the answer to a
+            prompt, or its last. The end of an extracted answer is the one that is predicted.
         answers: Whether texts have answers, given or written by the model.
 
     Raises:
         InputError: They are chosen for a classifier, whose prediction is for a whole text, or
             there are no answers.
     """
-    if answers and task == "classification":
+    if answers and task not in WRITING:
         do = "leave out the column of answers"
-        raise InputError("collect", "answers", "a classifier", "a language model", do)
+        raise InputError("collect", "answers", f"a model for {task}", "a language model", do)
     if chosen is None and answers:
         return "answer"
     if chosen == "answer" and not answers and task == "causal-lm":
         got, do = "texts without answers", "name their column: --column answer=NAME"
         raise InputError("collect", "positions answer", got, "the answer of each text", do)
-    if chosen is not None and task == "classification":
-        expected = "a model that predicts tokens"
-        raise InputError(
-            "collect", f"positions {chosen}", "a classifier", expected, "leave them out"
-        )
-    return chosen or ("one" if task == "seq2seq" else "last")
+    one = task in ("classification", "question-answering")
+    if chosen is not None and (one or (chosen == "answer" and task in OF_TOKENS)):
+        got, expected = f"a model for {task}", "a model that predicts tokens, or their labels"
+        raise InputError("collect", f"positions {chosen}", got, expected, "leave them out")
+    if task == "question-answering":
+        return "predicted"
+    return chosen or ("one" if task in ("seq2seq", *OF_TOKENS) else "last")
+
+
+def drawn_place(
+    texts: Encoded, sizes: Int64[np.ndarray, " n"], seed: int
+) -> Int64[np.ndarray, " n"]:
+    """Draw one of ``sizes`` places in each text, which depends on its instance and the seed."""
+    drawn = stream_keys(seed, "target position", texts.instance) >> np.uint64(32)
+    return ((drawn * sizes.astype(np.uint64)) >> np.uint64(32)).astype(np.int64)
 
 
 def at_positions(texts: Encoded, positions: Positions, seed: int = 0) -> Encoded:
@@ -298,8 +311,7 @@ def at_positions(texts: Encoded, positions: Positions, seed: int = 0) -> Encoded
         return texts.take(sizes.row_of_value).up_to(sizes.values)
     place = sizes.lengths - 1
     if positions == "one":
-        drawn = stream_keys(seed, "target position", texts.instance) >> np.uint64(32)
-        place = ((drawn * sizes.lengths.astype(np.uint64)) >> np.uint64(32)).astype(np.int64)
+        place = drawn_place(texts, sizes.lengths, seed)
     chosen = sizes.values[sizes.offsets[:-1] + place]
     if texts.written is not None or positions == "one":
         return texts.up_to(chosen)

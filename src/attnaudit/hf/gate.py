@@ -23,6 +23,8 @@ from attnaudit.hf.kinds import objections
 from attnaudit.hf.layers import LENGTHS, Layer, Probe, layers_of, refusal
 from attnaudit.hf.model import (
     FAILURES,
+    OF_TOKENS,
+    WRITING,
     ModelTask,
     difference,
     logits_at_query,
@@ -40,6 +42,7 @@ from attnaudit.training.loop import torch_threads
 EXACT = 1e-6  # of weights
 BATCHED, PADDED, OTHERS, MIXED = "batched", "padded", "other layers", "other ways"
 STACKS = ("encoder", "decoder", "cross")
+LABELLED = 4  # the position, within both texts, whose label is checked
 REPORTED = ("encoder_attentions", "attentions", "decoder_attentions", "cross_attentions")
 
 
@@ -95,7 +98,7 @@ class Gate:
         checks: The checks.
         task: What it predicts, None for a class that an audit does not know.
         reads: Query that a prediction is read from, counted from the end if it is negative; None if
-            it is not a single one.
+            it is not a single one. If any token is labelled, one of them.
     """
 
     model: str
@@ -170,7 +173,7 @@ def check_model(model: Any) -> Gate:
     for got, expected, *do in objections(model):
         raise refusal(name, got, expected, *do)
     task = task_of(model)
-    if task == "classification":
+    if task not in (None, *WRITING):
         require_classes(model)
     with reading(model), torch_threads(1):
         before, probe = _state(model), Probe.of(model)
@@ -336,14 +339,18 @@ def _query_read(model: Any, probe: Probe, layers: Iterable[Layer]) -> int | None
     if task == "causal-lm" and any(one.stack != "decoder" for one in layers):
         got, do = "attention to later tokens", "set is_decoder if it was trained as one"
         raise refusal(type(model).__name__, got, "a causal language model", do)
-    if task != "classification":
-        return None if task is None else -1
+    if task == "question-answering":
+        return LABELLED  # the weights of other positions, which share a softmax with it, are kept
+    if task in (None, *WRITING):
+        return task and -1
     places: list[set[int]] = []
     for row, length in enumerate(LENGTHS):
-        read = queries_read(model, probe.alone(row))
-        if len(read) > 1:
+        read = queries_read(model, probe.alone(row), task, LABELLED)
+        if len(read) > 1 or (task in OF_TOKENS and read not in ([], [LABELLED])):
             return None
         places += [{position, position - length} for position in read]
+    if task in OF_TOKENS:
+        return LABELLED
     return min(set.intersection(*places), key=abs, default=None) if places else None
 
 
@@ -371,7 +378,7 @@ def _replays(model: Any, probe: Probe, reads: int, error: float) -> Iterator[Che
         others[name] = torch.where(texts[name] == first, second, first)
         others[name][:, [0, reads]] = texts[name][:, [0, reads]]
     own, other = (
-        logits_at_query(forward(model, given, itself).output, require_task(model))
+        logits_at_query(forward(model, given, itself).output, require_task(model), reads)
         for given in (texts, others)
     )
     meaning = "change of the logits by other tokens when each token only attends to itself"

@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from transformers import PreTrainedModel
 
-from attnaudit.hf.model import task_of
+from attnaudit.hf.labels import OneEnd, require_end
+from attnaudit.hf.model import WRITING, no_task, task_of
 
 
 def objections(model: Any) -> Iterator[tuple[str, ...]]:
@@ -30,8 +31,14 @@ def objections(model: Any) -> Iterator[tuple[str, ...]]:
         yield got, expected, "read it with from_pretrained"
     if model.main_input_name != "input_ids":
         yield f"a model of {model.main_input_name}", "a model of tokens"
-    if model.config.is_encoder_decoder and task_of(model) == "classification":
+    task = task_of(model)
+    if model.config.is_encoder_decoder and task not in (None, *WRITING):
         yield "a classifier with encoder and decoder", "one with a single stack of layers"
+    if task == "question-answering" and not issubclass(type(model), OneEnd):
+        require_end(type(model).__name__, None)
+    from_library = type(model).__module__.startswith("transformers.")
+    if task is None and from_library and model.get_output_embeddings() is None:
+        raise no_task(type(model).__name__)
     halves = (torch.float16, torch.bfloat16) if model.device.type == "cpu" else ()
     others = {torch.float64, *halves} & {weight.dtype for weight in weights.values()}
     if others:

@@ -16,8 +16,9 @@ from transformers.models.auto.modeling_auto import (
 from attnaudit.core.errors import InputError, describe_error
 from attnaudit.core.given import expanded
 from attnaudit.core.model_folder import CONFIG, SAVE_MODEL, check_model_folder, refusal
-from attnaudit.hf.model import ModelTask, task_of_class
 
+LAYERS = ("num_hidden_layers", "num_layers", "encoder_layers", "decoder_layers")
+HEADS = ("num_attention_heads", "num_heads", "encoder_attention_heads", "decoder_attention_heads")
 SAVE_BODY = "save the model without its head: model.base_model.save_pretrained(DIR)"
 
 
@@ -38,8 +39,8 @@ def load_pretrained(folder: str | Path) -> PreTrainedModel:
             random.
     """
     folder = expanded(folder)
-    name = _class_name(folder, check_model_folder(folder).get("architectures"))
-    model, missing = _read(folder, name, dtype="auto")
+    name, config = read_config(folder)
+    model, missing = _read(folder, name, config=config, dtype="auto")
     if missing:
         head = name.endswith("Classification")
         do = "save the fine-tuned model, head included" if head else SAVE_MODEL
@@ -47,11 +48,32 @@ def load_pretrained(folder: str | Path) -> PreTrainedModel:
     return model.eval()
 
 
-def saved_task(folder: Path) -> ModelTask | None:
-    """Return the task of a saved model, of which no weights are read. Raises InputError."""
-    config = check_model_folder(folder)
-    name = _class_name(folder, config.get("architectures"))
-    return task_of_class(name, config.get("is_encoder_decoder", False))
+def read_config(folder: Path) -> tuple[str, PretrainedConfig]:
+    """Return the class of a saved model and its configuration, with our choice of attention.
+
+    Raises:
+        InputError: As for `load_pretrained`, without a look at the weights.
+    """
+    name = _class_name(folder, check_model_folder(folder).get("architectures"))
+    config_class = getattr(transformers, name).config_class
+    try:
+        config = config_class.from_pretrained(folder, local_files_only=True)
+    except Exception as error:  # whatever a configuration makes a class do
+        expected = "the configuration of a model"
+        raise refusal(folder / CONFIG, describe_error(error), expected) from error
+    # All of them compute the same; one may need a library, or be code to download.
+    config._attn_implementation = None
+    return name, config
+
+
+def heads_by_config(config: Any) -> dict[int, int]:
+    """Return the number of heads of each layer; at most so many are found. Empty if unknown."""
+    text = config.get_text_config()
+    layers, heads = (
+        max((n for one in names if isinstance(n := getattr(text, one, None), int)), default=0)
+        for names in (LAYERS, HEADS)
+    )
+    return dict.fromkeys(range(layers), heads) if heads else {}
 
 
 def config_to_tune(folder: Path, classes: Sequence[str] | None = None) -> PretrainedConfig:
@@ -93,7 +115,7 @@ def config_to_tune(folder: Path, classes: Sequence[str] | None = None) -> Pretra
         config.id2label = dict(enumerate(named))
         config.label2id = {name: k for k, name in enumerate(named)}
         config.problem_type = None
-    config.architectures = [classifier]
+    config.architectures, config._attn_implementation = [classifier], None
     return config
 
 

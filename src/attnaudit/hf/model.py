@@ -19,7 +19,19 @@ from attnaudit.core.errors import InputError
 from attnaudit.models.weights import weights_fingerprint
 from attnaudit.training.loop import evaluating, without_gradients
 
-ModelTask = Literal["classification", "causal-lm", "seq2seq"]
+ModelTask = Literal[
+    "classification", "token-classification", "question-answering", "causal-lm", "seq2seq"
+]
+TASKS: dict[str, ModelTask] = {
+    "ForSequenceClassification": "classification",
+    "ForTokenClassification": "token-classification",
+    "ForQuestionAnswering": "question-answering",
+    "ForCausalLM": "causal-lm",
+    "LMHeadModel": "causal-lm",
+}
+"""Tasks of models with one stack of layers, by the end of the name of their class."""
+OF_TOKENS = ("token-classification", "question-answering")
+WRITING = ("causal-lm", "seq2seq")
 NO_TOKEN = -1  # as the padding token of a configuration, it occurs in no text
 LOGITS = 2**27  # of a pass: 512 MiB
 # Outputs of the widest layer in a pass. More are new memory for every layer, which takes longer to
@@ -70,13 +82,11 @@ def task_of(model: Any) -> ModelTask | None:
     return task_of_class(type(model).__name__, model.config.is_encoder_decoder)
 
 
-def task_of_class(name: str, has_decoder: bool) -> ModelTask | None:
-    """Return the task of models of a class, which may be encoder–decoders."""
-    if name.endswith("ForSequenceClassification"):
-        return "classification"
-    if has_decoder:
-        return "seq2seq"
-    return "causal-lm" if name.endswith(("ForCausalLM", "LMHeadModel")) else None
+def task_of_class(name: str, has_both: bool) -> ModelTask | None:
+    """Return the task of a class by its name, and whether it is an encoder with a decoder."""
+    task: ModelTask | None = next((one for end, one in TASKS.items() if name.endswith(end)), None)
+    both: ModelTask = "seq2seq"
+    return both if has_both and task in (None, *WRITING) else task
 
 
 def require_task(model: Any) -> ModelTask:
@@ -87,16 +97,26 @@ def require_task(model: Any) -> ModelTask:
     """
     task = task_of(model)
     if task is None:
-        expected = "a classifier of texts, a causal language model or an encoder–decoder"
-        raise InputError(
-            "tokenise texts", type(model).__name__, "a model of another kind", expected
-        )
+        raise no_task(type(model).__name__)
     return task
 
 
-def logits_at_query(output: Any, task: ModelTask) -> Float[Tensor, "N C"]:
-    """Return the logits of the prediction: those of a text, or of its last position."""
-    return output.logits if task == "classification" else output.logits[:, -1]
+def no_task(name: str) -> InputError:
+    """Return the error for a class without a head that an audit knows."""
+    ends = ", ".join(f"…{end}" for end in TASKS)
+    got, expected = "no head that an audit knows", f"{ends} or an encoder–decoder that writes"
+    do = "an encoder gets a head by attnaudit run TEXTS --model DIR"
+    return InputError("check model", name, got, expected, do)
+
+
+def logits_at_query(output: Any, task: ModelTask, position: int = -1) -> Float[Tensor, "N C"]:
+    """Return the logits of the prediction: those of a text, or of one of its positions.
+
+    A pass of one position has only that one.
+    """
+    if task == "classification":
+        return output.logits
+    return output.logits[:, min(position, output.logits.shape[1] - 1)]
 
 
 def positions_per_pass(model: Any, budget: int) -> int:
@@ -105,7 +125,7 @@ def positions_per_pass(model: Any, budget: int) -> int:
     layers = [one for one in model.modules() if isinstance(one, nn.Linear | Conv1D)]
     widest = max((max(one.weight.shape) for one in layers if one is not output), default=1)
     parameters = signature(model.forward).parameters
-    if require_task(model) != "classification" and "logits_to_keep" not in parameters:
+    if require_task(model) in WRITING and "logits_to_keep" not in parameters:
         budget = min(budget, LOGITS // model.config.get_text_config().vocab_size)
     return max(1, min(budget, NUMBERS // widest))
 

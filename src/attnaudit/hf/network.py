@@ -65,7 +65,9 @@ class Replay(Fingerprinted):
         places, task = self.of_rows(table).places, require_task(self.model)
         with reading(self.model):
             outputs = [forward(self.model, self._inputs(place)).output for place in places]
-        return np.concatenate([_array(logits_at_query(output, task)) for output in outputs])
+        pairs = zip(outputs, places, strict=True)
+        logits = [logits_at_query(output, task, place["query"]) for output, place in pairs]
+        return np.concatenate([_array(one) for one in logits])
 
     def of_rows(self, table: pl.DataFrame) -> Rows:
         """Return the tail of the rows of a trace.
@@ -106,8 +108,9 @@ class Replay(Fingerprinted):
         return states
 
 
-def _text(row: Mapping[str, Any]) -> tuple[tuple[int, ...], ...]:
-    return tuple(tuple(row.get(name) or ()) for name in IDS)
+def _text(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the key of a text, read at the query of a row."""
+    return *(tuple(row.get(name) or ()) for name in IDS), row["query"]
 
 
 def _array(values: Tensor) -> np.ndarray:

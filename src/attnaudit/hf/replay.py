@@ -128,7 +128,7 @@ def states_of(model: Any, inputs: Mapping[str, Tensor], task: ModelTask, reads: 
     sums = tuple(
         one.sums[0, :, min(position, one.weights.shape[2] - 1)].clone() for one in seen.attentions
     )
-    logits, last = logits_at_query(seen.output, task), None
+    logits, last = logits_at_query(seen.output, task, position), None
     if position == queries - 1:
         # A model may have no cache, or one of fewer keys than it reads; keys may depend on the
         # text's length, and a bias of positions on the number of keys.
@@ -183,7 +183,7 @@ def replayed(
     rows, position = len(next(iter(changes.values()))), states.position
     if way == "full":
         seen = forward(model, _copies(states.inputs, rows), _exchange(changes, position))
-        return logits_at_query(seen.output, states.task)
+        return logits_at_query(seen.output, states.task, position)
     if way == "upper":
         return _from_layer(model, states, changes, _copies(states.inputs, rows))
     if way == "step":
@@ -227,7 +227,8 @@ def _from_layer(
 
     exchange = _exchange(changes, 0 if alone else states.position, skipped, since)
     with resumed(place, choose):
-        return logits_at_query(forward(model, inputs, exchange).output, states.task)
+        output = forward(model, inputs, exchange).output
+        return logits_at_query(output, states.task, states.position)
 
 
 def _copies(inputs: Mapping[str, Any], rows: int) -> dict[str, Any]:
@@ -264,11 +265,14 @@ def _exchange(changes: Changes, position: int, skipped: int = 0, since: int = 0)
     return exchange
 
 
-def queries_read(model: nn.Module, inputs: Mapping[str, Tensor]) -> list[int]:
+def queries_read(
+    model: nn.Module, inputs: Mapping[str, Tensor], task: ModelTask, position: int = 0
+) -> list[int]:
     """Find the queries of the last attention that the classes of a text depend on.
 
     The weights of every query in turn are replaced by random ones, one in each row of a batch. A
-    text whose classes are saturated gives none.
+    text whose classes are saturated gives none. For a model that labels tokens, the classes are
+    those of one ``position``.
     """
     seen = forward(model, inputs)
     last = seen.attentions[-1]
@@ -287,9 +291,12 @@ def queries_read(model: nn.Module, inputs: Mapping[str, Tensor]) -> list[int]:
     copies = _copies(inputs, queries)
     # Compared with the same batch unchanged: a batch of another size is rounded otherwise, by more
     # than small logits allow.
-    same = forward(model, copies, lambda found: found.weights.clone()).output.logits
+    same, other = (
+        logits_at_query(forward(model, copies, one).output, task, position)
+        for one in (lambda found: found.weights.clone(), exchange)
+    )
     rounding = (same - same[:1]).abs().max()
-    moved = (forward(model, copies, exchange).output.logits - same).abs().amax(dim=-1)
+    moved = (other - same).abs().amax(dim=-1)
     return (moved > 10 * rounding).nonzero().flatten().tolist()
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 from jaxtyping import Int, Int32, Int64
+from torch.utils.data import Dataset
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.given import expanded, plain
@@ -33,8 +34,9 @@ from attnaudit.hf.model import ModelTask
 
 OPERATION = "read texts"
 SOURCES = (
-    "a path, the name of a corpus, a Corpus, a list of texts or of (text, second text), "
-    "a DataFrame of pandas or polars, or what attnaudit.hf.read_texts gives"
+    "a path, the name of a corpus, a Corpus, a list of texts, of (text, second text) or of "
+    "dictionaries, a DataFrame of pandas or polars, a data set, or what attnaudit.hf.read_texts "
+    "gives"
 )
 UNCUT = 2**62  # tokens
 
@@ -142,7 +144,8 @@ def read_texts(
     - for ``seq2seq`` a folder of pairs, of which one split is read in the same way;
     - the name of a registered corpus, by default its test split;
     - a `Corpus`, its words joined by blanks unless it keeps the texts (`read_corpus` with ``raw``);
-    - a list of texts or of tuples of two, a DataFrame of pandas or polars, or a Dataset.
+    - a list of texts, of tuples of two or of dictionaries, a DataFrame of pandas or polars, a
+      Dataset, also one of torch whose items are dictionaries, or a mapping of splits to such.
 
     Args:
         source: The texts.
@@ -157,6 +160,10 @@ def read_texts(
     Raises:
         InputError: The texts cannot be read, with file and row.
     """
+    is_text = isinstance(source, str) and any(map(str.isspace, source.strip()))
+    if is_text and source not in CORPORA and not Path(source).expanduser().exists():
+        got, expected = f"{source!r:.60}, which is no file", "a path or a list of texts"
+        raise InputError(OPERATION, "corpus", got, expected, "put a text into a list: [text]")
     if not isinstance(source, str | Path):
         return _for_task(_in_memory(source, kind, split, options), kind)
     given = {name: str(one) if isinstance(one, Path) else one for name, one in options.items()}
@@ -190,15 +197,29 @@ def _labels_read(kind: ModelTask, options: Mapping[str, Any]) -> dict[str, bool]
 
 
 def _for_task(texts: Texts, kind: ModelTask) -> Texts:
-    """Remove the labels for a language model."""
-    if kind != "causal-lm":
+    """Remove the labels for a model that predicts none of them.
+
+    Raises:
+        InputError: There are no questions for a model that answers them.
+    """
+    if kind in ("classification", "seq2seq"):
         return texts
+    if kind == "question-answering" and texts.second is None:
+        raise no_question(texts.name)
     return replace(texts, kind=kind, label=None, class_names=())
+
+
+def no_question(source: str) -> InputError:
+    """Return the error for texts without questions."""
+    got = "texts alone for a model that finds answers"
+    expected = "a question for each: --column question=NAME (question= in Python), or pairs"
+    return InputError(OPERATION, source, got, expected)
 
 
 def _in_memory(
     source: Any, kind: ModelTask, split: str | None, options: Mapping[str, Any]
 ) -> Texts:
+    source = _of_items(source)
     name, table = type(source).__name__, is_table(source)
     splits = isinstance(source, Mapping) and source and all(map(is_table, source.values()))
     if options and not table and not splits:
@@ -235,6 +256,19 @@ def _of_splits(
     return replace(texts, split=[chosen] * len(texts))
 
 
+def _of_items(source: Any) -> Any:
+    """Return a table of a list of dictionaries, or of a data set with such items."""
+    if isinstance(source, Dataset) and hasattr(source, "__len__"):
+        source = [source[row] for row in range(len(source))]  # pyright: ignore[reportArgumentType]
+    if not isinstance(source, list | tuple) or not isinstance(next(iter(source), None), Mapping):
+        return source
+    if not all(isinstance(item, Mapping) for item in source):
+        return source
+    names = dict.fromkeys(name for item in source for name in item)
+    cells = {name: plain([item.get(name) for item in source]) for name in names}
+    return pl.DataFrame(cells, strict=False)
+
+
 def _of_corpus(source: Corpus | ParallelCorpus, kind: ModelTask, split: str) -> Texts:
     if isinstance(source, ParallelCorpus) != (kind == "seq2seq"):
         got = f"a {type(source).__name__} for a model for {kind}"
@@ -255,6 +289,11 @@ def _of_table(table: Any, kind: ModelTask, options: Mapping[str, Any]) -> Texts:
     if kind == "seq2seq" and spec.question is None:
         got, expected = "texts alone for an encoder–decoder", "a list of (source, target)"
         raise InputError(OPERATION, "corpus", got, f"{expected}, or a folder of pairs")
+    names = getattr(table, "column_names", None) or table.columns
+    if "input_ids" in names and spec.text not in names:
+        got, expected = f"columns {', '.join(names)}", "texts, as before they were tokenised"
+        do = "name their column: text=NAME (aa.hf.collect, aa.hf.read_texts)"
+        raise InputError(OPERATION, type(table).__name__, got, expected, do)
     reads = _labels_read(kind, options)
     label = spec.label if reads["labelled"] else None
     columns = spec.columns(label, reads["label_needed"])

@@ -4,7 +4,7 @@ import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 from torch import Tensor
-from transformers import Pipeline
+from transformers import Pipeline, PreTrainedModel
 
 from attnaudit.core.errors import InputError, describe_error
 from attnaudit.core.progress import Progress, silent
@@ -21,7 +21,7 @@ from attnaudit.hf.answers import with_answers
 from attnaudit.hf.choose import OPERATION, Chosen, Numbers, choose_layers, keys_seen
 from attnaudit.hf.classes import outputs_of
 from attnaudit.hf.encode import encode, notes_of, output_names
-from attnaudit.hf.encoded import Encoded, Positions, at_positions, positions_of
+from attnaudit.hf.encoded import Encoded, Positions, positions_of
 from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.importance import (
     USUAL,
@@ -32,9 +32,11 @@ from attnaudit.hf.importance import (
     require_measures,
 )
 from attnaudit.hf.importance.case import Case
+from attnaudit.hf.labels import labelled
 from attnaudit.hf.layers import Probe
 from attnaudit.hf.model import (
     FAILURES,
+    WRITING,
     frozen,
     model_fingerprint,
     positions_per_pass,
@@ -123,7 +125,8 @@ def collect_shards(
         answers = encoded.answered is not None
         of_text = answers or encoded.keys_of(chosen[0].layer.stack) is encoded
         if settings is not None and settings.texts and of_text:
-            ends = () if gate.task == "classification" else (encoded.read.ids.lengths,)
+            ends = (encoded.read.ids.lengths,) if gate.task in WRITING else ()
+            ends = ends if encoded.at is None else (encoded.at,)
             replaced = PieceReplacement(
                 keys=(encoded.instance, *ends),
                 lengths=encoded.ids.lengths,
@@ -372,9 +375,10 @@ class CollectOptions:
         layers: ``last``, ``all`` or numbers from 0.
         heads: ``all`` or numbers from 0.
         cross: True for the cross-attention of an encoder–decoder.
-        positions: Positions of a text, or of a target, whose next token is predicted: the ``last``
-            (default of a causal language model), ``one`` that is drawn (of an encoder–decoder), or
-            ``all``. Column ``query`` has the position of a row.
+        positions: Positions of a text, or of a target, whose label or next token is predicted: the
+            ``last`` (default of a causal language model), ``one`` that is drawn (of an
+            encoder–decoder and of a classifier of tokens), or ``all``. Column ``query`` has the
+            position of a row.
         seed: Seed of the draw.
         scores: Measures of importance, or one of them.
         heatmap: The heatmap that people are shown, which is what an audit judges: ``mean-last``,
@@ -385,7 +389,7 @@ class CollectOptions:
         class_names: Names of a classifier's outputs in place of its own.
         max_tokens: Longest text in tokens.
         output: Name of the output to audit, of a classifier whose outputs are probabilities of
-            their own (several labels).
+            their own (several labels); ``start`` or ``end`` of an extracted answer.
         segments: Positions of the trace in place of tokens: ``sentences``, ``lines``, or a regular
             expression for what separates segments. By default those of the texts, if
             `read_texts` was given ``segments="column"``.
@@ -422,7 +426,7 @@ def collect(model: Any, tokenizer: Any = None, corpus: Any = None, **options: An
         tokenizer: Its fast tokenizer. A pipeline has one: ``collect(pipeline, corpus)``.
         corpus: A path, the name of a corpus, a `Corpus` (its test split), a list of texts or of
             pairs, a DataFrame, or the result of `read_texts`, which has options.
-        **options: Fields of `CollectOptions`.
+        **options: Fields of `CollectOptions`, and others of `read_texts`, as ``text="body"``.
 
     Returns:
         The trace.
@@ -430,19 +434,23 @@ def collect(model: Any, tokenizer: Any = None, corpus: Any = None, **options: An
     Raises:
         InputError: The model cannot be audited, or the texts do not fit it.
     """
+    own = {one.name for one in fields(CollectOptions)}
+    reading = {name: options.pop(name) for name in options.keys() - own}
     given = CollectOptions(**options)
     scores = require_measures(USUAL if given.scores is None else given.scores)
     if isinstance(model, Pipeline):
         tokenizer, corpus = (model.tokenizer, tokenizer) if corpus is None else (tokenizer, corpus)
         tokenizer = model.tokenizer if tokenizer is None else tokenizer
     model = one_output(unwrap(model), given.output)
+    if isinstance(model, PreTrainedModel):
+        require_task(model)  # refused before the passes of the checks
     gate = check_model(model)
     chosen = choose_layers(gate, given.layers, given.heads, given.cross)
     if given.heatmap is not None:
         require_heatmap(given.heatmap, heads_of_text(gate))
     defined_measures(model, scores, given.heatmap)
     task, seed = require_task(model), given.seed
-    texts = read_texts(corpus, task, seed=seed, progress=given.progress)
+    texts = read_texts(corpus, task, seed=seed, progress=given.progress, **reading)
     texts = with_segments(texts, given.segments)
     texts = with_answers(model, tokenizer, texts, given.generate, given.progress)
     answers = texts.answer is not None or given.generate is not None
@@ -450,7 +458,7 @@ def collect(model: Any, tokenizer: Any = None, corpus: Any = None, **options: An
     outputs = outputs_of(model, texts, given.class_names)
     cut = {"max_tokens": given.max_tokens, "on_empty": "skip"}
     encoded = encode(model, tokenizer, texts, outputs=outputs, **cut)
-    encoded = at_positions(encoded, positions, seed)
+    encoded = labelled(model, encoded, positions, seed, gate.batching)
     metadata = {
         "corpus": {
             "name": texts.name,

@@ -9,6 +9,7 @@ from torch.nn.parallel import DistributedDataParallel
 from transformers import Pipeline, PreTrainedModel
 
 from attnaudit.core.errors import describe_error
+from attnaudit.hf.labels import one_end
 from attnaudit.hf.layers import Probe, refusal
 from attnaudit.hf.model import FAILURES, difference, reading, tvd
 
@@ -54,6 +55,8 @@ def _merged(model: Any) -> PreTrainedModel:
 def one_output(model: Any, name: str | None) -> Any:
     """Return a copy of a classifier with independent outputs that only decides one of them.
 
+    Of a model for extractive question answering, it is one end of the answer (`one_end`).
+
     The copy has two classes, with the logits 0 and z of that output: their softmax is sigmoid(z).
 
     Args:
@@ -63,6 +66,8 @@ def one_output(model: Any, name: str | None) -> Any:
     Raises:
         InputError: The outputs are not probabilities of their own, or none has this name.
     """
+    if type(model).__name__.endswith("ForQuestionAnswering"):
+        return one_end(model, name)
     if name is None:
         return model
     config, kind = model.config, type(model).__name__

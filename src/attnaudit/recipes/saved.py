@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from attnaudit.core.errors import RunError
+from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import content_key
 from attnaudit.core.progress import Progress, silent
+from attnaudit.corpora.registry import CORPORA
 from attnaudit.experiments import make_experiment, require_usable
 from attnaudit.hf.answers import with_answers
 from attnaudit.hf.choose import Chosen, choose_layers
 from attnaudit.hf.classes import outputs_of
 from attnaudit.hf.encode import encode, load_tokenizer, notes_of, output_names, require_aligned
-from attnaudit.hf.encoded import Encoded, Positions, at_positions, positions_of
+from attnaudit.hf.encoded import Encoded, Positions, positions_of
 from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.importance import (
     USUAL,
@@ -26,11 +27,12 @@ from attnaudit.hf.importance import (
     require_heatmap,
     require_measures,
 )
-from attnaudit.hf.load import load_pretrained, saved_task
-from attnaudit.hf.model import ModelTask
+from attnaudit.hf.labels import labelled, require_end
+from attnaudit.hf.load import heads_by_config, load_pretrained, read_config
+from attnaudit.hf.model import OF_TOKENS, ModelTask, no_task, task_of_class
 from attnaudit.hf.network import Replay
 from attnaudit.hf.segments import with_segments
-from attnaudit.hf.texts import Texts, read_texts
+from attnaudit.hf.texts import Texts, no_question, read_texts
 from attnaudit.hf.trace import collect_shards, texts_of_a_shard
 from attnaudit.hf.unwrap import one_output
 from attnaudit.plans.audit import TransformerSpec
@@ -41,10 +43,19 @@ from attnaudit.steps.finished import read_manifest, read_spec
 from attnaudit.trace import Trace
 
 _NEXT = "whose next token is the prediction"
-POSITIONS = {
-    "one": f"every text is read up to one position, drawn by the seed, {_NEXT}",
-    "all": f"every text is read up to each of its positions in turn, {_NEXT}",
-}
+POSITIONS: tuple[dict[str, str], dict[str, str]] = (
+    {
+        "one": f"every text is read up to one position, drawn by the seed, {_NEXT}",
+        "all": f"every text is read up to each of its positions in turn, {_NEXT}",
+    },
+    {
+        "one": "the prediction is the label of one word of each text, drawn by the seed",
+        "all": "the prediction is the label of each word of a text in turn",
+        "last": "the prediction is the label of the last word of each text",
+        "predicted": "the prediction is where the answer begins, or ends, among all tokens",
+    },
+)
+"""Remarks on the positions of models that write, and of those that label tokens."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,11 +88,10 @@ class SavedTransformer(Job):
         collect = spec.collect
         layers, heads = collect.numbers("layers"), collect.numbers("heads")
         require_measures(name for name in collect.scores or () if name != "all")
-        require_heatmap(collect.heatmap)
         # Texts come first: a large model takes long to read.
-        task, tokenizer = saved_task(spec.model), load_tokenizer(spec.model)
-        texts = None if task is None else _read(spec, task, progress)
-        if texts is not None and texts.answer is not None and collect.generate is None:
+        task, tokenizer = _task_ahead(spec), load_tokenizer(spec.model)
+        texts = _read(spec, task, progress)
+        if texts.answer is not None and collect.generate is None:
             require_aligned(tokenizer, texts)
         progress("read the model", 0, 0)
         model = one_output(load_pretrained(spec.model), collect.output)
@@ -90,7 +100,6 @@ class SavedTransformer(Job):
         chosen = choose_layers(gate, layers, heads, collect.cross)
         require_heatmap(collect.heatmap, heads_of_text(gate))
         defined_measures(model, collect.scores or USUAL, collect.heatmap)
-        assert texts is not None  # else no layer could be chosen
         answers = texts.answer is not None or collect.generate is not None
         positions = positions_of(texts.kind, collect.positions, answers)
         outputs = outputs_of(model, texts, collect.classes)
@@ -98,8 +107,9 @@ class SavedTransformer(Job):
         options: Any = {"max_tokens": collect.max_tokens, "on_empty": "skip", "outputs": outputs}
         encoded = encode(model, tokenizer, texts, **options)
         names = output_names(model, tokenizer, encoded.class_names)
-        rows, network = at_positions(encoded, positions, spec.seed), Replay(model, gate)
-        told = [POSITIONS[positions]] if positions in POSITIONS else []
+        rows = labelled(model, encoded, positions, spec.seed, gate.batching)
+        network = Replay(model, gate)
+        told = [said[positions]] if positions in (said := POSITIONS[task in OF_TOKENS]) else []
         named = {"name": gate.model, "folder": spec.model.resolve().name}
         named |= {"output": collect.output} if collect.output else {}
         matched = outputs.to_json() if outputs else {}
@@ -214,6 +224,27 @@ class SavedTransformer(Job):
     def origin(self, model: Any, folder: Folder | None = None) -> dict[str, Any]:
         """Add the checks."""
         return {**super().origin(model, folder), "gate": self.gate.to_json()}
+
+
+def _task_ahead(spec: TransformerSpec) -> ModelTask:
+    """Return the task of a model, or refuse what its configuration shows that it cannot do."""
+    collect, roles = spec.collect, spec.corpus
+    name, config = read_config(spec.model)
+    task, heads = task_of_class(name, config.is_encoder_decoder), heads_by_config(config)
+    if task is None:
+        raise no_task(name)
+    if task == "question-answering":
+        require_end(name, collect.output)
+        if roles.get("question") is None and spec.source not in CORPORA:
+            raise no_question(spec.source)
+    require_heatmap(collect.heatmap, heads or None)
+    answers = roles.get("answer") is not None or collect.generate is not None
+    positions_of(task, collect.positions, answers)
+    if task == "causal-lm" and roles.get("question") is not None and not answers:
+        got = "questions for a language model, and no answers"
+        do = "--column answer=NAME, or let it write them: --set collect.generate=20"
+        raise InputError("read texts", spec.source, got, "a column of answers", do)
+    return task
 
 
 def _read(spec: TransformerSpec, task: ModelTask, progress: Progress) -> Texts:

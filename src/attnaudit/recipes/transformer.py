@@ -25,9 +25,15 @@ def check_folder(folder: Path) -> Gate:
     require("hf", f"check {folder}")
     check_model_folder(folder)
     from attnaudit.hf.gate import check_model
+    from attnaudit.hf.labels import ENDS
     from attnaudit.hf.load import load_pretrained
+    from attnaudit.hf.model import task_of
+    from attnaudit.hf.unwrap import one_output
 
-    return check_model(load_pretrained(folder))
+    model = load_pretrained(folder)
+    return check_model(
+        one_output(model, ENDS[0] if task_of(model) == "question-answering" else None)
+    )
 
 
 def audit_transformer(

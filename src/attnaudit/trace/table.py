@@ -347,6 +347,31 @@ class Trace:
         """Function from attention to the predictions of these rows."""
         return readout_of(self.table, self.metadata["activation"], self.tail)
 
+    def predict(self, alpha: Ragged | Sequence[Any]) -> np.ndarray:
+        """Predict under other attention weights.
+
+        ``trace.predict([np.full(T, 1 / T) for T in trace.lengths])`` is for uniform attention.
+
+        Args:
+            alpha: Weights of every row, n arrays (T_i,): 0 or more, with a sum of 1.
+
+        Returns:
+            Probabilities, float64 ``(n, C)``.
+
+        Raises:
+            TraceError: If the weights have other lengths, or are no distribution.
+        """
+        rows = alpha if isinstance(alpha, Ragged) else Ragged.from_rows(list(alpha), np.float64)
+        if rows.lengths.tolist() != self.lengths.tolist():
+            got, expected = f"{len(rows)} rows of {len(rows.values)} weights", "one for each token"
+            raise TraceError("predict", "alpha", got, f"{expected} of {len(self)} rows")
+        wrong = (rows.with_values(~(rows.values >= 0)).sum() > 0) | ~(abs(rows.sum() - 1) <= 1e-4)
+        if wrong.any():
+            where = f"alpha, instance {self.instance[wrong.argmax()]}"
+            got = f"{rows[int(wrong.argmax())].tolist()!r:.60}"
+            raise TraceError("predict", where, got, "0 or more, with a sum of 1")
+        return self.readout(rows)
+
     @property
     def prediction(self) -> np.ndarray:
         """Probabilities that the model gave, float64 ``(n, C)``."""

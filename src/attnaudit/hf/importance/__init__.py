@@ -45,7 +45,7 @@ def gradient(case: Case) -> Float[Tensor, "B T"]:
         Jain & Wallace 2019, Algorithm 1.
     """
     graph, classes = Graph(case, held=True), case.logits.shape[1]
-    if case.ends is not None:
+    if case.ends is not None and case.texts.at is None:
         return graph.times_input() * case.mask
     if classes == 2:
         return 2 * graph.times_input() * case.mask  # both are the same
@@ -106,8 +106,8 @@ def attributions(case: Case) -> Float[Tensor, "B T"]:
 def loo(case: Case) -> Float[Tensor, "B T"]:
     """Compute the TVD between predictions with and without the word, or the segment, of a token.
 
-    It is deleted, and the whole model runs again. The only one of a text is replaced, as in
-    `loo_mask`. Special tokens get 0.
+    It is deleted, and the whole model runs again. The only one of a text, and the one whose label
+    is predicted, are replaced, as in `loo_mask`. Special tokens get 0.
     """
     return _without_words(case, deleted=True)
 
@@ -154,12 +154,18 @@ def _changed(texts: Encoded, words: list[tuple[int, np.ndarray]], deleted: bool)
     """Return one text per word, without that word."""
     every = texts.take(np.array([row for row, _ in words], dtype=np.int64))
     chosen = np.concatenate([mask for _, mask in words])
-    alone = np.repeat([mask.all() for _, mask in words], every.ids.lengths)
-    kept = ~chosen | alone if deleted else np.ones_like(chosen)
+    stays = [mask.all() for _, mask in words]
+    if every.at is not None:
+        labelled = (mask[at] for (_, mask), at in zip(words, every.at, strict=True))
+        stays = [one or other for one, other in zip(stays, labelled, strict=True)]
+    kept = ~chosen | np.repeat(stays, every.ids.lengths) if deleted else np.ones_like(chosen)
     ids = every.ids.with_values(np.where(chosen & kept, texts.nothing, every.ids.values))
     types = every.type_ids and every.type_ids.where(kept)
     units = {"word_id": every.word_id, "segment": every.segment}
-    left = {name: one and one.where(kept) for name, one in units.items()}
+    left: dict[str, Any] = {name: one and one.where(kept) for name, one in units.items()}
+    if every.at is not None:
+        before = kept & (ids.places < ids.spread(every.at))
+        left["at"] = ids.with_values(before.astype(np.int64)).sum()
     return replace(every, ids=ids.where(kept), type_ids=types, **left)
 
 

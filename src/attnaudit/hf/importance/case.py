@@ -56,7 +56,7 @@ class Case:
 
     @cached_property
     def ends(self) -> Ends | None:
-        """Positions whose next tokens are predicted, None for a classifier."""
+        """Positions whose label or next token is predicted, None for a classifier of texts."""
         return ends_of(self.model, self.texts)
 
     @cached_property
@@ -182,11 +182,13 @@ Ends = Tensor | Answer
 
 
 def ends_of(model: Any, texts: Encoded) -> Ends | None:
-    """Return the positions whose next tokens are predicted, None for a classifier."""
+    """Return the positions whose labels or next tokens are predicted, None for a whole text's."""
     if require_task(model) == "classification":
         return None
     if texts.answered is not None:
         return Answer.of(texts, model.device)
+    if texts.at is not None:
+        return torch.from_numpy(texts.at).to(model.device)
     return torch.from_numpy(texts.read.ids.lengths - 1).to(model.device)
 
 
@@ -249,7 +251,7 @@ class Graph:
 def read_logits(
     model: Any, inputs: Mapping[str, Any], ends: Ends | None, exchange: Exchange | None = None
 ) -> Float[Tensor, "B C"]:
-    """Compute the logits of classes, of the tokens that follow positions ``ends``, or of answers.
+    """Compute the logits of a text's classes, of those at positions ``ends``, or of answers.
 
     With gradients if they are enabled. An ``exchange`` replaces attention as in `capture.forward`.
     """

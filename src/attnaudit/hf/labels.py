@@ -1,0 +1,102 @@
+"""Labels of tokens: the positions of texts that are audited, and the ends of extracted answers."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from functools import wraps
+from typing import Any
+
+import numpy as np
+import torch
+from transformers.modeling_outputs import TokenClassifierOutput
+
+from attnaudit.core.errors import InputError
+from attnaudit.core.ragged import Ragged
+from attnaudit.hf.encoded import Encoded, Positions, at_positions, drawn_place
+from attnaudit.hf.model import positions_per_pass, reading, require_task
+
+ENDS = ("start", "end")
+
+
+class OneEnd:
+    """A model that `one_end` has made."""
+
+
+def require_end(model: str, name: str | None) -> None:
+    """Check that an output is an end of an answer. Raises InputError."""
+    if name not in ENDS:
+        got, do = f"output {name}", f"choose one: --set collect.output={ENDS[0]}"
+        raise InputError("check model", model, got, "start or end of an answer", do)
+
+
+def one_end(model: Any, name: str | None) -> Any:
+    """Return a copy of a model for extractive question answering that only finds one end.
+
+    The copy labels every token: the answer starts (or ends) there, or elsewhere. The probability is
+    the model's own, a softmax over all tokens of question and text. The logits of a token are its
+    own score, and the log-sum-exp of the scores of the others.
+
+    Args:
+        model: The model.
+        name: ``start`` or ``end``.
+
+    Raises:
+        InputError: It is another name, or none.
+    """
+    kind = type(model)
+    require_end(kind.__name__, name)
+
+    @wraps(kind.forward)
+    def forward(self: Any, **inputs: Any) -> TokenClassifierOutput:
+        output = kind.forward(self, **inputs)
+        own = output[f"{name}_logits"]
+        hidden = inputs["attention_mask"] == 0
+        itself = torch.eye(own.shape[1], dtype=torch.bool, device=own.device)
+        scores = own.masked_fill(hidden, -torch.inf)[:, None].masked_fill(itself, -torch.inf)
+        logits = torch.stack([scores.logsumexp(dim=-1), own], dim=-1)
+        return TokenClassifierOutput(None, logits, output.hidden_states, output.attentions)
+
+    copied = copy.deepcopy(model)
+    copied.__class__ = type(kind.__name__, (OneEnd, kind), {"forward": forward})
+    copied.config.id2label = {0: "elsewhere", 1: name}
+    copied.config.label2id = {"elsewhere": 0, name: 1}
+    return copied
+
+
+def labelled(
+    model: Any, texts: Encoded, positions: Positions, seed: int = 0, batching: str = "any"
+) -> Encoded:
+    """Choose the positions that are audited, a row for each.
+
+    For a classifier of tokens these are first tokens of words: ``one`` that is drawn, the ``last``,
+    or ``all``. For extractive question answering it is the position that is predicted. For other
+    models see `at_positions`.
+
+    Args:
+        model: The model.
+        texts: The texts.
+        positions: The choice (`positions_of`).
+        seed: Seed of the draw.
+        batching: Texts that may share a batch, as in `Gate.batching`.
+    """
+    task = require_task(model)
+    if task == "question-answering":
+        at = np.zeros(len(texts), np.int64)
+        with reading(model), torch.no_grad():
+            for rows in texts.batches(positions_per_pass(model, 4096), batching):
+                inputs = texts.batch(rows, model.device)
+                scores = model(**inputs).logits[..., 1].float()
+                scores = scores.masked_fill(inputs["attention_mask"] == 0, -torch.inf)
+                at[rows] = scores.argmax(dim=1).cpu().numpy()
+        return replace(texts, at=at)
+    if task != "token-classification":
+        return at_positions(texts, positions, seed)
+    words = texts.word_id.values
+    begins = (words != np.roll(words, 1)) | (texts.word_id.places == 0)
+    spots: Ragged = texts.word_id.with_values(texts.word_id.places)
+    spots = spots.where(begins & ~texts.special.values)
+    if positions == "all":
+        return replace(texts.take(spots.row_of_value), at=spots.values)
+    place = drawn_place(texts, spots.lengths, seed) if positions == "one" else spots.lengths - 1
+    return replace(texts, at=spots.values[spots.offsets[:-1] + place])
