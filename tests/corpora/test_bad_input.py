@@ -1,6 +1,7 @@
 """Every way in which a corpus can be bad gives one line: where, what was found, what was expected, what to do."""
 
 import gzip
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -208,3 +209,30 @@ def test_a_named_corpus_that_is_not_there(tmp_path, monkeypatch):
     monkeypatch.delenv("ATTNAUDIT_DATA")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert refused("sst").where == str(tmp_path / "attnaudit" / "corpora")
+
+
+def test_a_json_array_is_read_as_its_rows_are(tmp_path: Path):
+    rows = [{"text": text, "label": label} for text, label in ROWS]
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps(rows))
+    lines = write(tmp_path / "a.jsonl")
+    assert read_corpus(path).fingerprint == read_corpus(lines).fingerprint
+    for wrong, got in (('["a"]', "a JSON str"), ("[{", "no JSON"), ("{}", "columns")):
+        path.write_text(wrong)
+        assert got in refused(path).got
+
+
+def test_a_blank_before_a_quotation_mark_is_no_part_of_a_label(tmp_path: Path):
+    path = tmp_path / "a.csv"
+    texts = [(str(text).replace('"', '""'), label) for text, label in ROWS]
+    rows = "".join(f'"{text}, indeed", "{label}"\n' for text, label in texts)
+    path.write_text(f'"text", "label"\n{rows}')
+    assert set(read_corpus(path).class_names) == {str(label) for _, label in ROWS}
+
+
+def test_classes_that_may_be_one_are_pointed_out(tmp_path: Path):
+    names = ["TRUE", "true", "01", "1"]
+    path = write(tmp_path / "a.jsonl", [(f"text {k}", names[k % 4]) for k in range(80)])
+    notes = " ".join(read_corpus(path).notes)
+    assert "'TRUE' and 'true' are read as 2 classes" in notes
+    assert "'01' and '1' are read as 2 classes" in notes

@@ -217,7 +217,9 @@ MATCHES = [
     (NAMED, ("negative", "positive"), None, ("Positive", "NEGATIVE"), [1, 0], ""),
     ({}, ("x", "y", "z"), None, ("x", "y", "z"), [0, 1, 2], "LABEL_0 is x, LABEL_1 is y"),
     (NAMED, ("0", "1"), None, ("Positive", "NEGATIVE"), [0, 1], "0 is Positive, 1 is NEGATIVE"),
-    ({}, ("2",), None, ("0", "1", "2"), [2], "2 is LABEL_2"),
+    ({}, ("0", "2"), None, ("0", "1", "2"), [0, 2], "2 is LABEL_2"),
+    (NAMED, ("null", "positive"), None, ("Positive", "NEGATIVE"), [-1, 0], "null are read as not"),
+    ({}, ("null", "x"), ("x", "null", "nan"), ("x", "null", "nan"), [1, 0], ""),
     ({}, ("x", "y", "z"), ("z", "X", "y"), ("z", "X", "y"), [1, 2, 0], ""),
     (NAMED, ("bad",), ("good", "bad"), ("good", "bad"), [1], ""),
 ]
@@ -239,6 +241,7 @@ def test_classes_are_matched_by_name_by_number_or_by_order(
         (NAMED, ("bad", "good"), None, "classes NEGATIVE, Positive where the corpus has bad, good"),
         ({}, ("bad", "good"), None, "3 classes without names where the corpus has bad, good"),
         ({"id2label": {0: "pos", 1: "Pos"}}, ("neg", "pos"), None, r"pos, Pos \(2\)"),
+        ({}, ("1", "2"), None, "classes 1, 2 without a 0, of 3 outputs"),
         ({}, ("a", "b"), ("a", "b", "A"), r"a, b, A \(3\); expected 3 different"),
     ],
 )

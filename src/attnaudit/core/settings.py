@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import types
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -219,6 +220,9 @@ def coerce(value: Any, hint: Any, key: str) -> Any:
         if type(None) in kinds and value.lower() in ("none", "null"):
             return None
         if any(get_origin(kind) is tuple for kind in kinds):
+            # A JSON list has values with commas.
+            with suppress(ValueError):
+                readings.append(json.loads(value))
             readings.append([] if value == "none" else value.split(","))
         if value.isdecimal():
             readings.append(int(value))  # for a choice of numbers

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -59,6 +59,7 @@ def class_remarks(
     Raises:
         InputError: If dev has one class, since the ROC-AUC of an epoch needs two.
     """
+    yield from name_remarks(classes)
     for split in SPLITS[1:] if task != "question_answering" else ():
         present = {classes[label] for label in splits[split].label}
         if split == "dev" and len(present) < 2 and task == "classification":
@@ -67,6 +68,17 @@ def class_remarks(
             raise bad_file(name, got, expected, f"{do} file to take 15 % of train")
         if missing := [one for one in classes if one not in present]:
             yield f"{WARNING}{split} has no row of class {', '.join(missing[:8])}"
+
+
+def name_remarks(classes: Collection[str]) -> Iterator[str]:
+    """Point to names of classes that may mean the same, as ``TRUE`` and ``true`` or 01 and 1."""
+    alike = defaultdict[str, list[str]](list)
+    for name in classes:
+        key = " ".join(name.casefold().split())
+        alike[(key.lstrip("0") or "0") if key.isdecimal() else key].append(name)
+    for names in alike.values():
+        if len(names) > 1:
+            yield f"{WARNING}{' and '.join(map(repr, names))} are read as {len(names)} classes"
 
 
 def count_remarks(

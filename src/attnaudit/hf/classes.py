@@ -12,7 +12,7 @@ from jaxtyping import Int32
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.given import named_outputs
-from attnaudit.corpora.formats.rows import ordered_classes
+from attnaudit.corpora.formats.rows import MISSING, ordered_classes
 from attnaudit.hf.model import WRITING
 from attnaudit.hf.texts import Texts
 
@@ -43,14 +43,19 @@ class Outputs:
     @property
     def notes(self) -> list[str]:
         """Notes on assumptions."""
+        pairs = zip(self.classes, self.of_class.tolist(), strict=True)
+        unknown = " or ".join(name for name, output in pairs if output < 0)
+        return [*([f"labels {unknown} are read as not known"] if unknown else []), *self._assumed()]
+
+    def _assumed(self) -> list[str]:
         if self.matched == "order":
             pairs = zip(self.own, self.names, strict=True)
             given = "the model does not name its outputs; assumed, in the order of the classes"
         elif self.matched == "number" and self.classes:
             # Outputs without names are called by their numbers.
             names = self.own if self.names[0] == "0" else self.names
-            numbers = self.of_class.tolist()
-            pairs = zip(self.classes, (names[k] for k in numbers), strict=True)
+            numbers = zip(self.classes, self.of_class.tolist(), strict=True)
+            pairs = ((name, names[k]) for name, k in numbers if k >= 0)
             given = "labels are assumed to be numbers of the model's outputs"
         else:
             return []
@@ -122,10 +127,16 @@ def match_outputs(
         got, expected = f"{', '.join(names)} ({len(names)})", f"{number} different names"
         raise InputError(OPERATION, where, got, f"{expected}, one for each output", NAME_THEM)
     unnamed = stated is None and all(map(_UNNAMED, own))
+    every = tuple(classes)
+    classes = [one for one in every if one.casefold() in output or one.lower() not in MISSING]
     how: Literal["name", "number", "order"]
     if all(name.casefold() in output for name in classes):
         how, of_class = "name", [output[name.casefold()] for name in classes]
     elif all(name.isdecimal() and int(name) < number for name in classes):
+        if "0" not in classes:
+            got = f"classes {_listed(ordered_classes(classes))} without a 0, of {number} outputs"
+            expected = "numbers that tell whether they count from 0 or from 1"
+            raise InputError(OPERATION, type(model).__name__, got, expected, NAME_THEM)
         how, of_class = "number", [int(name) for name in classes]
         names = tuple(map(str, range(number))) if unnamed else names
     elif unnamed and number == len(classes):
@@ -138,7 +149,9 @@ def match_outputs(
             do = f"rename the labels of the corpus, or {do}"
         got = f"{got} where the corpus has {_listed(ordered_classes(classes))}"
         raise InputError(OPERATION, type(model).__name__, got, "the same classes", do)
-    return Outputs(names, own, np.array(of_class, dtype=np.int32), how, tuple(classes))
+    found = dict(zip(classes, of_class, strict=True))
+    numbers = np.array([found.get(name, -1) for name in every], dtype=np.int32)
+    return Outputs(names, own, numbers, how, every)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -97,6 +97,7 @@ def encode(
     outputs, label = outputs or outputs_of(model, texts), texts.label
     if outputs is not None and label is not None:
         label = np.where(label < 0, label, outputs.of_class[label])
+        label = label if (label >= 0).any() else None
     pads = (model.config.get_text_config().pad_token_id, tokenizer.pad_token_id)
     pad = next((token for token in pads if token is not None and token >= 0), 0)
     hides = (tokenizer.mask_token_id, tokenizer.unk_token_id, pad)

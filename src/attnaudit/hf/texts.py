@@ -28,7 +28,7 @@ from attnaudit.corpora.parallel import read_pairs
 from attnaudit.corpora.prepare.gathering import Gathered
 from attnaudit.corpora.read import WHOLE, Draw, gather_own, read_corpus, read_own
 from attnaudit.corpora.registry import CORPORA
-from attnaudit.corpora.remarks import gathering_remarks
+from attnaudit.corpora.remarks import gathering_remarks, name_remarks
 from attnaudit.corpora.spec import CorpusSpec, ParallelSpec
 from attnaudit.hf.model import ModelTask
 
@@ -380,7 +380,7 @@ def _texts_of_rows(
         digest.update(example.content)
     classes = ordered_classes(filter(None, labels))
     number = {"": -1, **{label: k for k, label in enumerate(classes)}}
-    notes = [*gathering_remarks({split: rows}, UNCUT)]
+    notes = [*gathering_remarks({split: rows}, UNCUT), *name_remarks(classes)]
     missing, every = labels.count(""), len(labels)
     if kind == "classification" and missing == every:
         unmeasured = "so how well the model predicts is not measured"

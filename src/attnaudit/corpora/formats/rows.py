@@ -26,7 +26,8 @@ _USUAL = {
     "text": ("review", "sentence", "body", "content", "comment", "document", "message", "tweet"),
     "label": ("class", "category", "sentiment", "target", "stars", "rating", "labels"),
 }
-_MISSING = {"", "nan", "null"}
+# Besides empty cells, the labels of a file that say that there is none.
+MISSING = ("nan", "null")
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,12 +199,13 @@ def usable_text(value: object, called: str = "text") -> str:
 def usable_label(value: object, needed: bool = True) -> str:
     """Return the name of a row's class; ``1.0`` and ``+1`` are ``1``.
 
-    A label that is not known is empty, or raises BadCell if it is needed.
+    A label that is not known is empty, or raises BadCell if it is needed. If not, a name of
+    `MISSING` stays, since an output of a model may be called so (`match_outputs`).
     """
     name = "" if _is_null(value) else str(value).strip()
-    if name.lower() in _MISSING:
-        if needed:
-            raise BadCell(f"no label ({name or 'empty'})")
+    if needed and (not name or name.lower() in MISSING):
+        raise BadCell(f"no label ({name or 'empty'})")
+    if not name:
         return ""
     if not isinstance(value, bool | int | float | str):
         raise BadCell(f"a label of type {type(value).__name__}")

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from attnaudit.corpora.formats.lines import (
     opened,
     too_large,
     whole_bytes,
+    whole_text,
 )
 from attnaudit.corpora.formats.rows import (
     SPLIT_NAMES,
@@ -48,7 +50,10 @@ def csv_fields(path: Path, encoding: str = "utf-8", delimiter: str = ",") -> Fie
     # The module's own limit, 128 KiB, is shorter than a long document.
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
     lines = (line for _, line in numbered_lines(path, encoding))
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    first = [line for _, _, line in islice(filled_lines(path, encoding), 2)]
+    # By RFC 4180 a blank belongs to its field; before a quotation mark it would make it a letter.
+    blanks = any(f'{delimiter} "' in line for line in first)
+    reader = csv.reader(lines, delimiter=delimiter, strict=True, skipinitialspace=blanks)
     begins = 1
     try:
         for fields in reader:
@@ -111,6 +116,24 @@ def _jsonl(path: Path, columns: Columns | None, encoding: str) -> Iterator[Row]:
         yield Row(row, number, problem=problem, cells=cells)
 
 
+def _json(path: Path, columns: Columns | None, encoding: str) -> Iterator[Row]:
+    """Read an array of objects, or a file of an object on each line."""
+    text = whole_text(path, encoding)
+    if not text.lstrip().startswith("["):
+        yield from _jsonl(path, columns, encoding)
+        return
+    try:
+        rows = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise bad_file(path, f"no JSON ({error})", "an array of objects") from error
+    for row, cells in enumerate(rows):
+        if not isinstance(cells, dict):
+            where, got = f"{path}: row {row}", f"a JSON {type(cells).__name__}"
+            raise bad_file(where, got, "an object with a field for each column")
+        require_columns(path, list(cells), columns if row == 0 else None)
+        yield Row(row, None, cells=cells)
+
+
 def _texts(path: Path, columns: Columns | None, encoding: str) -> Iterator[Row]:
     require_columns(path, ["text"], columns)
     for row, number, line in filled_lines(path, encoding):
@@ -157,6 +180,7 @@ READERS: dict[str, Callable[[Path, Columns | None, str], Iterator[Row]]] = {
     ".tsv": _csv,
     ".jsonl": _jsonl,
     ".ndjson": _jsonl,
+    ".json": _json,
     ".parquet": _parquet,
     ".txt": _texts,
 }
