@@ -40,7 +40,7 @@ FACTS, OTHER = 3, 3  # passages of a text to audit
 ROWS, BATCH, RATE, QUESTIONS = 300, 16, 2e-3, 6
 LAYERS, HEADS, WIDTH = 2, 4, 64
 HEATMAP = "mean-last"
-SCORES = ("loo", "integrated_gradients", "rollout", "mean_all", "value_zeroing", "random")
+SCORES = ("loo", "integrated_gradients", "rollout", "mean_all", "gradient_input", "random")
 OF_HEADS = [f"head_{layer}_{head}" for layer in range(LAYERS) for head in range(HEADS)]
 
 Fact = tuple[str, str]  # a thing and its colour
