@@ -50,8 +50,8 @@ TRANSFORMER: dict[str, dict[str, Any]] = {
         "training.select": "loss",
     },
 }
-# Strength of the objective of transformers. With that of classifiers their attention left the
-# deciding word before its class was learned, which it then never was.
+# Strength of the objective of transformers from scratch. With that of classifiers, attention left
+# the deciding word before its class was learned, which it then never was.
 GENTLE = 0.1
 OF_ENCODER: dict[str, dict[str, Any]] = {
     "cnn": {"model.kernels": (3, 5), "model.hidden": 16},
@@ -184,7 +184,7 @@ def training_of(
             vectors=construction.vectors,
             settings={**SMALL, **OF_ENCODER.get(encoder, {}), **construction.settings},
         )
-    elif objective is not None:
+    elif objective is not None and isinstance(base, TransformerTraining):
         objective = replace(objective, strength=GENTLE)
     spec = replace(
         spec,
