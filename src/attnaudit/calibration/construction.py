@@ -45,6 +45,7 @@ TRANSFORMER: dict[str, dict[str, Any]] = {
         "training.select": "loss",
     },
     FineTuning.kind: {
+        "replacement.texts": 40,  # most of the time, and enough for a verdict
         "training.steps": 150,
         "training.learning_rate": 1e-4,
         "training.select": "loss",
