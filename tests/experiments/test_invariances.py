@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 
 from attnaudit.core.errors import InputError, TraceError
 from attnaudit.experiments import EXPERIMENTS, audit, facts, make_experiment, refusal
-from attnaudit.results import Results
 from attnaudit.results.measures import measure_of
 from attnaudit.trace import Trace, write_shards
 from attnaudit.trace.tails import TanhTail
@@ -23,14 +21,14 @@ SCORES: dict[str, Any] = {"importance": ("rollout", "norm"), "copies": 20}
 PIECES = {
     "through_tail.NUMBERS": 400,
     "through_tail.OF_FORMULA": 100,
-    "through_tail.BLOCK": 20,
+    "adversary.search.BLOCK": 20,
     "erasure.removal.NUMBERS": 400,
     "maximal_change.bounds.NUMBERS": 100,
     "shuffles.BLOCK": 300,
 }
 
 
-def of_translator(trace: Trace) -> Trace:
+def of_translator(trace):
     """The same rows as the gold tokens of a translator, each the first of its pair."""
     corpus = {"corpus": {"name": "random", "task": "translation"}}
     found = with_columns(trace, query=np.zeros(len(trace), np.int32))
@@ -47,7 +45,7 @@ TRACES = {
 }
 
 
-def applies(kind: str, name: str) -> bool:
+def applies(kind, name):
     return kind != "gold tokens" if name != "alignment" else kind == "gold tokens"
 
 
@@ -60,11 +58,11 @@ CASES = [
 
 
 @cache
-def whole(kind: str, name: str) -> pl.DataFrame:
+def whole(kind, name):
     return make_experiment(name)(TRACES[kind])
 
 
-def assert_same(found: pl.DataFrame, expected: pl.DataFrame, kind: str, name: str) -> None:
+def assert_same(found, expected, kind, name):
     """To 1e-9; of a float32 network to the noise by which its outputs vary with the batch."""
     for column in expected.select(pl.selectors.float()).columns:
         tolerance = 2e-3 if kind == "a layer" else 1e-9
@@ -104,7 +102,7 @@ def test_calls_of_any_size_give_the_same(kind, name, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Results, Path]:
+def saved(tmp_path_factory):
     """All experiments on a trace at once, and their tables in a folder, of small row groups."""
     results, folder = audit(TRACES["one sigmoid"]), tmp_path_factory.mktemp("saved")
     known = results.summary.drop_nulls("value")
@@ -178,7 +176,7 @@ def test_a_name_that_is_taken_is_refused(name, column):
     assert refusal(make_experiment(name), make_trace(5, importance=("ig", "c"))) is None
 
 
-def with_classes_reversed(trace: Trace) -> Trace:
+def with_classes_reversed(trace):
     """The same rows with their classes in the opposite order."""
     readout, tail, turn = trace.readout, trace.tail, np.s_[:, ::-1]
     if isinstance(tail, TanhTail):

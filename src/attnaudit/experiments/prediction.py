@@ -49,8 +49,8 @@ class Prediction:
         ),
         Measure(
             "f1",
-            "F1 (class 1 of two, else mean over classes)",
-            "Harmonic mean of precision and recall.",
+            "F1",
+            "Harmonic mean of precision and recall, of class 1 of two, else the mean over classes.",
         ),
         Measure(
             "f1_macro",
@@ -59,7 +59,7 @@ class Prediction:
         ),
         Measure(
             "roc_auc",
-            "area under the ROC curve",
+            "ROC-AUC",
             "Area under the ROC curve, one class against the rest, mean over classes.",
         ),
         Measure(
@@ -127,7 +127,7 @@ class Prediction:
         # One class is read at a time, so memory does not grow with the number of classes.
         listed = pl.col("probabilities")
 
-        def read(column: pl.Expr) -> np.ndarray:
+        def read(column):
             return rows.select(column).collect(engine="streaming").to_series().to_numpy()
 
         outputs = int(rows.select(listed.list.len().first()).collect().item())

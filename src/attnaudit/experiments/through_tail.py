@@ -8,7 +8,7 @@ batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,9 +28,6 @@ PerRow = Float[np.ndarray, " b"]
 NUMBERS = 1 << 22
 # The same of a formula: they stay in the cache, and no memory is mapped anew.
 OF_FORMULA = 1 << 16
-# Positions of the rows whose alternatives are collected together.
-BLOCK = 1 << 14
-NOISE = TOLERANCE.network
 
 Measure = Callable[[Predictions, Indices], np.ndarray]
 
@@ -101,7 +98,7 @@ class Outputs:
         # Only k contributions are read per alternative, so the cost does not grow with T.
         starts = self.readout.contribution.offsets[rows, None]
 
-        def sums(chosen: slice) -> np.ndarray:
+        def sums(chosen):
             contribution = self.readout.contribution.values[starts[chosen] + tokens[chosen]]
             return (weights[chosen, :, None] * contribution).sum(axis=1)
 
@@ -150,7 +147,7 @@ class Outputs:
     def flips(self, prediction: Predictions, rows: Indices) -> Bool[np.ndarray, " b"]:
         """Return whether the prediction is another class than under the model's own attention."""
         # The lead is a difference of two probabilities, each with its noise.
-        return self.lead(prediction, rows) < -2 * NOISE
+        return self.lead(prediction, rows) < -2 * TOLERANCE.network
 
     def probability(self, prediction: Predictions, rows: Indices) -> PerRow:
         """Return the probability of the class predicted under the model's own attention."""
@@ -163,11 +160,6 @@ def predict_several(
     """Return the predictions of rows with k attended sums each."""
     n, k, width = sums.shape
     return readout.of_sums(sums.reshape(-1, width), np.repeat(rows, k)).reshape(n, k, -1)
-
-
-def row_blocks(alpha: Ragged) -> Iterator[Indices]:
-    """Yield blocks of rows whose alternatives are collected together."""
-    return alpha.blocks(BLOCK)
 
 
 def few_tokens(

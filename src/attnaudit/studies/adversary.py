@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import polars as pl
@@ -11,6 +11,7 @@ import polars as pl
 from attnaudit.core.papers import WIEGREFFE2019
 from attnaudit.core.settings import setting
 from attnaudit.experiments.adversary.experiment import Adversary, divergence
+from attnaudit.experiments.prediction import Prediction
 from attnaudit.experiments.rows import vector_column
 from attnaudit.plans.training import Training, TrainingId, seeded, usual
 from attnaudit.results.measures import Measure
@@ -72,11 +73,7 @@ class ModelAdversary(Study):
             "share of flipped decisions",
             "Share of texts whose predicted class is not the base's.",
         ),
-        Measure(
-            "f1",
-            "F1",
-            "Harmonic mean of precision and recall, of class 1 of two, else the mean over classes.",
-        ),
+        Prediction.measures[1],
         Measure(
             "area",
             "area under the curve of JSD within TVD",
@@ -137,7 +134,7 @@ class ModelAdversary(Study):
         same_instances(ordered)
         (_, base), *others = ordered.items()
 
-        def compare(prediction: np.ndarray, change: Any, jsd: Any, **labels: Any) -> pl.DataFrame:
+        def compare(prediction, change, jsd, **labels):
             predicted = predicted_class(prediction)
             rows = trace_rows(
                 base,

@@ -15,6 +15,7 @@ import polars as pl
 from jaxtyping import Float
 
 from attnaudit.core.errors import InputError
+from attnaudit.experiments.prediction import Prediction
 from attnaudit.experiments.rows import vector_column
 from attnaudit.plans.training import TrainingId, strength_text
 from attnaudit.results import summary_row
@@ -54,24 +55,7 @@ class ScoredModels(Study):
 
 def score_measures(reference: str) -> tuple[Measure, ...]:
     """Describe the measures of `scores`; ``reference`` has the scores that are subtracted."""
-    score = (
-        Measure("accuracy", "accuracy", "Share of texts whose predicted class is the label."),
-        Measure(
-            "f1",
-            "F1",
-            "Harmonic mean of precision and recall, of class 1 of two, else the mean over classes.",
-        ),
-        Measure(
-            "f1_macro",
-            "macro F1",
-            "Harmonic mean of precision and recall of each class, mean over the classes.",
-        ),
-        Measure(
-            "roc_auc",
-            "ROC-AUC",
-            "Area under the ROC curve, one class against the rest, mean over classes.",
-        ),
-    )
+    score = Prediction.measures[:4]
     differences = (
         Measure(
             f"difference_{one.name}",

@@ -38,7 +38,6 @@ from attnaudit.experiments.through_tail import (
     attended_sums,
     few_tokens,
     has_compiled_tail,
-    row_blocks,
 )
 from attnaudit.stats.measures import jsd_terms
 from attnaudit.trace.readout import Readout
@@ -46,6 +45,7 @@ from attnaudit.trace.tails import IdentityTail, LinearTail
 
 Indices = Int64[np.ndarray, " m"]
 
+BLOCK = 1 << 14  # positions of the rows that are searched together
 TOKENS, SPREAD = 64, 16  # tokens read alone; of a longer row so many are not of least attention
 STARTS, FOLLOWED = 16, 24  # tokens of least attention that pairs begin with, and pairs read out
 AIMS = 2  # outputs read to find a point of a pair within ε
@@ -68,7 +68,7 @@ class Bounded(NamedTuple):
 def bounded_attention(readout: Readout, alpha: Ragged, epsilon: float) -> Bounded:
     """Find for every row an attention far from ``alpha`` whose output is within ``epsilon``."""
     values, upper = alpha.values.astype(np.float64), np.empty(len(alpha))
-    for rows in row_blocks(alpha):
+    for rows in alpha.blocks(BLOCK):
         outputs = Outputs.of(readout.take(rows), alpha.take(rows))
         by_some = outputs.own.shape[1] >= MANY
         found = (_search_some if by_some else search)(outputs, epsilon)
@@ -146,7 +146,7 @@ def _pairs(state: State, rows: Indices, tokens: Ragged, log_p: Ragged) -> Segmen
     to change by its log-odds.
     """
 
-    def changes(log_p: np.ndarray, own: np.ndarray) -> np.ndarray:
+    def changes(log_p, own):
         return np.sqrt(own) * centred(log_p - np.log(own), own)
 
     found = [np.zeros((3, 0))]

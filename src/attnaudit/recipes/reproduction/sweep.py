@@ -1,12 +1,12 @@
 """A paper reproduced: every cell that is not done yet, a record of each that is, and the page."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.progress import Progress, silent, within
@@ -27,9 +27,6 @@ from attnaudit.recipes.study import Say
 from attnaudit.recipes.trained import run
 from attnaudit.steps import SERIAL, Call, Planned, Pool
 from attnaudit.steps.finished import read_spec, whole_manifest
-
-if TYPE_CHECKING:
-    pass
 
 PAGE = "index.html"
 
@@ -87,14 +84,14 @@ def reproduce(
     pending = [job for job in map(sweep.job, sweep.cells) if not job.finished()]
     jobs = {job.cell.name: job for job in pending if not job.cell.study}
 
-    def skip(cell: Cell, error: InputError, name: str = "") -> None:
+    def skip(cell, error, name=""):
         """Keep the reason, and say it once."""
         said = {reason for other, reason in failed.items() if other.corpus == cell.corpus}
         if str(error) not in said:
             say(f"{name or cell.name} is skipped: {error}")
         failed[cell] = str(error)
 
-    def report(cell: Cell, seconds: float, error: InputError | None) -> None:
+    def report(cell, seconds, error):
         """Say that a cell is done, or why it is skipped. Raises RunError."""
         if isinstance(error, RunError):
             raise error
@@ -104,7 +101,7 @@ def reproduce(
             number = sweep.cells.index(cell) + 1
             say(f"{cell.name}: {seconds:.0f} s ({number} of {len(sweep.cells)})")
 
-    def calls() -> Iterator[Call]:
+    def calls():
         """Yield the runs; those of one corpus and seed follow each other and read it once."""
         for name, job in jobs.items():
             spec = job.spec
