@@ -239,7 +239,7 @@ class Training:
         purpose, first = f"stage {self.stage}", self.steps
         steps = min(study.every, stage.steps - first)
 
-        def train_seed(place: int) -> float:
+        def train_seed(place):
             seed, size = self.seeds[place], study.batch
             batches = (
                 _pair(stage.sequences, seed, purpose, step * size, size)

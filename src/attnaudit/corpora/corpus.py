@@ -72,7 +72,7 @@ class Split:
     def take(self, rows: Int[np.ndarray, " m"]) -> Split:
         """Return the chosen rows, in the order given."""
 
-        def chosen(column: Any) -> Any:
+        def chosen(column):
             if isinstance(column, list):
                 return [column[row] for row in rows.tolist()]
             return column.take(rows) if isinstance(column, Ragged) else column[rows]

@@ -70,7 +70,7 @@ def fetch_corpus(
     shared = [one for one in entry.places if all(one in places for places in sharing)]
     target = place / (shared or entry.places)[0].split("/")[0]
 
-    def present() -> Fetched | None:
+    def present():
         folder = corpus_folder(entry, place)
         return folder and Fetched(name, folder, True)
 

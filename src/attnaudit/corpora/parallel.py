@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -51,7 +51,7 @@ def read_parallel(
     require_used(spec, "files", "shares", *([] if entry else ["own", "encoded"]))
     encoding = spec.encoding or "utf-8"
 
-    def chosen(layout: Any) -> Layout:
+    def chosen(layout):
         files = {split: layout.files[split] for split in splits}
         own = {"max_words": spec.max_words, "encoding": encoding}
         return replace(layout, files=files, needed=splits, options={**layout.options, **own})

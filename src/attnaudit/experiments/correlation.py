@@ -172,7 +172,7 @@ class Correlation(Settings):
         known = table.collect_schema().names()
         names = [name.removeprefix("tau_") for name in known if name.startswith("tau_")]
 
-        def significant_together(name: str) -> pl.Expr:
+        def significant_together(name):
             # The threshold depends on all p-values of the group, so they are read first.
             p_values = table.select(f"p_{name}").drop_nulls().collect().to_series().to_numpy()
             return pl.col(f"p_{name}") <= benjamini_hochberg(p_values, self.significance)

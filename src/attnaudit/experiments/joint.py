@@ -299,7 +299,7 @@ class JointSearch:
         groups = np.repeat(np.arange(len(joint.groups)), len(alphas))
         which = np.tile(np.arange(len(alphas)), len(joint.groups))
 
-        def predict(part: np.ndarray, members: Ragged) -> np.ndarray:
+        def predict(part, members):
             chosen = members.values + rows * members.spread(which[part])
             if isinstance(every, Ragged):
                 return joint.predict_from_attention(groups[part], every.take(chosen))
@@ -357,7 +357,7 @@ class JointSearch:
         tried, place = tokens.row_of_value, tokens.places
         share, low, high = np.ones(len(tried)), np.zeros(len(tried)), np.ones(len(tried))
 
-        def predict(part: np.ndarray, members: Ragged) -> np.ndarray:
+        def predict(part, members):
             rows, moved = members.values, members.spread(share[part])[:, None]
             token = alpha.offsets[rows] + members.spread(place[part])
             vertex = joint.readout.contribution.values[token]
@@ -385,7 +385,7 @@ class JointSearch:
         """Put all weight on each token in turn, in the row at ``place`` of each group."""
         tried, sums = tokens.spread(groups), self.joint.readout.contribution.values
 
-        def predict(part: np.ndarray, members: Ragged) -> np.ndarray:
+        def predict(part, members):
             replaced = current[members.values]
             replaced[members.offsets[:-1] + place] = sums[tokens.values[part]]
             return self.joint.predict(tried[part], replaced)

@@ -46,7 +46,7 @@ def tables_of_shards(
     done, lock, stopped = 0.0, threading.Lock(), threading.Event()
     waiting = deque[Future[list[tuple[str, pl.DataFrame]]]]()
 
-    def tables(number: int, shard: Trace) -> Tables:
+    def tables(number, shard):
         nonlocal done
         slow = keep is not None and _is_network(shard)
         for name, experiment in experiments.items():

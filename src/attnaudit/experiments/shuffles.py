@@ -81,7 +81,7 @@ def median_delta_y(
         width = readout.contribution.values.shape[1] + readout.offset.shape[1] + outputs
         step = max(BLOCK // (orders * width), 1)
 
-        def compute(start: int) -> None:
+        def compute(start):
             block = rows[start : start + step]
             result[:, block] = measure(readout.take(block), alpha.take(block), streams[block])
 

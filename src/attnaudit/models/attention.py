@@ -82,7 +82,7 @@ class Attention(nn.Module):
             The function.
         """
 
-        def scores(hidden: Tensor, runs: int, rest: Tensor) -> Tensor:
+        def scores(hidden, runs, rest):
             own = hidden[: runs * len(rest)].view(runs, len(rest), -1)
             return self.finish(self.project(own, query, part) + rest)
 
@@ -128,7 +128,7 @@ class Additive(Attention):
         weight, score = prepared(2.0 * self.units.weight[:, part]), 2.0 * self.score.weight[0]
         bias = self.units.bias if query is None else self.units.bias + query
 
-        def scores(hidden: Tensor, runs: int, rest: Tensor) -> Tensor:
+        def scores(hidden, runs, rest):
             inner = product(hidden, runs * len(rest), weight).view(runs, len(rest), -1)
             return inner.add_(2.0 * (rest + bias)).sigmoid_() @ score
 

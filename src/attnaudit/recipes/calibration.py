@@ -42,7 +42,7 @@ from attnaudit.recipes.study import (
     training_folder,
 )
 from attnaudit.results.measures import measure_of
-from attnaudit.steps import Folder, Planned, Recipe, Step, check_place, execute, read_manifest
+from attnaudit.steps import Planned, Recipe, Step, check_place, execute, read_manifest
 from attnaudit.steps.folder import MANIFEST
 from attnaudit.trace import Trace
 from attnaudit.training.transformers import config_named
@@ -281,10 +281,10 @@ def _audit_recipe(out: Path, cell: Cell, training: Path, progress: Progress) -> 
     shown = {"trace": f"{AUDITS}/{cell.name}/trace", "experiments": battery.settings}
     plain = {"schema": SCHEMA, "kind": "audit", **shown}
 
-    def inputs(folder: Folder) -> Sequence[Any]:
+    def inputs(folder):
         return read_manifest(training)["files"], cell.name
 
-    def show(folder: Folder, made: Path) -> None:
+    def show(folder, made):
         trace = Trace.read(training / "trace")
         shown = cell.audited(trace)
         shown.write(made / "trace")
@@ -299,11 +299,11 @@ def _score_step(calibration: Calibration, progress: Progress) -> Step:
     """Make the tables over all models."""
     folders = {cell: calibration.audit_of(cell) for cell in calibration.cells}
 
-    def inputs(folder: Folder) -> Sequence[Any]:
+    def inputs(folder):
         files = {cell.name: read_manifest(place)["files"] for cell, place in folders.items()}
         return files, calibration.to_json()
 
-    def work(folder: Folder, made: Path) -> dict[str, Any]:
+    def work(folder, made):
         progress("score the measures", 0, 0)
         rows = [{**_facts(cell), **read_json(place / CHECK)} for cell, place in folders.items()]
         checks = pl.DataFrame(rows)

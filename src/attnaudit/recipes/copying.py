@@ -92,7 +92,7 @@ def run_copying(
 
 
 def _train_step(study: Copying, progress: Progress, threads: int) -> Step:
-    def work(folder: Folder, made: Path) -> None:
+    def work(folder, made):
         from attnaudit.copying.training import train
 
         number = min(threads, study.seeds)

@@ -237,7 +237,7 @@ class Trained(Job):
         watched = () if self.spec.probe is None else ("probe", COLLECT)
         parts = (*self.trained_by, *watched)
 
-        def inputs(folder: Folder) -> Sequence[Any]:
+        def inputs(folder):
             plain = {name: self.plain[name] for name in parts if self.plain[name] is not None}
             return self.plain["fingerprint"], plain, *self.read_by, self.device
 
@@ -252,7 +252,7 @@ class Trained(Job):
             model, notes = self.build()
             origin, untold = self.origin(model), replace(self, progress=silent)
 
-            def shards(rows: Any, step: int) -> Iterator[Trace]:
+            def shards(rows, step):
                 return untold.shards(model, rows, {**origin, "step": step})
 
             history = self.fit(
@@ -280,11 +280,11 @@ class Trained(Job):
         """
         output, parts = STEPS[name]
 
-        def inputs(folder: Folder) -> Sequence[Any]:
+        def inputs(folder):
             trained = folder.records["train"].files
             return self.plain["fingerprint"], trained, *map(self.plain.get, parts), self.device
 
-        def work(folder: Folder, made: Path) -> Notes:
+        def work(folder, made):
             from attnaudit.training.loop import torch_threads
 
             # In a pool the devices are those of other machines.

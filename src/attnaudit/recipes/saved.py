@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ from attnaudit.hf.texts import Texts, no_question, read_texts
 from attnaudit.hf.trace import collect_shards, texts_of_a_shard
 from attnaudit.hf.unwrap import one_output
 from attnaudit.plans.audit import TransformerSpec
-from attnaudit.recipes.audit import PAGE, Notes, pages, report_step
+from attnaudit.recipes.audit import PAGE, pages, report_step
 from attnaudit.recipes.job import COLLECT, Job
 from attnaudit.steps import Folder, Pool, Recipe, Step
 from attnaudit.steps.finished import read_manifest, read_spec
@@ -146,11 +146,11 @@ class SavedTransformer(Job):
     def recipe(self) -> Recipe:
         """Return the steps of the audit."""
 
-        def inputs(folder: Folder) -> Sequence[Any]:
+        def inputs(folder):
             names = ("fingerprint", "corpus", "collect", "replacement", "seed")
             return [*(self.plain[name] for name in names), self.positions]
 
-        def work(folder: Folder, made: Path) -> Notes:
+        def work(folder, made):
             return self.collect(None if self.pool.shares else self.replay.model, folder, made)
 
         collect = Step(COLLECT, inputs, ("trace",), work)

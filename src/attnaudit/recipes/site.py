@@ -145,7 +145,7 @@ def _write(site: Path, parts: Sequence[Part], progress: Progress) -> None:
     from attnaudit.report.site.contents import script
     from attnaudit.report.site.page import write_index
 
-    def keep(key: str, packed: str) -> None:
+    def keep(key, packed):
         write_text(site / DATA / f"{key}.js", script(key, packed))
 
     runs = [part for part in parts if part.kind in AUDITED]

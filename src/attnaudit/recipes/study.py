@@ -36,7 +36,6 @@ from attnaudit.results.table import table_file
 from attnaudit.steps import (
     SERIAL,
     Call,
-    Folder,
     Pool,
     Recipe,
     Step,
@@ -272,7 +271,7 @@ class Prepared:
 
         folders = {str(training): folder.name for training, folder in self.folders.items()}
 
-        def write_page(folder: Path, page: Path) -> None:
+        def write_page(folder, page):
             write_study(folder, metadata, self.notes, page)
 
         report = report_step(progress, {PAGE: write_page}, *self.notes)
@@ -285,11 +284,11 @@ class Prepared:
         encoder = getattr(self.spec.base.model, "encoder", "")
         is_comparable = study.name not in OF_A_BILSTM or encoder == "bilstm"
 
-        def inputs(folder: Folder) -> Sequence[Any]:
+        def inputs(folder):
             files = {str(one): read_manifest(place)["files"] for one, place in folders.items()}
             return study.name, asdict(study), files
 
-        def work(folder: Folder, made: Path) -> None:
+        def work(folder, made):
             progress("compare the trainings", 0, 0)
             traces = Traces(folders)
             table = study(traces)

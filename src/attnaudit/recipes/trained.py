@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,6 @@ from attnaudit.recipes.kinds import job_of
 from attnaudit.steps import (
     SERIAL,
     Call,
-    Folder,
     Planned,
     Pool,
     Recipe,
@@ -156,7 +155,7 @@ def _run_recipe(job: Trained) -> Recipe:
         return recipe
     train, *others = recipe.steps
 
-    def work(folder: Folder, made: Path) -> Mapping[str, Any]:
+    def work(folder, made):
         spec = job.spec
         work = partial(do_training, spec=spec, further=())
         call = Call(spec.name, work, folder.pieces, job.source, device=spec.device)

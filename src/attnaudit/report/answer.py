@@ -277,7 +277,7 @@ def _evidence(
     # The plain words are of the first row of an experiment; another asks a question of its own.
     first = {row.experiment: row.question for row in reversed(own.rows)}
 
-    def evidence(row: CardRow) -> Evidence:
+    def evidence(row):
         same = {
             name: one
             for name, rows in by_class.items()

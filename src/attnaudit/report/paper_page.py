@@ -263,7 +263,7 @@ def _entry(
     found = theirs.get((f"{measure}_{group}", ALL)) or theirs.get((measure, place))
     percent = 100 if head.endswith(PERCENT) else 1
 
-    def number(value: float, form: str = "1f" if percent > 1 else "3f") -> str:
+    def number(value, form="1f" if percent > 1 else "3f"):
         return f"{percent * value:.{form}}"
 
     shown = ""

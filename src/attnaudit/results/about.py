@@ -56,7 +56,7 @@ class About:
         """
         spec, metadata = spec or {}, metadata or {}
 
-        def known(section: str, name: str) -> str:
+        def known(section, name):
             values = (_entry(record, section, name) for record in (spec, metadata))
             return _short(first_of(*values, UNKNOWN))
 

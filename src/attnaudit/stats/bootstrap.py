@@ -109,7 +109,7 @@ def resampled(
 
     # Blocks hold the same resamples on any number of threads, because the last digit of a sum may
     # depend on the shape of the array.
-    def block(start: int) -> np.ndarray:
+    def block(start):
         return statistic(weights(keys[start : start + BLOCK], units))
 
     return np.concatenate(on_threads(block, range(0, resamples, BLOCK)))

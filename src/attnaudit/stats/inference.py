@@ -191,7 +191,7 @@ def newcombe_interval(
         return 0.0, 1.0
     others = (positives + negatives) / 2 - 1
 
-    def beyond(area: float) -> float:
+    def beyond(area):
         """Return a positive number if the test rejects ``area``."""
         shape = 1 + others * ((1 - area) / (2 - area) + area / (1 + area))
         variance = area * (1 - area) * shape / (positives * negatives)

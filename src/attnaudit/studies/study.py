@@ -77,7 +77,7 @@ class Study(Settings):
         """
         found: dict[TrainingId, Training] = {}
 
-        def add(training: Training) -> None:
+        def add(training):
             if isinstance(training.teacher, Training):
                 add(training.teacher)
             found.setdefault(training.id, training)
@@ -94,7 +94,7 @@ class Study(Settings):
         """Sort trainings by variant, role, seed and strength; a baseline without one is last."""
         known = self.variants()
 
-        def key(one: TrainingId) -> tuple[Any, ...]:
+        def key(one):
             variant = [*known, one.variant].index(one.variant), one.variant
             strength = one.strength is None, one.strength
             return *variant, ROLES.index(one.role), one.seed, *strength

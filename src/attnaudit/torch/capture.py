@@ -114,10 +114,10 @@ def forward(
     batch = len(next(value for value in inputs.values() if isinstance(value, Tensor)))
     watch = _Watch(batch, exchange, masks)
 
-    def enter(path: str) -> Callable[..., None]:
+    def enter(path):
         return lambda module, arguments: watch.paths.append(path)
 
-    def leave(module: nn.Module, arguments: Any, output: Any) -> None:
+    def leave(module, arguments, output):
         watch.paths.pop()
 
     with ExitStack() as stack:

@@ -155,7 +155,7 @@ class _Watch(TorchFunctionMode):
     def source_of(self, output: Any) -> str:
         """Return the function whose probabilities an output is, or is a view of; else nothing."""
 
-        def storage(tensor: Any) -> Any:
+        def storage(tensor):
             return tensor.untyped_storage().data_ptr() if isinstance(tensor, Tensor) else None
 
         for given, version, name in self.probabilities:
@@ -308,10 +308,10 @@ class PoolingNetwork(Fingerprinted):
     def _call(self, inputs: Any, watch: _Watch) -> Any:
         """Run the module under a watch, and return its logits."""
 
-        def enter(module: nn.Module, args: Any) -> None:
+        def enter(module, args):
             watch.inside = True
 
-        def leave(module: nn.Module, args: Any, output: Any) -> Any:
+        def leave(module, args, output):
             watch.inside = False
             return None if watch.inlined else watch.summed(output)
 

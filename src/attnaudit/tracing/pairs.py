@@ -203,7 +203,7 @@ class _Collector:
             **{name: one.gather(token) for name, one in self.replaced.items()},
         }
 
-        def of_head(head: int) -> Trace:
+        def of_head(head):
             values = {
                 name: _column(value[:, head] if name in PER_HEAD else value, written, name)
                 for name, value in columns.items()

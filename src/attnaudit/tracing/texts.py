@@ -224,7 +224,7 @@ class _Collector:
         """Yield row numbers and columns of each batch, a value per row or attended position."""
         device = next(self.model.parameters()).device
 
-        def measure(rows: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+        def measure(rows):
             batch = inputs.batch(rows, device)
             with torch.no_grad():
                 columns = self._measure(batch)
@@ -337,7 +337,7 @@ def trace_probe(
         raise InputError("watch training", "test split", "no rows", "one row or more to trace")
     chosen = data.take(probe.rows(data.instance))
 
-    def trace(step: int) -> None:
+    def trace(step):
         if step in probe.steps:
             write_shards(folder / step_part(step), shards(chosen, step))
 

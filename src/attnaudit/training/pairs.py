@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -86,7 +85,7 @@ def tokens_to_learn(
         objective: A penalty that is added to the loss.
     """
 
-    def loss(model: Any, rows: np.ndarray, device: torch.device) -> Tensor:
+    def loss(model, rows, device):
         batch: Any = inputs.batch(rows, device)
         done = model(batch)
         plain = functional.cross_entropy(*predictions(model, done, batch))
@@ -94,7 +93,7 @@ def tokens_to_learn(
             return plain
         return plain + objective.strength * deception_penalty(done.alpha, batch)
 
-    def scores(model: Any, select: str) -> tuple[float, float]:
+    def scores(model, select):
         mean_loss, accuracy = token_scores(model, inputs, predictions, budget)
         require_finite("dev split", "a loss", mean_loss)
         return (-mean_loss if select == "loss" else accuracy), accuracy

@@ -103,10 +103,10 @@ def training_split(
         measure = objective_loss(objective, model, split, measure)
     inputs = model.inputs(split)
 
-    def loss(model: Any, rows: np.ndarray, device: torch.device) -> Tensor:
+    def loss(model, rows, device):
         return measure(model(inputs.batch(rows, device)), rows)
 
-    def scores(model: Any, select: str) -> tuple[float, float]:
+    def scores(model, select):
         probabilities = predict(model, inputs)
         require_finite(f"{name} split", "a predicted probability", float(probabilities.sum()))
         predicted = predicted_class(probabilities)
@@ -154,7 +154,7 @@ def labels_loss(model: Any, label: np.ndarray, positive_weight: float) -> Loss:
     """
     gold = torch.from_numpy(label.astype(np.int64))
 
-    def measure(done: Any, rows: np.ndarray) -> Tensor:
+    def measure(done, rows):
         target = gold[rows].to(done.logits.device)
         if model.activation == "softmax":
             return functional.cross_entropy(done.logits, target)
@@ -188,7 +188,7 @@ def objective_loss(objective: Objective, model: Any, split: Split, labels: Loss)
         labels = _base_distance(model, split, "objective distilled")
     penalty = PENALTIES[type(objective)](objective, model, split)
 
-    def measure(done: Any, rows: np.ndarray) -> Tensor:
+    def measure(done, rows):
         loss = labels(done, rows)
         for strength, per_row in penalty(done, rows):
             loss = loss + strength * per_row.mean()
@@ -205,7 +205,7 @@ def _adversary_loss(objective: Adversary, model: AttentionModel, split: Split) -
     distance, attention = _base_distance(model, split, where), split.attention
     assert attention is not None
 
-    def measure(done: Any, rows: np.ndarray) -> Tensor:
+    def measure(done, rows):
         apart = _kl(done.alpha, padded(attention, rows, done.alpha.device))
         return distance(done, rows) - objective.strength * apart.mean()
 
@@ -219,7 +219,7 @@ def _base_distance(model: AttentionModel, split: Split, where: str) -> Loss:
         raise InputError("train", where, "a corpus alone", expected)
     prediction = torch.from_numpy(split.prediction.astype(np.float32))
 
-    def measure(done: Any, rows: np.ndarray) -> Tensor:
+    def measure(done, rows):
         target = prediction[rows].to(done.logits.device)
         return model.distance(model.probabilities(done.logits), target).mean()
 
@@ -237,7 +237,7 @@ def _deception(objective: Deceive, model: Any, split: Split) -> Penalty:
     # No model could avoid the infinite penalty of a text without a permissible token.
     hopeless = torch.from_numpy(marked.reduce(np.logical_and) & (marked.lengths > 0))
 
-    def penalty(done: Any, rows: np.ndarray) -> Terms:
+    def penalty(done, rows):
         device = done.alpha.device
         # The permissible weight is summed directly: 1 minus the rest would lose its digits near 0.
         # Padding counts as permissible, but it has no weight.
@@ -255,7 +255,7 @@ def _deception(objective: Deceive, model: Any, split: Split) -> Penalty:
 def _guidance(objective: Guided, model: Any, split: Split) -> Penalty:
     targets = _target(objective, split)
 
-    def penalty(done: Any, rows: np.ndarray) -> Terms:
+    def penalty(done, rows):
         target = padded(targets, rows, done.alpha.device)
         # Of several heads, heatmaps show the mean.
         alpha = done.alpha if done.alpha.ndim == 2 else done.alpha.mean(dim=1)

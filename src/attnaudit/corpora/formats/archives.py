@@ -6,7 +6,6 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterable
 from itertools import accumulate
 from pathlib import Path
 
@@ -47,7 +46,7 @@ def unpack(archive: Path, into: Path) -> None:
     """
     most = most_inflated(archive.stat().st_size)
 
-    def require_bounded(sizes: Iterable[int]) -> None:
+    def require_bounded(sizes):
         # Added up one by one: a hostile archive may have endless members.
         if any(total > most for total in accumulate(size + _MEMBER for size in sizes)):
             do = "do not trust this archive; nothing of it was kept"

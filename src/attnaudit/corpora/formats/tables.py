@@ -152,7 +152,7 @@ def _parquet(path: Path, columns: Columns | None, encoding: str) -> Iterator[Row
     with opened(path):
         most = most_inflated(path.stat().st_size)
 
-    def bounded(batches: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    def bounded(batches):
         held = 0
         for batch in batches:
             held += batch.estimated_size() + 8 * batch.height  # a row without texts is one, too

@@ -167,7 +167,7 @@ def tail_limits(alpha: PerToken, target: float) -> PerToken:
     order = np.argsort(alpha, kind="stable")
     old, first = alpha[order], np.full(len(alpha), alpha[order[0]])
 
-    def reaches(share: PerToken) -> np.ndarray:
+    def reaches(share):
         return 0.5 * LN2 + gains(1.0 - share, first) + gains(share, old) >= target
 
     low, high = np.zeros(len(old)), np.ones(len(old))

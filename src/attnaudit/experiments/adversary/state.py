@@ -106,7 +106,7 @@ class State:
         way = attended_sums(readout, rows, segments.end) - start
         old = self.alpha.take(rows)
 
-        def beyond(chosen: np.ndarray, t: np.ndarray) -> np.ndarray:
+        def beyond(chosen, t):
             sums = lambda b: start[chosen[b]] + t[b, None] * way[chosen[b]]  # noqa: E731
             return self.outputs.under_sums(rows[chosen], sums, self.outputs.distance) - self.limit
 

@@ -220,7 +220,7 @@ class Walks:
         steps = self.lengths - 1 if self.rows.exact else np.minimum(self.lengths - 1, STEPS)
         spacing = (self.lengths - 2) / np.maximum(steps - 1, 1)
 
-        def count(walk: np.ndarray, step: np.ndarray) -> Indices:
+        def count(walk, step):
             return 1 + np.round(step * spacing[walk]).astype(np.int64)
 
         step, every = self._search(happens, steps, count), np.arange(len(steps))
@@ -313,7 +313,7 @@ def in_blocks(
     positions = max(min(held, max(each, LEAST)), 1)
     blocks = [longer[block] for block in alpha.take(longer).blocks(positions)] or [longer]
 
-    def of_block(numbers: Indices) -> Results:
+    def of_block(numbers):
         return compute(Rows(readout.take(numbers), alpha.take(numbers)), numbers)
 
     results: Results = {}

@@ -183,10 +183,10 @@ def _farthest(
     """
     v, weight = value.values, alpha.values
 
-    def best(side: np.ndarray, cost: np.ndarray) -> np.ndarray:
+    def best(side, cost):
         return lowest(value.with_values(np.where(side, cost, np.inf)))
 
-    def share(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    def share(low, high):
         gap = high - low
         return np.where(gap > 0.0, high, 1.0) / np.where(gap > 0.0, gap, 1.0)
 

@@ -79,7 +79,7 @@ def _read(
     # The lead is a difference of two probabilities; those of a network have noise each.
     margin = TOLERANCE.rounding if has_compiled_tail(outputs.readout) else 2.0 * TOLERANCE.network
 
-    def measure(prediction: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    def measure(prediction, rows):
         flips = outputs.lead(prediction, rows) < -margin
         return np.column_stack([outputs.distance(prediction, rows), flips])
 

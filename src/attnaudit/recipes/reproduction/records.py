@@ -90,7 +90,7 @@ def over_seeds(summaries: Sequence[Sequence[Row]]) -> list[dict[str, Any]]:
 
 
 def _mean(rows: Sequence[Row]) -> dict[str, Any]:
-    def known(name: str) -> list[Any]:
+    def known(name):
         return [row[name] for row in rows if row.get(name) is not None]
 
     counts = ("n", "undefined", "texts")

@@ -127,7 +127,7 @@ def card_row(
 def of_enough(rows: Iterable[CardRow], found: SummaryRows) -> list[CardRow]:
     """Withhold sentences and claims that conclude from fewer than `FEWEST` texts."""
 
-    def checked(row: CardRow) -> CardRow:
+    def checked(row):
         number = found.texts(row.experiment, row.name)
         if row.of_model or number is None or number >= FEWEST:
             return row

@@ -61,7 +61,7 @@ def print_differences(
         every: Prints every measure too.
     """
 
-    def say(line: str, style: str = "") -> None:
+    def say(line, style=""):
         console.print(printable(line), style=style, markup=False, highlight=False, soft_wrap=True)
 
     for pair in compared:
@@ -160,11 +160,11 @@ def intervals(pair: PairedRuns) -> str:
 def most_different(pair: PairedRuns) -> list[tuple[str, ...]]:
     """Return name, JSD, predictions, heaviest tokens and text of the rows that differ most."""
 
-    def top(tokens: list[str], alpha: Sequence[float]) -> str:
+    def top(tokens, alpha):
         order = np.argsort(-np.array(alpha), kind="stable")[:TOP].tolist()
         return ", ".join(f"{visible(tokens[k])} {figure(alpha[k])}" for k in order)
 
-    def keys(row: dict[str, Any]) -> list[str]:
+    def keys(row):
         return [f"{key} {row[key]}" for key in SEVERAL if row.get(key) is not None]
 
     rows = pair.instances.filter(pl.col("jsd") >= SHOWN).head(MOST)
@@ -184,7 +184,7 @@ def most_different(pair: PairedRuns) -> list[tuple[str, ...]]:
 
 
 def _section(pair: PairedRuns, number: int) -> Section:
-    def explained(row: dict[str, Any]) -> tuple[str, str, tuple[str, ...]]:
+    def explained(row):
         meaning = measure_meaning(row["measure"], row["experiment"])
         return row["measure"], meaning, texts_of(row)
 

@@ -301,7 +301,7 @@ def _words(
         return tokens, weights, marks
     word_id = trace.ragged("word_id").take(np.array([k]))
 
-    def joined(values: Sequence[Any] | np.ndarray, ufunc: np.ufunc) -> np.ndarray:
+    def joined(values, ufunc):
         return to_words(word_id.with_values(np.asarray(values)), word_id, ufunc).values
 
     heatmap = str(trace.metadata.get("heatmap"))
