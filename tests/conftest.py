@@ -5,7 +5,6 @@ Of the calls that a test makes of a function, the first are checked.
 
 import gc
 import os
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -21,7 +20,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "attnaudit"
 EACH_OPERATION = SOURCE / "torch" / "capture.py"  # called at every operation of torch
 
 
-def _modules_with_shapes() -> list[str]:
+def _modules_with_shapes():
     """Modules that the hook is to wrap, which makes calls dear; a package's own file would stand for all below it."""
     files = [
         path
@@ -43,16 +42,16 @@ settings.load_profile("attnaudit")
 
 
 @pytest.fixture(autouse=True)
-def first_calls() -> None:
+def first_calls():
     typecheck.count_anew()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     """Tests of a cluster come first: while they wait, as they mostly do, others use the cores."""
     items.sort(key=lambda item: item.path.name != "test_ray_pool.py")
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish():
     """What was imported stays: no later garbage collection looks at it again, and collections are rarer than Python's own."""
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
@@ -60,7 +59,7 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session")
-def real_data() -> Path:
+def real_data():
     """The folder of real corpora: `ATTNAUDIT_DATA`, or beside the checkout."""
     beside = Path(__file__).parents[2] / "shared" / "data"
     folder = Path(os.environ.get("ATTNAUDIT_DATA", beside))
@@ -70,13 +69,13 @@ def real_data() -> Path:
 
 
 @pytest.fixture
-def quick_pages() -> Iterator[None]:
+def quick_pages():
     with pages.summaries_as_pages():
         yield
 
 
 @pytest.fixture(scope="session")
-def one_registry() -> Iterator[None]:
+def one_registry():
     """Graphs in ONNX at half the cost: what the exporter collects anew for every graph, and never changes, is collected once.
 
     These are the functions of torch that have a form in ONNX, from their sources, and those that torch takes apart. An export reads them,

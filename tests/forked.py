@@ -4,7 +4,6 @@ import multiprocessing
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from typing import TypeVar
 
@@ -18,13 +17,13 @@ START.set_forkserver_preload([
 ])  # fmt: skip
 
 
-def apart(work: Callable[..., T], *arguments: object) -> T:
+def apart(work, *arguments):
     """What ``work``, a function of a module, answers in a process of its own, which has no threads yet and may fork."""
     with ProcessPoolExecutor(1, START) as process:
         return process.submit(work, *arguments).result()
 
 
-def survived(work: Callable[[], object]) -> bool:
+def survived(work):
     """Whether ``work`` came to its end in a process of its own; SIGKILL is the only other end that is accepted."""
     child = os.fork()
     if child == 0:
@@ -35,7 +34,7 @@ def survived(work: Callable[[], object]) -> bool:
     return status == 0
 
 
-def printed(program: str, *arguments: object, **environment: str) -> str:
+def printed(program, *arguments, **environment):
     """What a Python program prints, which must end well, warnings being errors."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program, *map(str, arguments)],

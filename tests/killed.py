@@ -3,7 +3,6 @@
 import os
 import random
 import signal
-from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -12,10 +11,9 @@ from unittest.mock import patch
 
 from numba.core.registry import cpu_target
 
-from attnaudit.copying.study import Copying
 from attnaudit.copying.training import Training
 from attnaudit.recipes.copying import run_copying
-from attnaudit.recipes.study import StudySpec, run_study
+from attnaudit.recipes.study import run_study
 from tests.forked import survived
 
 COMPILING: Any = cpu_target.target_context
@@ -28,15 +26,15 @@ OF_TRANSFORMERS = (
 )  # fmt: skip
 
 
-def die() -> None:
+def die():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def dying_at(call: int, own: Callable[..., object]) -> Callable[..., object]:
+def dying_at(call, own):
     """``own``, whose caller is killed in its place at a ``call``, from 1."""
     left = call
 
-    def some(*given: object, **named: object) -> object:
+    def some(*given, **named):
         nonlocal left
         left -= 1
         if left == 0:
@@ -46,12 +44,12 @@ def dying_at(call: int, own: Callable[..., object]) -> Callable[..., object]:
     return some
 
 
-def _a_page(*arguments: object) -> None:
+def _a_page(*arguments):
     """In place of a real page, whose charts take seconds; its path is the last argument that is one."""
     next(path for path in reversed(arguments) if isinstance(path, Path)).write_text("page")
 
 
-def of_command(command: list[str], calls: tuple[int, ...]) -> int:
+def of_command(command, calls):
     """A command on a transformer, given again and again, killed when a finished temporary file is about to get its name: after so many."""
     from attnaudit.cli import main
 
@@ -64,7 +62,7 @@ def of_command(command: list[str], calls: tuple[int, ...]) -> int:
     return kills
 
 
-def at_random_renames(spec: StudySpec, folder: Path) -> int:
+def at_random_renames(spec, folder):
     """One study, killed before a random one of its next renames until a call gets to the end, or to none after `MOST` kills."""
     chance, kills, done = random.Random(1), 0, False
     with (
@@ -83,7 +81,7 @@ def at_random_renames(spec: StudySpec, folder: Path) -> int:
     return kills
 
 
-def at_second_portion(study: Copying, folder: Path) -> int:
+def at_second_portion(study, folder):
     """Copying, killed after each portion until it gets to the end."""
     kills = 0
     with (

@@ -1,9 +1,7 @@
 """Runs whose page is not what a test is about: in its place the summary, as its charts take seconds; and runs with few experiments."""
 
-from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,14 +9,14 @@ import pytest
 FEW = ("prediction", "correlation", "permutation", "adversary")
 
 
-def write_summary_page(folder: Path, trace: Path | None, page: Path) -> Path:
+def write_summary_page(folder, trace, page):
     """In place of `attnaudit.report.run_page.write_report`."""
     page.write_text(f"<pre>{(folder / 'summary.json').read_text()}</pre>")
     return page
 
 
 @contextmanager
-def summaries_as_pages() -> Iterator[None]:
+def summaries_as_pages():
     """Within, runs and audits write no charts."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("attnaudit.report.run_page.write_report", write_summary_page)
@@ -34,7 +32,7 @@ def registered() -> dict[str, type[Any]]:
 
 
 @contextmanager
-def experiments(*names: str) -> Iterator[None]:
+def experiments(*names):
     """Within, there are these experiments alone, such as a `FEW` for runs whose results are not what a test is about; by default all."""
     every = registered()
     with pytest.MonkeyPatch.context() as patch:

@@ -1,7 +1,5 @@
 """Small parallel corpora whose alignments are known: every word has one translation, and the order is turned round."""
 
-from pathlib import Path
-
 import numpy as np
 
 from attnaudit.corpora.corpus import Pairs
@@ -9,7 +7,7 @@ from attnaudit.models.presets import PairSettings
 from attnaudit.models.translator import Translator
 
 
-def reversed_pairs(rows: int, words: int = 12, seed: int = 0) -> Pairs:
+def reversed_pairs(rows, words=12, seed=0):
     random = np.random.default_rng(seed)
     texts = [random.integers(0, words, random.integers(1, 8)).tolist() for _ in range(rows)]
     source = tuple(" ".join(f"a{word}" for word in text) for text in texts)
@@ -22,7 +20,7 @@ def reversed_pairs(rows: int, words: int = 12, seed: int = 0) -> Pairs:
     return Pairs(np.arange(rows), source, target, np.array(links).T)
 
 
-def write_pairs(folder: Path, sizes: dict[str, int] | None = None, aligned: bool = True) -> Path:
+def write_pairs(folder, sizes=None, aligned=True):
     """The files ``<split>.src``, ``.trg`` and ``.align``."""
     folder.mkdir(parents=True, exist_ok=True)
     for seed, (split, rows) in enumerate((sizes or {"train": 120, "dev": 20, "test": 16}).items()):
@@ -42,14 +40,14 @@ def write_pairs(folder: Path, sizes: dict[str, int] | None = None, aligned: bool
     return folder
 
 
-def edit(path: Path, line: int, text: str | None) -> None:
+def edit(path, line, text):
     """Replace a line, counted from 1; None takes it out."""
     lines = path.read_bytes().decode().removesuffix("\n").split("\n")
     lines[line - 1 : line] = [] if text is None else [text]
     path.write_bytes(("\n".join(lines) + "\n").encode())
 
 
-def small_translator(pairs: Pairs, seed: int = 0, **settings: object) -> Translator:
+def small_translator(pairs, seed=0, **settings):
     sizes = {"embedding": 8, "hidden": 12, "dropout": 0.0, **settings}
     translator = Translator.learn(PairSettings(**sizes), pairs, "words", 100, 1, seed)  # pyright: ignore[reportArgumentType]
     translator.model.double()

@@ -1,9 +1,6 @@
 """Tails that no kernel computes: those of the package in disguise, and a layer of a transformer with random weights."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,11 +19,11 @@ class Opaque:
 
     tail: Tail
 
-    def __call__(self, pooled: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    def __call__(self, pooled, rows):
         return self.tail(pooled, rows)
 
 
-def opaque(trace: Trace) -> Trace:
+def opaque(trace):
     """The same trace, its tail in disguise."""
     return Trace(trace.table, trace.metadata, Opaque(trace.readout.tail))
 
@@ -41,9 +38,7 @@ class Layer:
     weights: tuple[np.ndarray, ...]
 
     @classmethod
-    def random(
-        cls, width: int, outputs: int, seed: int, hidden: int = 32, strength: float = 1.0
-    ) -> Layer:
+    def random(cls, width, outputs, seed, hidden=32, strength=1.0):
         rng = np.random.default_rng([seed, width, outputs])
         shapes = (
             (width, hidden),
@@ -66,7 +61,7 @@ class Layer:
             )
         )
 
-    def __call__(self, pooled: np.ndarray, rows: np.ndarray | None = None) -> np.ndarray:
+    def __call__(self, pooled, rows=None):
         project, residual, up, down, pool, classify = self.weights
         x = _norm(pooled.astype(np.float32) @ project + residual)
         inner = x @ up
@@ -74,7 +69,7 @@ class Layer:
         return (np.tanh(x @ pool) @ classify).astype(np.float64)
 
 
-def graph_trace(folder: Path, n: int = 20, outputs: int = 3, seed: int = 0) -> Trace:
+def graph_trace(folder, n=20, outputs=3, seed=0):
     """A random trace whose tail is an ONNX graph in ``folder``, which computes what a tanh tail does."""
     base = make_trace(n, (1, 12), outputs, seed, hidden=6)
     tail = base.tail
@@ -105,19 +100,19 @@ def graph_trace(folder: Path, n: int = 20, outputs: int = 3, seed: int = 0) -> T
     )
 
 
-def _norm(x: np.ndarray) -> np.ndarray:
+def _norm(x):
     centred = x - x.mean(axis=1, keepdims=True)
     return centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + np.float32(1e-5))
 
 
 def layer_trace(
-    n: int = 30,
-    lengths: Any = (1, 20),
-    outputs: int = 1,
-    seed: int = 0,
-    width: int = 8,
-    **options: Any,
-) -> Trace:
+    n=30,
+    lengths=(1, 20),
+    outputs=1,
+    seed=0,
+    width=8,
+    **options,
+):
     """A random trace whose tail is a `Layer`."""
     base = make_trace(n, lengths, outputs, seed, hidden=width, loo=False)
     values = 0.3 * base.ragged("readout").values

@@ -1,6 +1,5 @@
 """Random realistic traces: what a trained classifier might have left behind, without a model or a corpus."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.stats.measures import Activation, tvd
 from attnaudit.trace import Trace
 from attnaudit.trace.readout import Readout
-from attnaudit.trace.tails import IdentityTail, Tail, TanhTail
+from attnaudit.trace.tails import IdentityTail, TanhTail
 
 FILLER = (
     "the", "a", "of", "and", "to", "in", "it", "that", "this", "with", "film", "movie", "story", "plot", "scene", "actor", "director",
@@ -28,25 +27,25 @@ CUES = (
 
 
 def make_trace(
-    n: int = 40,
-    lengths: tuple[int, int] | list[int] | np.ndarray = (1, 30),
-    outputs: int = 1,
-    seed: int = 0,
+    n=40,
+    lengths=(1, 30),
+    outputs=1,
+    seed=0,
     *,
-    sharpness: float = 1.5,
-    gradient: bool = True,
-    loo: bool = True,
-    rationale: bool = True,
-    label: bool = True,
-    candidates: bool = False,
-    split: str | None = "test",
-    class_names: Sequence[str] | None = None,
-    importance: Sequence[str] = (),
-    zeros: float = 0.0,
-    hidden: int | None = None,
-    copies: int = 0,
-    first_instance: int = 0,
-) -> Trace:
+    sharpness=1.5,
+    gradient=True,
+    loo=True,
+    rationale=True,
+    label=True,
+    candidates=False,
+    split="test",
+    class_names=None,
+    importance=(),
+    zeros=0.0,
+    hidden=None,
+    copies=0,
+    first_instance=0,
+):
     """A trace of ``n`` rows whose tokens carry cues for their class, with attention that half follows them.
 
     ``lengths`` is the range of T as a pair (both ends included), or the ``n`` lengths as a list. ``outputs`` is C: 1 for one
@@ -104,9 +103,7 @@ def make_trace(
     return trace_of(alpha, contribution, offset, tail, **columns)
 
 
-def _row(
-    rng: np.random.Generator, length: int, gold: int, classes: int
-) -> tuple[list[str], np.ndarray, np.ndarray]:
+def _row(rng, length, gold, classes):
     """Tokens, which of them are cues, and what each says for every class."""
     tokens = [FILLER[k] for k in rng.integers(0, len(FILLER), length)]
     relevance = rng.normal(0, 0.4, (length, classes))
@@ -118,7 +115,7 @@ def _row(
     return tokens, np.isin(np.arange(length), planted), relevance
 
 
-def _attention(rng: np.random.Generator, cue: Ragged, sharpness: float, zeros: float) -> Ragged:
+def _attention(rng, cue, sharpness, zeros):
     scores = np.exp(sharpness * (rng.normal(size=len(cue.values)) + 1.5 * cue.values))
     dead = rng.random(len(scores)) < zeros
     dead[cue.offsets[:-1]] = False
@@ -126,9 +123,7 @@ def _attention(rng: np.random.Generator, cue: Ragged, sharpness: float, zeros: f
     return weights.with_values(weights.values / weights.spread(weights.sum()))
 
 
-def _replaced(
-    rng: np.random.Generator, effect: Ragged, copies: int, outputs: int
-) -> dict[str, Any]:
+def _replaced(rng, effect, copies, outputs) -> dict[str, Any]:
     """Copies that lose random positions, and predictions that follow what these do, with noise."""
     lost, runs = [], []
     for own in effect:
@@ -141,13 +136,13 @@ def _replaced(
     return {"replaced": lost, "replaced_prediction": runs}
 
 
-def _rounded(alpha: Ragged) -> Ragged:
+def _rounded(alpha):
     """What a reader of the float32 column sees."""
     values = alpha.values.astype(np.float32).astype(np.float64)
     return alpha.with_values(values / alpha.spread(alpha.with_values(values).sum()))
 
 
-def _leave_one_out(trace: Trace) -> np.ndarray:
+def _leave_one_out(trace):
     """TVD after removing each position and rescaling the others: what deletion does to a model with no context."""
     alpha, prediction = trace.alpha, trace.readout(trace.alpha)
     effect = np.zeros(len(alpha.values))
@@ -161,17 +156,17 @@ def _leave_one_out(trace: Trace) -> np.ndarray:
     return effect
 
 
-def _noisy(rng: np.random.Generator, alpha: Ragged, values: np.ndarray) -> Ragged:
+def _noisy(rng, alpha, values):
     return alpha.with_values((values * np.exp(rng.normal(0, 0.5, len(values)))).astype(np.float32))
 
 
-def random_attention(alpha: Ragged, seed: int = 0) -> Ragged:
+def random_attention(alpha, seed=0):
     """Other weights for the same positions, unevenly large."""
     values = alpha.with_values(np.random.default_rng(seed).random(len(alpha.values)) ** 3)
     return values.with_values(values.values / values.spread(values.sum()))
 
 
-def with_columns(trace: Trace, **columns: Any) -> Trace:
+def with_columns(trace, **columns):
     """The same trace with further or other columns, as lists, series or ragged rows."""
     table = trace.table
     for name, values in columns.items():
@@ -180,14 +175,12 @@ def with_columns(trace: Trace, **columns: Any) -> Trace:
     return Trace(table, trace.metadata, trace.tail)
 
 
-def known(value: Any, tolerance: float = 1e-12) -> Any:
+def known(value, tolerance=1e-12) -> Any:
     """A number as a table holds it: null where it is undefined."""
     return None if value is None or np.isnan(value) else pytest.approx(value, abs=tolerance)
 
 
-def trace_of(
-    alpha: Any, readout: Any, offset: Any = 0.0, tail: Tail | None = None, **columns: Any
-) -> Trace:
+def trace_of(alpha, readout, offset=0.0, tail=None, **columns):
     """A trace of known attention and contributions, with the prediction that they give.
 
     ``alpha`` is n rows, ``readout`` (N, P), or (N,) for one number a position; one output is a sigmoid, several are a softmax.
@@ -214,7 +207,7 @@ def trace_of(
     return Trace.from_arrays(activation=activation, tail=tail, **(made | columns))
 
 
-def trace_of_scores(n: int = 40, lengths: tuple[int, int] = (2, 12), **options: Any) -> Trace:
+def trace_of_scores(n=40, lengths=(2, 12), **options):
     """The trace of `make_trace` without attention, which is the heatmap that is judged."""
     made = make_trace(n, lengths, importance=("lime",), copies=60, **options)
     table = made.table.drop("readout", "offset", "gradient").rename({"alpha": "importance_shown"})

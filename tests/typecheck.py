@@ -19,7 +19,7 @@ _calls: Counter[int] = (
 )  # by the identity of a function's code, which those made by one `def` share
 
 
-def check_shapes_alone() -> None:
+def check_shapes_alone():
     """From here on a module is imported with checks of what states the shape of an array; the rest is for pyright.
 
     A check takes longer than a small function does, and a function within another is wrapped anew by every call of that.
@@ -27,12 +27,12 @@ def check_shapes_alone() -> None:
     jaxtyping.jaxtyped = where_shapes_are_stated  # the name by which modules are rewritten
 
 
-def count_anew() -> None:
+def count_anew():
     """The first calls are checked again."""
     _calls.clear()
 
 
-def where_shapes_are_stated(of: Any = None, *, typechecker: Callable[..., Any]) -> Any:
+def where_shapes_are_stated(of=None, *, typechecker) -> Any:
     """`jaxtyping.jaxtyped` for the first calls of functions and classes that state shapes; others as they are."""
     if of is None:
         return partial(where_shapes_are_stated, typechecker=typechecker)
@@ -55,14 +55,12 @@ def where_shapes_are_stated(of: Any = None, *, typechecker: Callable[..., Any]) 
     return first_calls(of, partial(of_all, of, typechecker=typechecker))
 
 
-def first_calls(
-    plain: Callable[..., Any], whole: Callable[[], Callable[..., Any]]
-) -> Callable[..., Any]:
+def first_calls(plain, whole) -> Callable[..., Any]:
     """``plain``, whose first calls since `count_anew` go to ``whole()``, which checks them."""
     whole, code = cache(whole), id(plain.__code__)
 
     @wraps(plain)
-    def call(*given: Any, **named: Any) -> Any:
+    def call(*given, **named) -> Any:
         if _calls[code] >= FIRST:
             return plain(*given, **named)
         _calls[code] += 1
@@ -71,7 +69,7 @@ def first_calls(
     return call
 
 
-def states_shapes(of: Any) -> bool:
+def states_shapes(of):
     """Whether an annotation of a function, property or class has a type of jaxtyping, or a name that its module gives to one."""
     own = getattr(of, "fget", None) or getattr(of, "__func__", of)
     known = vars(sys.modules[own.__module__])

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -31,7 +30,7 @@ TINY += [part for setting in SMALL for part in ("--set", setting)]
 STAGE = re.compile(r"\d+:\d\d [a-z].*")  # the time since the command began, and what begins then
 
 
-def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path, status: int = 2) -> str:
+def fails(capsys, *arguments, status=2):
     """The line that these arguments end with on stderr, below stages of the work alone; nothing may stand on stdout."""
     capsys.readouterr()
     assert main([str(argument) for argument in arguments]) == status
@@ -43,7 +42,7 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path, status: in
     return line
 
 
-def answers(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+def answers(capsys, *arguments):
     """What these arguments print on stdout; on stderr, which is no terminal here, are stages of the work alone."""
     capsys.readouterr()
     assert main([str(argument) for argument in arguments]) == 0
@@ -53,7 +52,7 @@ def answers(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(tmp_path_factory):
     """A finished run, made by the command line."""
     out = tmp_path_factory.mktemp("runs") / "tiny"
     assert main(["run", "planted-decisive", *TINY, "--out", str(out)]) == 0
@@ -61,14 +60,14 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def quick() -> Iterator[None]:
+def quick():
     """Runs have few experiments and no charts."""
     with summaries_as_pages(), experiments(*FEW):
         yield
 
 
 @pytest.fixture
-def trace(tmp_path: Path) -> Path:
+def trace(tmp_path):
     make_trace(n=12, lengths=(3, 9)).write(tmp_path / "trace")
     return tmp_path / "trace"
 
@@ -309,7 +308,7 @@ print(json.dumps([statuses, wanted]))
 """
 
 
-def without_extras(cwd: Path, *commands: str) -> tuple[list[int], list[str], list[str]]:
+def without_extras(cwd, *commands):
     """Of commands, run one after another without extras: the statuses, what was to be imported, and what each says on stderr."""
     program = [sys.executable, "-c", WITHOUT_EXTRAS, *commands]
     done = subprocess.run(program, capture_output=True, text=True, check=False, cwd=cwd)
@@ -360,7 +359,7 @@ def test_ctrl_c_is_one_line_and_the_run_goes_on(tmp_path):
     assert all(map(STAGE.fullmatch, stages))
 
 
-def stages(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> list[str]:
+def stages(capsys, *arguments):
     """What is told of the work on stderr, from its first second on and without the times."""
     capsys.readouterr()
     with pytest.MonkeyPatch.context() as patch:
@@ -419,11 +418,11 @@ def test_a_study_has_one_line_for_a_training(capsys, tmp_path):
 
 
 def drawn(
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    columns: int,
-    steps: list[tuple[str, int, int]],
-) -> str:
+    monkeypatch,
+    capsys,
+    columns,
+    steps,
+):
     """What stands last on a terminal of so many columns."""
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", str(columns))

@@ -12,7 +12,7 @@ DECORATOR = "njit(cache=True, nogil=True)"
 MOST = 8
 
 
-def compiled(tree: ast.Module) -> list[ast.FunctionDef]:
+def compiled(tree):
     """The functions of a file that numba compiles."""
     return [
         node
@@ -22,7 +22,7 @@ def compiled(tree: ast.Module) -> list[ast.FunctionDef]:
     ]
 
 
-def faults(text: str) -> list[str]:
+def faults(text):
     """Ways in which the kernels of a file are not plain, or hold code or values of another file."""
     tree, found, foreign = ast.parse(text), [], set[str]()
     for node in ast.walk(tree):

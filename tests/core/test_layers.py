@@ -4,7 +4,6 @@ import ast
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -37,7 +36,7 @@ LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 NEED_TORCH = {"models", "training", "tracing", "hf", "torch", "copying"}
 
 
-def modules_of(source: Path) -> dict[str, ast.Module]:
+def modules_of(source):
     """Parse the modules of the package in a folder, by their dotted names."""
     trees = {}
     for path in sorted(source.rglob("*.py")):
@@ -48,7 +47,7 @@ def modules_of(source: Path) -> dict[str, ast.Module]:
     return trees
 
 
-def nodes_of(tree: ast.AST, late: bool = True, types: bool = True) -> Iterator[ast.AST]:
+def nodes_of(tree, late=True, types=True):
     """Walk a module.
 
     Args:
@@ -65,9 +64,7 @@ def nodes_of(tree: ast.AST, late: bool = True, types: bool = True) -> Iterator[a
             yield from nodes_of(node, late, types)
 
 
-def imports(
-    name: str, trees: Mapping[str, ast.Module], late: bool = True, types: bool = True
-) -> set[str]:
+def imports(name, trees, late=True, types=True):
     """Return the modules that a module imports, those of other packages too.
 
     Relative imports count, and names of modules in strings, which `import_module` may be given.
@@ -87,7 +84,7 @@ def imports(
     return found - {name}
 
 
-def circle(trees: Mapping[str, ast.Module]) -> list[str]:
+def circle(trees):
     """Return the modules of an import circle, empty if there is none."""
     graph = {name: imports(name, trees, types=False) & trees.keys() for name in trees}
     try:
@@ -100,7 +97,7 @@ def circle(trees: Mapping[str, ast.Module]) -> list[str]:
 TREES = modules_of(SOURCE)
 
 
-def part_of(name: str) -> str:
+def part_of(name):
     """Return the name right below attnaudit: a module, or a package with all in it."""
     return name.split(".")[1] if "." in name else ""
 

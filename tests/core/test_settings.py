@@ -98,7 +98,7 @@ def test_the_page_of_studies_has_every_scale():
         assert row in page, row
 
 
-def _code(settings: str) -> str:
+def _code(settings):
     return ", ".join(f"`{one}`" for one in settings.split())
 
 

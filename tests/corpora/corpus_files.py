@@ -1,30 +1,28 @@
 """Small files of every upstream layout, with texts of our own."""
 
 import json
-from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 PLACES = ("garden", "kitchen", "office")
 PEOPLE = ("Anna", "Bert", "Carla")
 
 
-def put(path: Path, content: str | bytes, encoding: str = "utf-8") -> Path:
+def put(path, content, encoding="utf-8"):
     """Write a file, with its folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content if isinstance(content, bytes) else content.encode(encoding))
     return path
 
 
-def jsonl(path: Path, objects: Iterable[Mapping[str, Any]]) -> Path:
+def jsonl(path, objects):
     return put(path, "".join(json.dumps(found) + "\n" for found in objects))
 
 
-def tree(words: str, label: int) -> str:
+def tree(words, label):
     return f"({label} " + " ".join(f"(2 {word})" for word in words.split()) + ")\n"
 
 
-def write_trees(folder: Path) -> None:
+def write_trees(folder):
     for split in ("train", "dev", "test"):
         text = "".join(
             tree(f"number {word} of the {split} sentences here", label)
@@ -33,7 +31,7 @@ def write_trees(folder: Path) -> None:
         put(folder / f"{split}.txt", text * 2)
 
 
-def stories(number: int, seed: int = 0) -> str:
+def stories(number, seed=0):
     """``number`` stories of four facts and two questions; each asks where one of two people is, who moved once or twice."""
     lines = []
     for story in range(number):
@@ -50,12 +48,12 @@ def stories(number: int, seed: int = 0) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_babi(folder: Path, train: int = 30) -> None:
+def write_babi(folder, train=30):
     put(folder / "qa1_some-facts_train.txt", stories(train))
     put(folder / "qa1_some-facts_test.txt", stories(9, 1))
 
 
-def write_reviews(folder: Path, number: int = 20) -> None:
+def write_reviews(folder, number=20):
     for split in ("train", "test"):
         for group, word in (("neg", "poor"), ("pos", "fine")):
             for review in range(number):
@@ -76,7 +74,7 @@ Some One
 """
 
 
-def write_posts(folder: Path) -> None:
+def write_posts(folder):
     for split in ("train", "test"):
         for group in ("baseball", "hockey"):
             for row in range(10):
@@ -90,7 +88,7 @@ def write_posts(folder: Path) -> None:
                 )
 
 
-def write_class_csv(folder: Path, classes: int, fields: int, number: int = 8) -> None:
+def write_class_csv(folder, classes, fields, number=8):
     """Header-less files of a class from 1 and quoted texts."""
     for split in ("train", "test"):
         rows = (
@@ -109,7 +107,7 @@ def write_class_csv(folder: Path, classes: int, fields: int, number: int = 8) ->
         put(folder / f"{split}.csv", "\n".join(rows) + "\n")
 
 
-def write_cnn(folder: Path) -> None:
+def write_cnn(folder):
     for split, number in (("training", 12), ("validation", 4), ("test", 4)):
         for row in range(number):
             one, other = f"@entity{row % 3}", f"@entity{(row + 1) % 3}"
@@ -124,7 +122,7 @@ def write_cnn(folder: Path) -> None:
             put(folder / split / f"{row:04d}.question", "\n\n".join(parts))
 
 
-def write_snli(folder: Path) -> None:
+def write_snli(folder):
     labels = ("entailment", "neutral", "contradiction", "-")
     for split in ("train", "dev", "test"):
         found = [
@@ -140,7 +138,7 @@ def write_snli(folder: Path) -> None:
         jsonl(folder / f"snli_1.0_{split}.jsonl", found)
 
 
-def sick_table(sets: bool, split: str = "") -> str:
+def sick_table(sets, split=""):
     """The columns of SICK: of the whole file with its sets, or of one split as SemEval distributed it."""
     names = [
         "pair_ID",
@@ -162,11 +160,11 @@ def sick_table(sets: bool, split: str = "") -> str:
     return "\n".join(lines) + "\n"
 
 
-def review_text(word: str, row: int) -> str:
+def review_text(word, row):
     return f"this is {'so ' * row}long .\nit is a {word} film ,\nsay i ."
 
 
-def annotated(split: str) -> list[dict[str, Any]]:
+def annotated(split) -> list[dict[str, Any]]:
     """Reviews whose deciding words are marked; the last of each class has none marked."""
     found = []
     for row in range(4):
@@ -189,7 +187,7 @@ def annotated(split: str) -> list[dict[str, Any]]:
     return found
 
 
-def write_movies(folder: Path) -> None:
+def write_movies(folder):
     for split, name in (("train", "train"), ("dev", "val"), ("test", "test")):
         found = annotated(split)
         jsonl(folder / f"{name}.jsonl", found)
@@ -198,7 +196,7 @@ def write_movies(folder: Path) -> None:
             put(folder / "docs" / annotation["annotation_id"], review_text(word, row // 2))
 
 
-def write_mimic(folder: Path, admissions: int = 60) -> None:
+def write_mimic(folder, admissions=60):
     """One admission for each patient; every third is diabetic, and anemias take turns."""
     notes = ['"ROW_ID","SUBJECT_ID","HADM_ID","CATEGORY","DESCRIPTION","TEXT"']
     codes = ['"ROW_ID","SUBJECT_ID","HADM_ID","SEQ_NUM","ICD9_CODE"']

@@ -4,7 +4,6 @@ import contextlib
 import socket
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -23,12 +22,12 @@ class Site:
     tells_size: bool = True
     asked: list[str] = field(default_factory=list)
 
-    def url(self, path: str) -> str:
+    def url(self, path):
         return f"{self.address}{path}"
 
 
 @contextlib.contextmanager
-def serving() -> Iterator[Site]:
+def serving():
     """A site at a free port of this machine."""
     site = Site()
 
@@ -50,7 +49,7 @@ def serving() -> Iterator[Site]:
 class _Handler(BaseHTTPRequestHandler):
     of: Site
 
-    def do_GET(self) -> None:
+    def do_GET(self):
         site, path = self.of, self.path.split("?")[0]
         site.asked.append(path)
         if path in site.moved:
@@ -60,7 +59,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(path)
 
-    def _send(self, path: str) -> None:
+    def _send(self, path):
         site, body = self.of, self.of.files[path]
         self._head(200, {"Content-Length": str(len(body))} if site.tells_size else {})
         cut = site.cut[path].pop(0) if site.cut[path] else len(body)
@@ -70,11 +69,11 @@ class _Handler(BaseHTTPRequestHandler):
             if cut < len(body):
                 self.connection.shutdown(socket.SHUT_RDWR)
 
-    def _head(self, status: int, headers: dict[str, str]) -> None:
+    def _head(self, status, headers):
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name, value)
         self.end_headers()
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, format, *args):
         """Say nothing."""

@@ -24,7 +24,7 @@ FILES = {
 Member = tuple[str, bytes]
 
 
-def zipped(members: list[Member]) -> bytes:
+def zipped(members):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members:
@@ -32,7 +32,7 @@ def zipped(members: list[Member]) -> bytes:
     return buffer.getvalue()
 
 
-def tarred(members: list[Member | tarfile.TarInfo], packed: bool = True) -> bytes:
+def tarred(members, packed=True):
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
         for member in members:
@@ -43,11 +43,11 @@ def tarred(members: list[Member | tarfile.TarInfo], packed: bool = True) -> byte
     return gzip.compress(buffer.getvalue(), mtime=0) if packed else buffer.getvalue()
 
 
-def plain_tar(members: list[Member]) -> bytes:
+def plain_tar(members):
     return tarred([*members], packed=False)
 
 
-def tar_gz(members: list[Member]) -> bytes:
+def tar_gz(members):
     return tarred([*members])
 
 
@@ -55,12 +55,12 @@ Pack = Callable[[list[Member]], bytes]
 packers = pytest.mark.parametrize("pack", [zipped, plain_tar, tar_gz])
 
 
-def contents(folder: Path) -> dict[str, bytes]:
+def contents(folder):
     files = (path for path in folder.rglob("*") if path.is_file())
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
-def refused(archive: bytes, tmp_path: Path) -> InputError:
+def refused(archive, tmp_path):
     """Why an archive is refused; nothing may be written beside the folder."""
     path = tmp_path / "archive"
     path.write_bytes(archive)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from attnaudit.corpora import CORPORA
-from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.read import read_corpus
 
 from .corpus_files import write_reviews, write_trees
@@ -85,7 +84,7 @@ def test_damaged_gzip(tmp_path):
             assert error.where.startswith(str(path))
 
 
-def written(corpus: Corpus) -> str:
+def written(corpus):
     """All that a run writes down of a corpus but its words; fails if that is not UTF-8."""
     lines = [*corpus.notes, *(f"{row.file}: {row.reason}" for row in corpus.skipped)]
     return "\n".join(lines).encode("utf-8").decode("utf-8")

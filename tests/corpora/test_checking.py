@@ -21,7 +21,7 @@ ACCENTED = st.text(
 )  # à leaves a no-break space, where words are cut
 
 
-def split(rows: list[tuple[str, int]], questions: list[str] | None = None) -> Split:
+def split(rows, questions=None):
     asked = None if questions is None else [question.split() for question in questions]
     return Split(
         np.arange(len(rows)) * 10,
@@ -32,7 +32,7 @@ def split(rows: list[tuple[str, int]], questions: list[str] | None = None) -> Sp
     )
 
 
-def corpus(**splits: Split) -> Corpus:
+def corpus(**splits):
     return Corpus("small", ("no", "yes"), splits, 2, "0" * 64)
 
 

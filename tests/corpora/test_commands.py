@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from attnaudit.corpora import CORPORA
 from attnaudit.corpora.registry import Download
 from tests.cli.test_cli import answers, fails
-from tests.corpora.serving import Site, serving
+from tests.corpora.serving import serving
 from tests.corpora.test_fetching import NOISE, TINY, ZIP
 from tests.corpora.writing import ROWS, write, write_folder
 from tests.pairs import write_pairs
@@ -19,7 +18,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+def site(monkeypatch):
     """A site with a tiny corpus, which is registered."""
     with serving() as one:
         one.files["/tiny.zip"] = ZIP

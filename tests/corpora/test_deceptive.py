@@ -2,7 +2,6 @@
 
 import gzip
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +16,7 @@ TEXTS = ["M\the went  home .", "F\tthen she left .", "F\ther dog saw her .", "M\
 MASKS = ["1 0 0 0", "0 1 0 0", "1 0 0 1 0", "0 0 1 0"]
 
 
-def write_plain(folder: Path, masks: list[str] = MASKS) -> Path:
+def write_plain(folder, masks=MASKS):
     folder.mkdir(parents=True)
     for split in ("train", "dev", "test"):
         (folder / f"{split}.txt").write_text("\n".join(TEXTS) + "\n")
@@ -25,7 +24,7 @@ def write_plain(folder: Path, masks: list[str] = MASKS) -> Path:
     return folder
 
 
-def write_tables(folder: Path) -> Path:
+def write_tables(folder):
     folder.mkdir(parents=True)
     for split in ("train", "dev", "test"):
         rows = "".join(f'"{text.partition(chr(9))[2]}",{int(text[0] == "F")}\n' for text in TEXTS)

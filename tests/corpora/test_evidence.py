@@ -1,7 +1,6 @@
 """Stretches of characters become marked words, and nothing else about the words changes."""
 
 from itertools import compress, pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -89,7 +88,7 @@ def test_reviews_with_marked_words(tmp_path):
         assert known == (None if row >= 6 else [("poor", "fine")[row % 2], "film"])
 
 
-def damaged(folder: Path, old: str, new: str) -> Path:
+def damaged(folder, old, new):
     files.write_movies(folder)
     path = folder / "val.jsonl"
     return put(path, path.read_text().replace(old, new, 1))

@@ -9,11 +9,9 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -49,13 +47,13 @@ Offer = Callable[..., Site]
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
+def site():
     with serving() as one:
         yield one
 
 
 @pytest.fixture(autouse=True)
-def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
+def tiny(monkeypatch):
     monkeypatch.setitem(CORPORA._entries, "tiny", TINY)
     monkeypatch.setattr("attnaudit.corpora.fetch.RETRIES", 0)
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
@@ -63,10 +61,10 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def offer(site: Site, monkeypatch: pytest.MonkeyPatch) -> Offer:
+def offer(site, monkeypatch):
     """Make files of the site the downloads of the tiny corpus."""
 
-    def files(known: bool = True, **files: bytes) -> Site:
+    def files(known=True, **files):
         site.files = {f"/{name.replace('_', '.', 1)}": content for name, content in files.items()}
         downloads = tuple(
             Download(
@@ -80,13 +78,13 @@ def offer(site: Site, monkeypatch: pytest.MonkeyPatch) -> Offer:
     return files
 
 
-def left(place: Path) -> set[str]:
+def left(place):
     """What a fetch left in the data directory, besides its lock."""
     names = place.iterdir() if place.is_dir() else ()
     return {path.name for path in names if path.suffix != ".lock"}
 
 
-def fails(place: Path, leaves: AbstractSet[str] = frozenset(), **arguments: Any) -> InputError:
+def fails(place, leaves=frozenset(), **arguments):
     with pytest.raises(InputError) as caught:
         fetch_corpus("tiny", place, **arguments)
     assert left(place) == leaves
@@ -198,7 +196,7 @@ def test_hostile_and_useless_files_leave_nothing(offer, content, tmp_path):
     assert not any((place / "out.txt").exists() for place in (tmp_path, tmp_path.parent))
 
 
-def void(_: object) -> None:
+def void(_):
     """A check returns nothing."""
 
 
@@ -246,7 +244,7 @@ def test_a_corpus_that_cannot_be_fetched_says_how_to_get_it(tmp_path, monkeypatc
 def test_a_full_disk_is_one_line(offer, broken, tmp_path, monkeypatch):
     offer(tiny_zip=ZIP)
 
-    def full(*arguments: object) -> int:
+    def full(*arguments):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patched:

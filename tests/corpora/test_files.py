@@ -5,7 +5,6 @@ import gzip
 import numpy as np
 import pytest
 
-from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.read import read_corpus
 
 from .writing import LABELS, ROWS, TEXTS, counts, encoded, refused, sizes, write, write_folder
@@ -13,7 +12,7 @@ from .writing import LABELS, ROWS, TEXTS, counts, encoded, refused, sizes, write
 FORMATS = ["csv", "tsv", "jsonl", "parquet", "csv.gz", "tsv.gz", "jsonl.gz", "parquet.gz"]
 
 
-def labels_by_row(corpus: Corpus) -> dict[int, int]:
+def labels_by_row(corpus):
     pairs = [
         zip(split.instance.tolist(), split.label.tolist(), strict=True)
         for split in corpus.splits.values()

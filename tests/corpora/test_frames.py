@@ -20,12 +20,12 @@ COLUMNS: dict[str, list[Any]] = {
 HALF = {name: cells[:12] for name, cells in COLUMNS.items()}
 
 
-def of_pandas(columns: dict[str, list[Any]]) -> Any:
+def of_pandas(columns) -> Any:
     frame = pytest.importorskip("pandas").DataFrame(columns)
     return frame.set_index(frame.index + 7)  # rows are known by position, whatever the index
 
 
-def of_datasets(columns: dict[str, list[Any]]) -> Any:
+def of_datasets(columns) -> Any:
     return pytest.importorskip("datasets").Dataset.from_dict(columns)
 
 

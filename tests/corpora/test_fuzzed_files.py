@@ -1,7 +1,6 @@
 """Whatever a file holds, it is a corpus or an InputError of one printable line."""
 
 import gzip
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -31,7 +30,7 @@ PIECES = [
 ]
 
 
-def assert_read_or_refused(path: Path, **options: Any) -> None:
+def assert_read_or_refused(path, **options):
     try:
         corpus = read_corpus(path, **options)
     except InputError as error:
@@ -44,7 +43,7 @@ def assert_read_or_refused(path: Path, **options: Any) -> None:
 
 
 @st.composite
-def damaged(draw: st.DrawFn, kind: str) -> bytes:
+def damaged(draw, kind):
     """A good file with bytes replaced, inserted or cut off."""
     content = encoded(kind, ROWS)
     for _ in range(draw(st.integers(1, 4))):

@@ -14,7 +14,7 @@ from attnaudit.corpora.formats import lines
 from .writing import refused
 
 
-def constant(value: str, rows: int) -> pa.Array:
+def constant(value, rows):
     return pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([value]))
 
 

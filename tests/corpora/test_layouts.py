@@ -13,26 +13,26 @@ from .corpus_files import put
 from .writing import bad_row, counts, refused, sizes, write
 
 
-def write_stars(folder: Path) -> None:
+def write_stars(folder):
     groups = (("neg", (1, 2, 3, 4)), ("pos", (7, 8, 9, 10)))
     for split, (group, stars), row in product(("train", "test"), groups, range(20)):
         star = stars[row % 4]
         put(folder / split / group / f"{row}_{star}.txt", f"A film of {star} stars, number {row}.")
 
 
-def write_trec(folder: Path) -> None:
+def write_trec(folder):
     kinds = ("ABBR:exp", "DESC:manner", "ENTY:animal", "HUM:ind", "LOC:city", "NUM:date")
     for name in ("train_5500.label", "TREC_10.label"):
         lines = [f"{kind} What caf\xe9 {'so ' * row}?" for row in range(7) for kind in kinds]
         put(folder / name, "\n".join(lines) + "\n", "latin-1")
 
 
-def write_messages(folder: Path) -> None:
+def write_messages(folder):
     lines = [f'{("ham", "spam")[row % 4 == 0]}\tSay "hi" {"so " * row}£{row}' for row in range(40)]
     put(folder / "SMSSpamCollection", "\n".join(lines) + "\n")
 
 
-def write_sentences(folder: Path, *names: str, encoding: str) -> None:
+def write_sentences(folder, *names, encoding):
     for label, file in enumerate(names):
         lines = "".join(f"caf\xe9 {label} {'so ' * row}\n" for row in range(20))
         put(folder / file, lines, encoding)

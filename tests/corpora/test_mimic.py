@@ -1,11 +1,9 @@
 """Discharge summaries: their labels from diagnoses, their splits by list or by patient."""
 
 import re
-from pathlib import Path
 
 import pytest
 
-from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.mimic import anemia, diabetes, split_of_patient
 from attnaudit.corpora.read import read_corpus
 
@@ -13,7 +11,7 @@ from .corpus_files import write_mimic
 from .writing import refused
 
 
-def read(folder: Path, name: str = "diabetes", **options: object) -> Corpus:
+def read(folder, name="diabetes", **options):
     return read_corpus(name, data_dir=folder, **options)  # type: ignore[arg-type]
 
 

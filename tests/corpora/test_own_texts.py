@@ -1,8 +1,6 @@
 """How one's own texts are read: digits, case, words, encoding and delimiter."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,11 +14,11 @@ WORDS = ("cafe", "naïve", "prix", "œuvre")
 
 
 def table(
-    path: Path,
-    encoding: str = "utf-8",
-    delimiter: str = ",",
-    text: str = "Take 20 mg d'aspirine au café {}",
-) -> Path:
+    path,
+    encoding="utf-8",
+    delimiter=",",
+    text="Take 20 mg d'aspirine au café {}",
+):
     rows = [
         "text,label",
         *(f"{text.format(WORDS[row % 4])},{'good' if row % 2 else 'bad'}" for row in range(40)),
@@ -29,7 +27,7 @@ def table(
     return path
 
 
-def first(path: Path, **options: Any) -> list[str]:
+def first(path, **options):
     splits = read_corpus(path, **options).splits
     return next(
         tokens

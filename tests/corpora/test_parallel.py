@@ -1,12 +1,9 @@
 """Pairs of texts are read whole or refused with their line."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora.corpus import ParallelCorpus
 from attnaudit.corpora.parallel import read_parallel
 from attnaudit.corpora.prepare.tokenise import Words, learn_pieces
 from attnaudit.corpora.spec import ParallelSpec
@@ -14,7 +11,7 @@ from tests.corpora.writing import sizes
 from tests.pairs import edit, reversed_pairs, write_pairs
 
 
-def read(folder: Path, seed: int = 0, **how: object) -> ParallelCorpus:
+def read(folder, seed=0, **how):
     return read_parallel(ParallelSpec(str(folder), **how), seed=seed)  # pyright: ignore[reportArgumentType]
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.planted import (
     AFFIRMING,
     BAD,
@@ -35,11 +34,11 @@ PLANTED_WORDS = {
 WARM = {*WARM_FIRST, *WARM_SECOND}
 
 
-def marked(tokens: list[str], rationale: list[bool]) -> list[str]:
+def marked(tokens, rationale):
     return [word for word, mark in zip(tokens, rationale, strict=True) if mark]
 
 
-def rows(corpus: Corpus) -> list[tuple[list[str], list[bool], int]]:
+def rows(corpus):
     out = []
     for split in corpus.splits.values():
         assert split.rationale is not None
@@ -47,7 +46,7 @@ def rows(corpus: Corpus) -> list[tuple[list[str], list[bool], int]]:
     return out
 
 
-def told(kind: str, words: list[str]) -> int:
+def told(kind, words):
     """The label by the rule in words."""
     if kind == "decisive":
         (word,) = words

@@ -4,14 +4,13 @@ import numpy as np
 import pytest
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora.corpus import Pairs
 from attnaudit.corpora.planted import planted_pairs
 from attnaudit.corpora.planted.sequences import TARGETS
 from attnaudit.corpora.registry import is_parallel
 from tests.pairs import write_pairs
 
 
-def place(kind: str, t: int, words: int) -> int:
+def place(kind, t, words):
     """The source word of target word ``t``, by the rule in words."""
     if kind == "copy":
         return t
@@ -20,7 +19,7 @@ def place(kind: str, t: int, words: int) -> int:
     return t if t == words - 1 and words % 2 else t + (1 if t % 2 == 0 else -1)
 
 
-def linked(pairs: Pairs) -> list[tuple[int, int, int]]:
+def linked(pairs):
     assert pairs.links is not None
     return list(map(tuple, pairs.links.T.tolist()))
 

@@ -1,7 +1,5 @@
 """Runs whose texts are read with a question: settings by task, a trace with a tail, a report that shows the question."""
 
-from pathlib import Path
-
 import pytest
 
 from attnaudit.corpora.planted import planted_corpus
@@ -20,7 +18,7 @@ SMALL = {
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(tmp_path_factory):
     spec = RunSpec.of("planted-question", vectors="random", device="cpu", settings=SMALL)
     return run(spec, tmp_path_factory.mktemp("questions") / "run")
 

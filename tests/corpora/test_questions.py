@@ -1,7 +1,6 @@
 """A user's own questions and rationales, in every format."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -24,7 +23,7 @@ ROWS: list[dict[str, Any]] = [
 COLUMNS: dict[str, Any] = {"text": "passage", "label": "answer", "question": "ask"}
 
 
-def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+def write(path, rows):
     if path.suffix == ".jsonl":
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     elif path.suffix == ".parquet":
@@ -35,7 +34,7 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
-def changed(row: int, **cells: object) -> list[dict[str, Any]]:
+def changed(row, **cells) -> list[dict[str, Any]]:
     return [*ROWS[:row], ROWS[row] | cells, *ROWS[row + 1 :]]
 
 
@@ -114,7 +113,7 @@ def test_bad_cells_are_bad_rows(tmp_path, cells, got):
     assert corpus.skipped[0].reason.startswith(got)
 
 
-def folder(path: Path, train: list, test: list, dev: list | None = None) -> Path:
+def folder(path, train, test, dev=None):
     path.mkdir()
     for name, rows in (("train", train), ("test", test), ("dev", dev)):
         if rows:

@@ -1,11 +1,7 @@
 """CorpusEntry corpora from real files: their counts are the published ones, and upstream layouts hold what the tables hold."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
-from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.formats.archives import unpack
 from attnaudit.corpora.formats.readers import documents, stories
 from attnaudit.corpora.formats.rows import Row, marked_words, usable_spans
@@ -18,14 +14,14 @@ COMPLETE = ["mr", "subj", "trec6", "sms_spam", "sick_nli", "sst5", "babi1", "bab
 
 
 @pytest.fixture
-def plain_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def plain_words(monkeypatch):
     """Words are what lies between white space: for tests of what words do not change."""
     monkeypatch.setattr(
         "attnaudit.corpora.prepare.tokenise.Tokeniser.__call__", lambda _, text: text.split()
     )
 
 
-def surprises(corpus: Corpus) -> list[str]:
+def surprises(corpus):
     return [note for note in corpus.notes if "published" in note]
 
 
@@ -59,7 +55,7 @@ def test_stories_and_objects_are_the_same_corpus(real_data):
     assert raw.class_names == ("bathroom", "bedroom", "garden", "hallway", "kitchen", "office")
 
 
-def naive_support(path: Path) -> Iterator[list[str]]:
+def naive_support(path):
     """The sentences that support each answer, straight from the lines."""
     story: dict[str, str] = {}
     for line in path.read_text().splitlines():

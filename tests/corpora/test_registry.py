@@ -31,7 +31,7 @@ def test_entries_are_complete(entry):
 
 
 def test_filters_are_those_of_the_paper():
-    def kept(name: str) -> tuple:
+    def kept(name):
         entry = CORPORA[name]
         bounds = entry.bounds.get("paper")
         return (entry.min_df, bounds.more_than, bounds.less_than) if bounds else (entry.min_df,)

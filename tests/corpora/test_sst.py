@@ -25,11 +25,11 @@ TREES = st.recursive(
 )
 
 
-def bracketed(tree: tuple) -> str:
+def bracketed(tree):
     return f"({tree[0]} {' '.join(part if isinstance(part, str) else bracketed(part) for part in tree[1:])})"
 
 
-def leaves(tree: tuple) -> list[str]:
+def leaves(tree):
     return [
         leaf for part in tree[1:] for leaf in ([part] if isinstance(part, str) else leaves(part))
     ]

@@ -1,6 +1,5 @@
 """Questions on stories: what supports an answer is marked exactly, and a story that is damaged is not trusted."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -89,7 +88,7 @@ def test_damaged_stories(damaged, bad, tmp_path):
     assert len(corpus.splits["train"]) + len(corpus.splits["dev"]) == 18
 
 
-def pack(folder: Path, **changed: object) -> None:
+def pack(folder, **changed):
     """The jsonl form of the same questions."""
     for split, number, seed in (("train", 30, 0), ("test", 9, 1)):
         found: list[dict[str, Any]] = []

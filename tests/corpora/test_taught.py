@@ -7,19 +7,18 @@ import pytest
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
-from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.planted import planted_corpus
 from attnaudit.corpora.prepare.derived import taught_by
-from attnaudit.trace import Trace, concatenate
+from attnaudit.trace import concatenate
 from tests.traces import trace_of
 
 
 @pytest.fixture(scope="module")
-def corpus() -> Corpus:
+def corpus():
     return planted_corpus("decisive", size=60, length=(10, 12), seed=2)
 
 
-def other_model(corpus: Corpus) -> Trace:
+def other_model(corpus):
     """Some model's trace of all splits, its rows in another order than the corpus's."""
     random = np.random.default_rng(0)
     parts = []

@@ -11,7 +11,7 @@ TOKENISE = Tokeniser()
 PLAIN = spacy.blank("en").tokenizer
 
 
-def naive(text: str) -> list[str]:
+def naive(text):
     """Token by token, as the paper describes it."""
     words = [token.text for token in PLAIN(text) if not token.text.isspace()]
     return ["qqq" if any(letter.isdigit() for letter in word) else word.lower() for word in words]

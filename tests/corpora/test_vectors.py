@@ -1,7 +1,6 @@
 """Word vectors from every source."""
 
 import gzip
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,11 +15,11 @@ VOCABULARY = Vocabulary.build(LISTS, 1)
 GLOVE = "the 9 9 9\nsun 1 2 3\nmoon -1 0.5 1e-3\nsun 7 7 7\n. . 0 0 1\n"
 
 
-def number(word: str) -> int:
+def number(word):
     return VOCABULARY.words.index(word)
 
 
-def refused(path: Path) -> str:
+def refused(path):
     with pytest.raises(InputError) as caught:
         word_vectors(str(path), VOCABULARY, LISTS, seed=0)
     return str(caught.value)
@@ -81,14 +80,14 @@ def test_word2vec_is_trained_once_for_all_that_ask_for_the_same(
 ):
     trained: list[int] = []
 
-    def counted(sentences, words, dimension: int, seed: int, real=module._word2vec):
+    def counted(sentences, words, dimension, seed, real=module._word2vec):
         trained.append(seed)
         return real(sentences, words, dimension, seed)
 
     monkeypatch.setattr(module, "_word2vec", counted)
     monkeypatch.setattr(module, "_LAST_TRAINED", {})
 
-    def vectors(lists: list[list[str]] = LISTS, dimension: int = 8, seed: int = 3) -> np.ndarray:
+    def vectors(lists=LISTS, dimension=8, seed=3):
         return word_vectors("corpus", VOCABULARY, lists, dimension=dimension, seed=seed).matrix
 
     first = vectors()

@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora.corpus import Corpus, ParallelCorpus, Split
 from attnaudit.corpora.read import read_corpus
 
 GOOD = [
@@ -41,7 +40,7 @@ ROWS = list(zip(TEXTS, LABELS, strict=True))
 Rows = Sequence[tuple[Any, Any]]
 
 
-def refused(source: Any, **options: Any) -> InputError:
+def refused(source, **options):
     """The error of a corpus that cannot be read: one printable line."""
     with pytest.raises(InputError) as caught:
         read_corpus(source, **options)
@@ -49,7 +48,7 @@ def refused(source: Any, **options: Any) -> InputError:
     return caught.value
 
 
-def bad_row(source: Any, row: int, got: str = "", **options: Any) -> InputError:
+def bad_row(source, row, got="", **options):
     """The error of a corpus with one bad row, which is set aside when bad rows are skipped."""
     error = refused(source, **options)
     assert f": row {row}" in error.where
@@ -60,7 +59,7 @@ def bad_row(source: Any, row: int, got: str = "", **options: Any) -> InputError:
     return error
 
 
-def counts(corpus: Corpus) -> dict[str, list[int]]:
+def counts(corpus):
     """Rows of each class in each split."""
     most = len(corpus.class_names)
     return {
@@ -69,19 +68,19 @@ def counts(corpus: Corpus) -> dict[str, list[int]]:
     }
 
 
-def sizes(corpus: Corpus | ParallelCorpus) -> list[int]:
+def sizes(corpus):
     """Rows of train, dev and test."""
     return [len(corpus.splits[name]) for name in ("train", "dev", "test")]
 
 
-def marked(split: Split) -> list[list[str]]:
+def marked(split):
     """The marked words of every row."""
     assert split.rationale is not None
     rows = zip(split.tokens, split.rationale, strict=True)
     return [list(compress(tokens, marks)) for tokens, marks in rows]
 
 
-def encoded(kind: str, rows: Rows, names: tuple[str, str] = ("text", "label")) -> bytes:
+def encoded(kind, rows, names=("text", "label")):
     """The bytes of a file of format ``kind`` (``csv``, ``tsv``, ``jsonl`` or ``parquet``)."""
     if kind == "jsonl":
         return "".join(
@@ -105,7 +104,7 @@ def encoded(kind: str, rows: Rows, names: tuple[str, str] = ("text", "label")) -
     return text.getvalue().encode()
 
 
-def write(path: Path, rows: Rows = ROWS, names: tuple[str, str] = ("text", "label")) -> Path:
+def write(path, rows=ROWS, names=("text", "label")):
     """Write ``rows`` in the format that the name tells, gzipped when it ends in ``.gz``."""
     path.parent.mkdir(parents=True, exist_ok=True)
     packed = path.name.endswith(".gz")
@@ -114,7 +113,7 @@ def write(path: Path, rows: Rows = ROWS, names: tuple[str, str] = ("text", "labe
     return path
 
 
-def write_folder(folder: Path, splits: dict[str, Rows]) -> Path:
+def write_folder(folder, splits):
     for name, rows in splits.items():
         write(folder / f"{name}.csv", rows)
     return folder

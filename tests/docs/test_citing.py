@@ -11,7 +11,7 @@ CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
 BIBTEX = (ROOT / "docs" / "citing.md").read_text(encoding="utf-8")
 
 
-def field(name: str) -> str:
+def field(name):
     """Return a field of the BibTeX entry."""
     found = re.search(rf"^  {name} += \{{+(.*?)\}}+,?$", BIBTEX, re.MULTILINE)
     assert found is not None, name

@@ -2,9 +2,7 @@
 
 import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.main import get_command
@@ -24,11 +22,11 @@ COMMAND = re.compile(r"(?:`|^    |^\$ )attnaudit ([a-z]+)(?: ([a-z]+))?", re.MUL
 OF_OTHERS = {"--help", "--head", "--port"}  # of click; of Ray
 
 
-def commands() -> tuple[set[str], set[str]]:
+def commands():
     """Return the names of all commands, those of groups in full, and all options."""
     names, options = set(), set(OF_OTHERS)
 
-    def walk(command: Any, path: str) -> None:
+    def walk(command, path):
         names.add(path)
         for parameter in command.params:
             options.update([*parameter.opts, *parameter.secondary_opts])
@@ -42,7 +40,7 @@ def commands() -> tuple[set[str], set[str]]:
 NAMES, OPTIONS = commands()
 
 
-def strings(path: Path) -> Iterator[str]:
+def strings(path):
     """Yield the strings of a module."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):

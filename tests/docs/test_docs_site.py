@@ -13,7 +13,7 @@ LOADS = re.compile(r'<(?:script|link|img|iframe|source)\b[^>]*?(?:src|href)=["\'
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(tmp_path_factory):
     out = tmp_path_factory.mktemp("site")
     environment = os.environ | {
         "NO_MKDOCS_2_WARNING": "1",

@@ -23,11 +23,11 @@ EVERYDAY = {
 GLOSSARY = (DOCS / "glossary.md").read_text(encoding="utf-8")
 
 
-def terms(text: str) -> set[str]:
+def terms(text):
     return {*TERM.findall(SKIPPED.sub(" ", text))} - EVERYDAY
 
 
-def words_of(path: Path) -> str:
+def words_of(path):
     """Return the sentences of a module: its strings."""
     nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
     return " ".join(

@@ -11,7 +11,7 @@ EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text
 ROW = re.compile(r"^\| `pip install '?attnaudit\[(\w+)\]'?` \| (.+) \| (.+) \|$", re.MULTILINE)
 
 
-def packages(extra: str) -> set[str]:
+def packages(extra):
     """What an extra installs by name, with the extras that it names."""
     found: set[str] = set()
     for requirement in EXTRAS[extra]:
@@ -20,7 +20,7 @@ def packages(extra: str) -> set[str]:
     return found
 
 
-def named(text: str) -> set[str]:
+def named(text):
     """The packages of any extra that a text names."""
     every = set().union(*map(packages, EXTRAS))
     return {

@@ -12,7 +12,7 @@ SOURCES = {".py", ".js", ".j2", ".toml", ".css"}
 LINK = re.compile(r"\]\((?!\w+:|//)([^)\s]+)\)")
 
 
-def text_of(path: Path) -> str:
+def text_of(path):
     """Return what a reader sees as Markdown, without blocks of code."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".ipynb":
@@ -22,14 +22,14 @@ def text_of(path: Path) -> str:
 
 
 @cache
-def anchors(path: Path) -> set[str]:
+def anchors(path):
     """Return the anchors that GitHub and the site give to the headings of a page."""
     titles = re.findall(r"^#+ (.*?)\s*$", text_of(path), flags=re.MULTILINE)
     plain = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title).lower() for title in titles]
     return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in plain}
 
 
-def broken(path: Path) -> list[str]:
+def broken(path):
     """Return the links of a page that lead nowhere."""
     found = []
     for link in LINK.findall(text_of(path)):

@@ -15,7 +15,7 @@ COMMAND = re.compile(
 MEASURED = re.compile(r"^\|.*[| ]\d", re.MULTILINE)  # a row with a number
 
 
-def sections(page: str) -> dict[str, str]:
+def sections(page):
     """What stands below each heading, by its title."""
     parts = re.split(
         r"^#{1,4} (.*)$", (DOCS / page).read_text(encoding="utf-8"), flags=re.MULTILINE
@@ -29,7 +29,7 @@ NOT_MEASURED = {  # tables of settings, of meanings and of limits; the log marks
 DECIMALS = re.compile(r"^\|.*\d\.\d.*\|$", re.MULTILINE)
 
 
-def with_decimals() -> dict[str, str]:
+def with_decimals():
     """The sections of all pages that have a table of decimals, each with what stands in the sections around it."""
     found = {}
     for path in sorted(DOCS.rglob("*.md")):

@@ -27,7 +27,7 @@ ACTIVATE = ". .venv/bin/activate"
 TOUR = ("README", "docs/index", "docs/studies", "docs/runs")  # pages with marked blocks, in order
 
 
-def reviews(path: Path) -> None:
+def reviews(path):
     """A file such as a user has."""
     words = {"good": ("lovely", "superb", "moving"), "bad": ("dull", "awful", "tedious")}
     rows = [
@@ -38,7 +38,7 @@ def reviews(path: Path) -> None:
     path.write_text("text,label\n" + "\n".join(rows) + "\n", encoding="utf-8")
 
 
-def marked(page: Path) -> list[dict[str, str]]:
+def marked(page):
     return [match.groupdict() for match in MARKED.finditer(page.read_text(encoding="utf-8"))]
 
 
@@ -122,7 +122,7 @@ TASKS = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
 PATHS = re.findall(r"^\| (.+?) \| README → (.+?) \|", TASKS, re.MULTILINE)
 
 
-def linked(page: Path) -> set[Path]:
+def linked(page):
     """Return the files that a page links to."""
     found = LINK.findall(page.read_text(encoding="utf-8"))
     return {(page.parent / path).resolve() for path, _ in found}

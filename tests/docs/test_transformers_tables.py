@@ -2,7 +2,6 @@
 
 import importlib
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ BLOCKS = ("audits", "heads", "scores", "planted", "uniform", "pronoun")
 
 
 @pytest.fixture
-def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def script(tmp_path, monkeypatch):
     """docs/transformers_tables.py with a page and a folder of records of the test's own."""
     monkeypatch.syspath_prepend(DOCS)
     module = importlib.import_module("transformers_tables")
@@ -25,7 +24,7 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def written(module: ModuleType) -> str:
+def written(module):
     for name, parts in module.blocks():
         module.write_block(module.PAGE, parts, name)
     return module.PAGE.read_text(encoding="utf-8")

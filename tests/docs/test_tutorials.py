@@ -33,7 +33,7 @@ def test_a_tutorial_runs(path, tmp_path, monkeypatch):
     assert [part for part in SHOWN[path.stem] if part not in shown] == []
 
 
-def cells(path: Path) -> list[str]:
+def cells(path):
     """The programs of a notebook."""
     return [
         "".join(cell["source"])

@@ -19,7 +19,7 @@ from tests.traces import make_trace
 EPSILON = 0.05
 
 
-def task_of_row(row: int, classes: int = 4, size: int = 5) -> Task:
+def task_of_row(row, classes=4, size=5):
     """A random row behind an identity tail."""
     rng = np.random.default_rng([row, classes])
     alpha, own = rng.dirichlet(np.ones(size)), rng.dirichlet(np.full(classes, 0.5))
@@ -27,7 +27,7 @@ def task_of_row(row: int, classes: int = 4, size: int = 5) -> Task:
     return Task.from_scores(alpha, own, scores - alpha @ scores, EPSILON)
 
 
-def allowed(task: Task, samples: int) -> np.ndarray:
+def allowed(task, samples):
     """Random attentions within ε: mixtures with the model's own, which is."""
     rng = np.random.default_rng(samples)
     points = rng.dirichlet(np.full(len(task.alpha), 0.3), samples)

@@ -1,7 +1,6 @@
 from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,13 +15,12 @@ from attnaudit.experiments.adversary.exact import (
 )
 from attnaudit.experiments.adversary.experiment import Adversary, divergence
 from attnaudit.stats.measures import LN2, tvd
-from attnaudit.trace import Trace
 from tests.oracles.adversary import brute_force_adversary
 from tests.oracles.readout import naive_jsd
 from tests.traces import make_trace, trace_of
 
 
-def check_against_brute_force(trace: Trace, epsilon: float) -> pl.DataFrame:
+def check_against_brute_force(trace, epsilon):
     table = Adversary(epsilon=epsilon)(trace)
     for row in range(len(trace)):
         expected, _ = brute_force_adversary(trace, row, epsilon)
@@ -31,7 +29,7 @@ def check_against_brute_force(trace: Trace, epsilon: float) -> pl.DataFrame:
     return table
 
 
-def check_is_allowed(trace: Trace, table: pl.DataFrame, epsilon: float) -> None:
+def check_is_allowed(trace, table, epsilon):
     """What the table says of the attention it holds is true, and the output under it stays within ε."""
     found = Ragged.from_rows(table["alpha"].to_list(), dtype=np.float64)
     prediction, change = trace.readout(found), table["delta_y"]
@@ -161,7 +159,7 @@ def test_pruning_loses_nothing(long):
         assert found[row] == pytest.approx(expected, abs=1e-10)
 
 
-def _best_of_all_pairs(alpha: np.ndarray, relevance: np.ndarray, low: float, high: float) -> float:
+def _best_of_all_pairs(alpha, relevance, low, high):
     f: Any = gains  # broadcasts
     single = f(np.ones_like(alpha), alpha)[(low <= relevance) & (relevance <= high)]
     best = single.max(initial=-0.5 * LN2)

@@ -6,8 +6,7 @@ import pytest
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary.exact import unconstrained_bound
 from attnaudit.experiments.adversary.experiment import Adversary
-from attnaudit.trace import Trace
-from attnaudit.trace.tails import LinearTail, TanhTail
+from attnaudit.trace.tails import TanhTail
 from tests.experiments.test_adversary_exact import check_is_allowed
 from tests.oracles.adversary_several import grid_adversary, sampled_adversary, searched_adversary
 from tests.oracles.relaxed_adversary import searched_jsd
@@ -15,13 +14,13 @@ from tests.traces import make_trace, trace_of
 
 
 def tail_trace(
-    n: int,
-    lengths: tuple[int, int],
-    outputs: int,
-    hidden: int,
-    seed: int,
-    kind: type[LinearTail] = TanhTail,
-) -> Trace:
+    n,
+    lengths,
+    outputs,
+    hidden,
+    seed,
+    kind=TanhTail,
+):
     """A trace with a tanh tail that is neither flat nor saturated, or with a linear one."""
     rng = np.random.default_rng([seed, n, outputs, hidden])
     alpha = [rng.dirichlet(np.full(rng.integers(*lengths, endpoint=True), 0.7)) for _ in range(n)]
@@ -51,7 +50,7 @@ def test_words_that_come_again_are_no_trouble(seed):
             assert attention[place] <= attention[words[row] == words[row][place]].min()
 
 
-def traces(seed: int) -> dict[str, Trace]:
+def traces(seed):
     return {
         "three classes": make_trace(12, (1, 6), 3, seed=seed, sharpness=1.0),
         "five classes": make_trace(12, (2, 6), 5, seed=seed, sharpness=1.0),

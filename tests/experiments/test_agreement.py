@@ -10,9 +10,7 @@ from attnaudit.experiments import audit, make_experiment, refusal
 from attnaudit.experiments.adversary import search
 from attnaudit.experiments.adversary.state import Segments
 from attnaudit.experiments.identifiability.null_space import movements
-from attnaudit.results import Results
 from attnaudit.stats.measures import jsd
-from attnaudit.trace import Trace
 from tests.hf.classes import tiny
 from tests.hf.encoding import random_texts
 from tests.hf.test_trace import traced
@@ -38,31 +36,31 @@ NAMES = (
 )
 
 
-def audited(trace: Trace) -> Results:
+def audited(trace):
     """Of each of these experiments that applies."""
     names = [name for name in NAMES if refusal(make_experiment(name), trace) is None]
     return audit(trace, names)
 
 
-def same_sum(trace: Trace) -> np.ndarray:
+def same_sum(trace):
     """The largest JSD of the attentions that `identifiability` finds to have the same output."""
     found = movements(trace.readout.contribution, trace.alpha).ends
     pairs = zip(found, trace.alpha, strict=True)
     return np.array([jsd(ends, np.tile(own, (len(ends), 1))).max() for ends, own in pairs])
 
 
-def least_jsd(distance: np.ndarray) -> np.ndarray:
+def least_jsd(distance):
     """The smallest JSD that two attentions at a total variation distance have."""
     up, down = 1.0 + distance, np.maximum(1.0 - distance, 1e-12)
     return 0.5 * (up * np.log(up) + down * np.log(down))
 
 
-def of_one_weight(weight: np.ndarray, own: np.ndarray) -> np.ndarray:
+def of_one_weight(weight, own):
     """JSD of two attentions that differ so much in one weight, at least."""
     return jsd(np.stack([weight, 1.0 - weight], -1), np.stack([own, 1.0 - own], -1))
 
 
-def assert_agreement(trace: Trace, results: Results) -> None:
+def assert_agreement(trace, results):
     tables = {name: result.table for name, result in results.items()}
     adversary, same, change = (
         tables[name] for name in ("adversary", "identifiability", "maximal_change")

@@ -7,7 +7,6 @@ import pytest
 from attnaudit.experiments import audit
 from attnaudit.experiments.comprehensiveness import WAYS, Comprehensiveness
 from attnaudit.experiments.rows import row_streams
-from attnaudit.trace import Trace
 from tests.experiments.test_erasure import KINDS
 from tests.oracles.erasure import after_removal, decided
 from tests.oracles.random_orders import keyed_order
@@ -15,7 +14,7 @@ from tests.oracles.readout import naive_prediction
 from tests.traces import known, make_trace, with_columns
 
 
-def fall(trace: Trace, row: int, gone: list[int]) -> float:
+def fall(trace, row, gone):
     """How much the probability of the predicted class falls; NaN where the removal leaves no weight."""
     before, after = naive_prediction(trace, row, trace.alpha[row]), after_removal(trace, row, gone)
     if after is None:
@@ -26,7 +25,7 @@ def fall(trace: Trace, row: int, gone: list[int]) -> float:
     return before[chosen] - after[chosen]
 
 
-def naive_falls(trace: Trace, row: int, order: list[int]) -> np.ndarray:
+def naive_falls(trace, row, order):
     """Comprehensiveness and sufficiency at the five shares as they are defined."""
     counts = [max(math.ceil(share * len(order)), 1) for share in (0.01, 0.05, 0.1, 0.2, 0.5)]
     return np.array(
@@ -63,7 +62,7 @@ def test_both_measures_as_they_are_defined(kind):
                 assert table[f"{way}_{name}"][row] == known(expected)
 
 
-def with_input(values: list, kind: pl.DataType) -> Trace:
+def with_input(values, kind):
     column = pl.Series("input_sufficiency_mine", values, kind)
     return with_columns(make_trace(6, (3, 6), seed=0), input_sufficiency_mine=column)
 

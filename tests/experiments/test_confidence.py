@@ -1,6 +1,6 @@
 """What decides depends neither on confidence, nor on length, nor on texts of one word."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache, partial
 
 import numpy as np
@@ -22,7 +22,6 @@ from attnaudit.experiments.findings import (
     shuffling,
 )
 from attnaudit.results.summary import SummaryRows
-from attnaudit.trace import Trace
 from tests.tails import opaque
 from tests.traces import make_trace, trace_of, with_columns
 
@@ -38,7 +37,7 @@ COLUMNS = ("gradient", "loo", "label", "split")
 DECIDE = ("permutation", "adversary", "maximal_change", "comprehensiveness", "correlation")
 
 
-def judged(trace: Trace) -> dict[str, tuple[str, str, float]]:
+def judged(trace):
     """Side, code and value of every finding that a trace has."""
     names = [name for name in DECIDE if refusal(make_experiment(name), trace) is None]
     rows = SummaryRows.of(audit(trace, names).summary)
@@ -50,11 +49,11 @@ def judged(trace: Trace) -> dict[str, tuple[str, str, float]]:
     }
 
 
-def sides(trace: Trace) -> Mapping[str, str]:
+def sides(trace):
     return {name: side for name, (side, _, _) in judged(trace).items()}
 
 
-def scaled(trace: Trace, factor: float) -> Trace:
+def scaled(trace, factor):
     """The same model with other logits, and the same importance columns."""
     readout = trace.readout
     kept = {name: trace.table[name] for name in (*COLUMNS, "instance") if trace.has(name)}
@@ -68,11 +67,11 @@ def scaled(trace: Trace, factor: float) -> Trace:
 
 
 @cache
-def judged_scaled(outputs: int, factor: float) -> dict[str, tuple[str, str, float]]:
+def judged_scaled(outputs, factor):
     return judged(scaled(make_trace(80, (3, 25), outputs, seed=2, sharpness=2.5), factor))
 
 
-def with_single_words(trace: Trace, number: int) -> Trace:
+def with_single_words(trace, number):
     """The same rows, and as many of one word as told, whose outputs are all different."""
     readout, alpha = trace.readout, trace.alpha
     width = readout.offset.shape[1]
@@ -87,7 +86,7 @@ def with_single_words(trace: Trace, number: int) -> Trace:
     return with_columns(made, **more)
 
 
-def one_word_decides(weight: float, copies: int = 1, n: int = 60, length: int = 20) -> Trace:
+def one_word_decides(weight, copies=1, n=60, length=20):
     """Words share a weight and decide alone; those of a class speak for it, fillers for none."""
     rng = np.random.default_rng(0)
     alpha = np.full((n, length), (1.0 - weight) / (length - copies))

@@ -15,7 +15,7 @@ def trace():
 
 
 @pytest.fixture(scope="module")
-def table(trace) -> pl.DataFrame:
+def table(trace):
     return Correlation()(trace)
 
 

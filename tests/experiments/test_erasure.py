@@ -7,7 +7,6 @@ from attnaudit.experiments.erasure.curves import MINIMUM, flip_curves
 from attnaudit.experiments.erasure.experiment import Erasure
 from attnaudit.experiments.erasure.removal import RANKINGS
 from attnaudit.experiments.rows import row_streams
-from attnaudit.trace import Trace
 from tests.oracles.erasure import (
     after_removal,
     decided,
@@ -33,13 +32,11 @@ REMOVED = pl.selectors.starts_with("removed_")
 TAILS = [kind for kind, options in KINDS.items() if "hidden" in options]
 
 
-def some_trace(
-    kind: str, rows: int = 40, lengths: tuple[int, int] = (1, 9), seed: int = 1
-) -> Trace:
+def some_trace(kind, rows=40, lengths=(1, 9), seed=1):
     return make_trace(rows, lengths, seed=seed, **KINDS[kind])
 
 
-def walks(trace: Trace, row: int) -> dict[str, list[list[int]]]:
+def walks(trace, row):
     """The order of every ranking, and three random ones."""
     alpha, slope = trace.alpha[row], weight_gradient(trace, row)
     stream = row_streams(trace, 0, "erasure")[row]

@@ -29,23 +29,22 @@ EXPERIMENT: dict[Any, str] = {
 }  # fmt: skip
 
 
-def sure(value: float) -> tuple[float, float, float]:
+def sure(value):
     return value, value, value
 
 
+SURE = sure(0.6)
 GAP = "matched_comprehensiveness_attention_minus_matched_comprehensiveness_random"
 TAU, SAME, TAU_GAP = "tau_gradient", "tau_gradient_loo", "tau_gradient_loo_minus_tau_gradient"
 FURTHEST, BEYOND = "matched_emax_jsd", "matched_emax_jsd_minus_exchange_jsd"
 WEAK = {"tau_loo": sure(0.1), "tau_gradient_loo": (0.05, 0.3, 0.5), "tau_gradient_loo_minus_tau_loo": sure(0.2)}  # fmt: skip
 
 
-def change(*ends: float, **more: tuple[float, float, float]) -> dict[str, Any]:
+def change(*ends, **more) -> dict[str, Any]:
     return {"matched_delta_y": ends, **more}
 
 
-def tau(
-    value: float, *gap: float, reference: tuple[float, float, float] = sure(0.6)
-) -> dict[str, Any]:
+def tau(value, *gap, reference=SURE) -> dict[str, Any]:
     return {TAU: sure(value), SAME: reference, TAU_GAP: gap}
 
 

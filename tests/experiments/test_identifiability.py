@@ -12,7 +12,7 @@ from tests.oracles.identifiability import largest_distance, null_dimension, weig
 from tests.traces import make_trace, trace_of
 
 
-def on_a_line(zeros: float) -> Trace:
+def on_a_line(zeros):
     """Readouts of few values: ties, tokens at the attended sum, all weight on one token, two tokens, equal readouts."""
     random = np.random.default_rng(9)
     lengths = [*random.integers(3, 7, 25), 2, 1, 3]
@@ -44,17 +44,17 @@ class Moved(NamedTuple):
 
 
 @pytest.fixture(autouse=True)
-def every_range(monkeypatch: pytest.MonkeyPatch):
+def every_range(monkeypatch):
     monkeypatch.setattr(null_space, "RANGES", 20)
 
 
-def movement(readout: np.ndarray, alpha: np.ndarray) -> Moved:
+def movement(readout, alpha):
     of_rows = movements(Ragged.from_rows([readout]), Ragged.from_rows([alpha]))
     parts: list[Any] = [part[0] for part in of_rows]
     return Moved(*parts)
 
 
-def ranges_of(trace: Trace, row: int) -> np.ndarray:
+def ranges_of(trace, row):
     """Least and largest weight of the tokens, largest attention first, by enumeration."""
     tokens = np.argsort(-trace.alpha[row], kind="stable")
     return np.transpose([weight_range(trace, row, int(token)) for token in tokens])

@@ -1,14 +1,12 @@
 """Agreement of measures of importance with each other: against loops over pairs and over every way to break ties."""
 
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 import polars as pl
 
 from attnaudit.experiments import audit, facts
 from attnaudit.experiments.agreement import TOP, Agreement
-from attnaudit.trace import Trace
 from tests.oracles.agreement import naive_overlap, plain_overlap
 from tests.oracles.kendall import naive_kendall
 from tests.traces import known, make_trace, with_columns
@@ -19,7 +17,7 @@ COLUMNS = {"attention": "alpha", "gradient": "gradient", "loo": "loo"} | {
 }
 
 
-def assert_naive(trace: Trace, overlap: Any) -> pl.DataFrame:
+def assert_naive(trace, overlap):
     """Every pair of scores of a row, over its tokens that are not special."""
     table = Agreement()(trace)
     for row, length in enumerate(trace.alpha.lengths):
@@ -36,7 +34,7 @@ def assert_naive(trace: Trace, overlap: Any) -> pl.DataFrame:
     return table
 
 
-def rounded(trace: Trace) -> Trace:
+def rounded(trace):
     """The same trace with scores of few values, and so with ties."""
     return with_columns(trace, **{
         name: trace.ragged(name).with_values(np.round(4 * trace.ragged(name).values)) for name in ("gradient", "loo", "importance_rollout")

@@ -19,9 +19,7 @@ from tests.traces import trace_of, with_columns
 HEADS, TEXTS, WIDTH = 3, 5, 4
 
 
-def made(
-    seed: int = 0, layers: int = 1, equal: bool = False
-) -> tuple[Trace, dict[int, dict[str, Any]]]:
+def made(seed=0, layers=1, equal=False) -> tuple[Trace, dict[int, dict[str, Any]]]:
     """A linear model of several heads: logits are the sum of what the heads attend to; and, by text, its parts."""
     random, parts, offsets = np.random.default_rng(seed), {}, []
     rows = layers * HEADS
@@ -46,16 +44,16 @@ def made(
     return trace, parts
 
 
-def naive(part: dict[str, Any], alpha: np.ndarray) -> np.ndarray:
+def naive(part, alpha):
     """The output with other attention in all heads, from the logits as they are defined."""
     return softmax(part["bias"] + np.einsum("ht,htp->p", alpha, part["readout"]))
 
 
-def change(part: dict[str, Any], alpha: np.ndarray) -> float:
+def change(part, alpha):
     return float(np.abs(naive(part, alpha) - part["own"]).sum() / 2)
 
 
-def by_turns(part: dict[str, Any], heads: range) -> np.ndarray:
+def by_turns(part, heads):
     """All weights after each of the heads, in turn and twice, is on the token that changes the output most."""
     current, best = part["alpha"].copy(), 0.0
     for head in [*heads, *heads]:

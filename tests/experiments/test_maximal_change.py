@@ -16,7 +16,7 @@ from attnaudit.experiments.maximal_change.experiment import MaximalChange
 from attnaudit.experiments.through_tail import Outputs
 from attnaudit.stats.measures import tvd
 from attnaudit.trace.readout import Readout
-from attnaudit.trace.tails import IdentityTail, Tail, TanhTail
+from attnaudit.trace.tails import IdentityTail, TanhTail
 from tests.oracles.maximal_change import change_under, sampled_change, single_changes, single_flips
 from tests.tails import opaque
 from tests.traces import make_trace, trace_of, with_columns
@@ -73,7 +73,7 @@ def test_the_bound_is_the_change_where_one_class_gains_what_each_other_loses(cla
     )
     gained = np.exp(3.0) / (np.exp(3.0) + classes - 1) - 1 / classes
 
-    def bound(contribution: np.ndarray, tail: Tail) -> float:
+    def bound(contribution, tail):
         readout = Readout(alpha.with_values(contribution), np.zeros((1, classes)), "softmax", tail)
         return float(change_bound(Outputs.of(readout, alpha))[0])
 

@@ -17,7 +17,7 @@ from tests.tails import opaque
 from tests.traces import make_trace, with_columns
 
 
-def bracket(every: np.ndarray, shuffles: int) -> tuple[float, float]:
+def bracket(every, shuffles):
     """Quantiles of all orders that a sampled median misses with odds below one in a million."""
     low, high = binom.ppf([1e-7, 1 - 1e-7], shuffles, 0.5) / shuffles * (len(every) - 1)
     return every[int(np.floor(low))] - 1e-9, every[int(np.ceil(high))] + 1e-9
@@ -105,7 +105,7 @@ class Counting:
     tail: Tail
     counts: list[int]
 
-    def __call__(self, pooled: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    def __call__(self, pooled, rows):
         self.counts.append(len(pooled))
         return self.tail(pooled, rows)
 

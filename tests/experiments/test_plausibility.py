@@ -14,7 +14,7 @@ from tests.oracles.scores import expected_precision
 from tests.traces import known, make_trace, with_columns
 
 
-def one(score: list[float], rationale: list[bool]) -> tuple[float, float, float]:
+def one(score, rationale):
     scores = Ragged.from_rows([np.array(score, float)])
     known = Ragged.from_rows([np.array(rationale, bool)], bool)
     precision, auprc = rationale_agreement(scores, known)

@@ -1,7 +1,6 @@
 """The replacement score: against the textbook's formula, and what it must not depend on."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,7 +10,7 @@ from scipy.special import expit
 import attnaudit as aa
 from attnaudit.core.errors import TraceError
 from attnaudit.experiments.replacement import Replacement, copies_of, partial_spearman
-from attnaudit.experiments.verdict import Ranking, decide_verdict, rank_scores
+from attnaudit.experiments.verdict import decide_verdict, rank_scores
 from attnaudit.results.summary import SummaryRows
 from attnaudit.trace import Trace
 from tests.oracles import replacement as oracle
@@ -20,7 +19,7 @@ from tests.traces import make_trace, trace_of
 COPIES = 60
 
 
-def draw(lengths: np.ndarray, seed: int = 0) -> list[list[list[int]]]:
+def draw(lengths, seed=0):
     rng = np.random.default_rng(seed)
     return [
         [np.flatnonzero(rng.random(length) < share).tolist() or [0] for share in rng.random(COPIES)]
@@ -28,7 +27,7 @@ def draw(lengths: np.ndarray, seed: int = 0) -> list[list[list[int]]]:
     ]
 
 
-def linear_trace(weight: list[np.ndarray], alpha: list[np.ndarray], scale: float = 1.0) -> Trace:
+def linear_trace(weight: list[np.ndarray], alpha: list[np.ndarray], scale=1.0):
     """A model whose log-odds fall by the weights of the words that are replaced."""
     lost = draw(np.array([len(row) for row in weight]))
     logit = [scale * (2.0 - np.array([w[copy].sum() for copy in own])) for w, own in zip(weight, lost, strict=True)]  # fmt: skip
@@ -184,9 +183,7 @@ def test_a_prediction_that_float32_rounds_to_1_keeps_its_log_odds():
 HEADS = 3
 
 
-def of_heads(
-    weight: list[np.ndarray], scores: dict[str, list[np.ndarray]], seed: int = 0, **metadata: Any
-) -> Trace:
+def of_heads(weight: list[np.ndarray], scores: dict[str, list[np.ndarray]], seed=0, **metadata):
     """Texts under several heads of random attention, with scores that the heads share."""
     rng = np.random.default_rng(seed)
     every = [row for row in weight for _ in range(HEADS)]
@@ -206,18 +203,18 @@ def of_heads(
     return trace_of(alpha, readout, **columns, metadata=metadata)
 
 
-def noisy(weight: list[np.ndarray], noise: float, seed: int) -> list[np.ndarray]:
+def noisy(weight: list[np.ndarray], noise, seed):
     rng = np.random.default_rng(seed)
     rows = [row + noise * rng.dirichlet(np.full(len(row), 0.3)) for row in weight]
     return [(row / row.sum()).astype(np.float32) for row in rows]
 
 
-def weights(texts: int = 40, seed: int = 0) -> list[np.ndarray]:
+def weights(texts=40, seed=0):
     rng = np.random.default_rng(seed)
     return [rng.dirichlet(np.full(8, 0.3)) for _ in range(texts)]
 
 
-def test_the_heatmap_shown_is_judged_once_for_each_text(monkeypatch) -> None:
+def test_the_heatmap_shown_is_judged_once_for_each_text(monkeypatch):
     weight = weights()
     scores = {"loo": weight, "importance_shown": noisy(weight, 2.0, 1)}
     trace, calls = of_heads(weight, scores), []
@@ -251,7 +248,7 @@ def test_the_heatmap_shown_is_judged_once_for_each_text(monkeypatch) -> None:
     assert (decided.score, decided.texts) == (share, len(weight))
 
 
-def ranked(texts: int, noise: dict[str, float], seed: int = 0) -> Ranking:
+def ranked(texts, noise, seed=0):
     weight = weights(texts, seed)
     scores = {
         "loo" if name == "loo" else f"importance_{name}": noisy(weight, size, 1000 + 100 * seed + k)
@@ -263,19 +260,19 @@ def ranked(texts: int, noise: dict[str, float], seed: int = 0) -> Ranking:
     return found
 
 
-def test_a_better_heatmap_is_named_and_random_scores_are_only_a_yardstick() -> None:
+def test_a_better_heatmap_is_named_and_random_scores_are_only_a_yardstick():
     found = ranked(60, {"loo": 1.0, "shown": 3.0, "good": 0.1, "random": 0.0})
     assert list(found.scores) == ["random", "good", "loo", "shown"]
     assert found.better == "good"
     assert ranked(60, {"loo": 3.0, "shown": 0.1, "rollout": 3.0}).better is None
 
 
-def test_too_few_texts_show_no_better_heatmap() -> None:
+def test_too_few_texts_show_no_better_heatmap():
     assert ranked(12, {"loo": 0.0, "shown": 9.0}).better is None
 
 
 @pytest.mark.slow
-def test_the_best_of_many_equal_scores_is_rarely_called_better() -> None:
+def test_the_best_of_many_equal_scores_is_rarely_called_better():
     """At 95 % of each, one of six would be in about one trial of eight."""
     noise: dict[str, float] = dict.fromkeys(("loo", "shown", *"abcde"), 2.0)
     wrong = [ranked(25, noise, seed).better is not None for seed in range(60)]

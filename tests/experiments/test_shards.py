@@ -3,17 +3,16 @@
 import threading
 import time
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
 import pytest
 
 from attnaudit.core.errors import TraceError
-from attnaudit.core.progress import Progress, silent
+from attnaudit.core.progress import silent
 from attnaudit.experiments import make_experiment
 from attnaudit.experiments.shards import tables_of_shards
-from attnaudit.trace import Trace
 from tests.tails import opaque
 from tests.traces import make_trace
 
@@ -31,7 +30,7 @@ class Watched:
     broken: int = ROWS
     seen: tuple[list[int], list[int]] = ([], [])
 
-    def __call__(self, trace: Trace) -> pl.DataFrame:
+    def __call__(self, trace):
         first = int(trace.instance[0])
         self.seen[0].append(first)
         self.seen[1].append(threading.active_count())
@@ -40,13 +39,11 @@ class Watched:
             raise TraceError("audit", f"instance {first}", "nothing", "something")
         return pl.DataFrame({"instance": trace.instance})
 
-    def summarise(self, table: pl.LazyFrame) -> pl.DataFrame:
+    def summarise(self, table):
         return pl.DataFrame()
 
 
-def run(
-    experiments: dict[str, Any], shards: list[Trace], threads: int, progress: Progress = silent
-) -> dict[str, pl.DataFrame]:
+def run(experiments, shards, threads, progress=silent):
     made: dict[str, list[pl.DataFrame]] = {name: [] for name in experiments}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_NUM_THREADS", str(threads))

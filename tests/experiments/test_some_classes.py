@@ -15,7 +15,6 @@ from attnaudit.experiments.adversary.search import bounded_attention, search
 from attnaudit.experiments.adversary.some_classes import of_some_classes, representatives
 from attnaudit.experiments.through_tail import Outputs
 from attnaudit.stats.measures import tvd
-from attnaudit.trace import Trace
 from tests.hf.classes import tiny
 from tests.hf.encoding import random_texts
 from tests.hf.test_trace import traced
@@ -26,14 +25,14 @@ VOCABULARY, EPSILON = 12_000, 0.01
 
 
 @pytest.fixture(scope="module")
-def trace(one_registry: None, tmp_path_factory: pytest.TempPathFactory) -> Trace:
+def trace(one_registry, tmp_path_factory):
     """Both layers of a causal language model: the last is replayed at one position, the other step by step."""
     model = tiny("GPT2LMHeadModel", vocab_size=VOCABULARY)
     return traced(model, tmp_path_factory.mktemp("model"), "all", random_texts(model, 2)).trace
 
 
 @pytest.fixture(scope="module")
-def found(trace: Trace) -> Ragged:
+def found(trace):
     return bounded_attention(trace.readout, trace.alpha, EPSILON).attention
 
 

@@ -19,13 +19,13 @@ from tests.traces import known, make_trace, random_attention, trace_of, with_col
 LEAD = "replacement_attention_minus_replacement_surrogate"
 
 
-def draw(length: int, copies: int, rng: np.random.Generator) -> np.ndarray:
+def draw(length, copies, rng):
     lost = rng.random((copies, length)) < np.resize([0.1, 0.3, 0.5, 0.7, 0.9], copies)[:, None]
     lost[:, 0] |= ~lost.any(axis=1)
     return lost
 
 
-def positions(lost: np.ndarray) -> list[list[int]]:
+def positions(lost):
     return [np.flatnonzero(copy).tolist() for copy in lost]
 
 
@@ -72,10 +72,10 @@ def test_every_number_of_the_table():
 def planted(
     weights: list[np.ndarray],
     alpha: list[np.ndarray],
-    scale: float = 1.0,
-    noise: float = 0.0,
-    copies: int = 60,
-) -> Trace:
+    scale=1.0,
+    noise=0.0,
+    copies=60,
+):
     """A model of class "yes" whose log-odds are a sum over its words."""
     rng = np.random.default_rng(0)
     lost = [draw(len(row), copies, rng) for row in weights]

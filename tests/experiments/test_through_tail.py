@@ -39,7 +39,7 @@ KINDS: list[dict[str, Any]] = [
 ]
 
 
-def with_gradient(trace: Trace) -> Trace:
+def with_gradient(trace):
     """With the column ``alpha_gradient``, in double precision."""
     gradient = Ragged.from_rows([weight_gradient(trace, row) for row in range(len(trace))])
     return Trace(
@@ -49,12 +49,12 @@ def with_gradient(trace: Trace) -> Trace:
     )
 
 
-def by_weight(trace: Trace) -> list[list[int]]:
+def by_weight(trace):
     """The positions of each row, largest attention first."""
     return [np.argsort(-alpha, kind="stable").tolist() for alpha in trace.alpha]
 
 
-def assert_equal(found: pl.DataFrame, expected: pl.DataFrame, columns: list[str]) -> None:
+def assert_equal(found, expected, columns):
     for name in columns:
         one, other = (table[name].cast(pl.Float64).to_numpy() for table in (found, expected))
         np.testing.assert_allclose(one, other, atol=1e-9, equal_nan=True, err_msg=name)
@@ -213,7 +213,7 @@ def test_a_planted_bug_is_found(bug, monkeypatch):
         return
     honest_measure, honest_sums = Rows.measure, removal.added_up
 
-    def not_rescaled(self: Rows, left: np.ndarray, rows: np.ndarray, measure: Any) -> np.ndarray:
+    def not_rescaled(self, left, rows, measure):
         whole = np.column_stack([left[:, :-1], left[:, -1] > 0.0])
         return honest_measure(self, whole, rows, measure)
 

@@ -22,14 +22,14 @@ COPIES, T, TEXTS = 60, 8, 40
 
 
 def traced(
-    faithful: float,
+    faithful,
     *,
-    seed: int = 0,
-    texts: int = TEXTS,
-    scale: float = 1.0,
-    words: float = 2.0,
-    columns: tuple[str, ...] = ("loo",),
-) -> Trace:
+    seed=0,
+    texts=TEXTS,
+    scale=1.0,
+    words=2.0,
+    columns=("loo",),
+):
     """A model of which one word decides; attention is on it in a share of the texts."""
     rng = np.random.default_rng(seed)
     decides = rng.integers(T, size=texts)
@@ -53,7 +53,7 @@ def traced(
     )
 
 
-def partly_replaced(texts: int, replaced: int) -> Trace:
+def partly_replaced(texts, replaced):
     """A model with no verdict, whose words were replaced in the first of its texts only."""
     trace = traced(0.8, texts=400)
     names = ["replaced", "replaced_prediction"]
@@ -63,7 +63,7 @@ def partly_replaced(texts: int, replaced: int) -> Trace:
     return replace(trace, table=table)
 
 
-def verdict_of(trace: Trace) -> Any:
+def verdict_of(trace) -> Any:
     return decide_verdict(aa.audit(trace, "replacement").summary)
 
 

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,11 +10,10 @@ from hypothesis import strategies as st
 from attnaudit.core.errors import TraceError
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import audit
-from attnaudit.experiments.adversary.exact import Slab, slab_within
+from attnaudit.experiments.adversary.exact import slab_within
 from attnaudit.experiments.ranges import experiment, line
 from attnaudit.experiments.ranges.experiment import Ranges
 from attnaudit.experiments.ranges.line import ranges_in_slab
-from attnaudit.trace import Trace
 from attnaudit.trace.readout import Readout
 from tests.oracles.ranges import ranges_by_programs
 from tests.tails import layer_trace, opaque
@@ -24,15 +22,15 @@ from tests.traces import make_trace, trace_of
 PROVEN = 1e-9
 
 
-def ranges(trace: Trace, epsilon: float = 0.01) -> pl.DataFrame:
+def ranges(trace, epsilon=0.01):
     return Ranges(epsilon=epsilon)(trace)
 
 
-def lists(table: pl.DataFrame, name: str) -> list[np.ndarray]:
+def lists(table, name):
     return [np.array(row) for row in table[name].to_list()]
 
 
-def farthest_from_programs(trace: Trace, epsilon: float) -> float:
+def farthest_from_programs(trace, epsilon):
     """The largest difference of any weight from that of the linear programs."""
     table = ranges(trace, epsilon)
     least, most = zip(
@@ -55,7 +53,7 @@ def test_one_logit_is_solved_as_by_linear_programs(outputs, epsilon):
 def test_a_planted_bug_is_found_by_the_programs(bug, monkeypatch):
     """The token itself taken for one of the others, one side of the slab forgotten, a slab that is twice as wide."""
 
-    def wrong_slab(readout: Readout, alpha: Ragged, epsilon: float) -> Slab:
+    def wrong_slab(readout, alpha, epsilon):
         slab = slab_within(readout, alpha, 2 * epsilon if bug == "wide slab" else epsilon)
         return (
             replace(slab, low=np.full_like(slab.low, -np.inf)) if bug == "no lower side" else slab
@@ -71,7 +69,7 @@ Row = tuple[list[float], list[float], float]
 
 
 @st.composite
-def one_row(draw: st.DrawFn) -> Row:
+def one_row(draw):
     """Weights, readouts of any size and an offset, exact zeros and equal readouts among them."""
     size = draw(st.integers(1, 8))
     numbers = st.one_of(st.integers(-3, 3).map(float), st.floats(-30, 30))
@@ -83,7 +81,7 @@ def one_row(draw: st.DrawFn) -> Row:
     return [weight / sum(weights) for weight in weights], relevance, draw(st.floats(-5, 5))
 
 
-def slab_of(row: Row, epsilon: float) -> tuple[Ragged, Slab]:
+def slab_of(row, epsilon):
     alpha = Ragged.from_rows([row[0]])
     readout = Readout(alpha.with_values(np.array(row[1])[:, None]), np.array([[row[2]]]), "sigmoid")
     return alpha, slab_within(readout, alpha, epsilon)

@@ -11,7 +11,6 @@ import torch
 
 import attnaudit
 from attnaudit.corpora.planted import planted_corpus
-from attnaudit.models.batch import Inputs
 from attnaudit.stats.measures import predicted_class
 from attnaudit.trace import Trace, write_shards
 from attnaudit.trace.tails import TanhTail
@@ -25,7 +24,7 @@ SENTENCES = [[4], [3, 1], [2, 30, 5], [1] * 7, [6, 2, 9, 4, 4, 1, 3, 8, 2]]
 COLUMNS = ("alpha", "gradient", "importance_full_gradient", "loo", "readout")
 
 
-def assert_same(first: Trace, second: Trace) -> None:
+def assert_same(first, second):
     """Whatever the order of texts."""
     one, other = (
         trace.take(np.argsort(trace.instance, kind="stable")) for trace in (first, second)
@@ -103,7 +102,7 @@ def test_tokens_deleted_from_the_input(classes, hierarchical):
     split = of_sentences(SENTENCES, classes) if hierarchical else flat
     trace = trace_of(model, split, erase_input=True, shard_rows=2)
 
-    def probability(one: Inputs, chosen: int) -> float:
+    def probability(one, chosen):
         """Of the class that is predicted of the whole text."""
         found = probabilities(model, one)
         return found[chosen] if len(found) > 1 else abs(1 - chosen - found[0])

@@ -3,7 +3,6 @@
 import statistics
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,16 +23,16 @@ ENCODERS = ("lstm", "bilstm")
 BATCH = 6
 
 
-def batches(seed: int, step: int) -> tuple[np.ndarray, np.ndarray]:
+def batches(seed, step):
     rows = SEQUENCES.draw(seed, "train", step * BATCH, BATCH)
     return SEQUENCES.pair(rows)
 
 
-def shifted(gold: torch.Tensor) -> torch.Tensor:
+def shifted(gold):
     return torch.cat([torch.full_like(gold[:1], SEQUENCES.begin), gold[:-1]])
 
 
-def random_model(dtype: torch.dtype = torch.float64, **sizes: Any) -> Copier:
+def random_model(dtype=torch.float64, **sizes):
     """A model with weights that are larger than fresh ones."""
     model, random = (
         Copier.fresh(replace(STUDY, **sizes), 0).double(),
@@ -45,7 +44,7 @@ def random_model(dtype: torch.dtype = torch.float64, **sizes: Any) -> Copier:
     return model.to(dtype)
 
 
-def copies(model: Copier) -> dict[str, torch.Tensor]:
+def copies(model):
     return {name: part.detach().clone() for name, part in model.named_parameters()}
 
 
@@ -70,7 +69,7 @@ def test_loss_and_gradient_are_those_of_the_equations(dtype, near, heads, unifor
         torch.testing.assert_close(ours, theirs, atol=near, rtol=0, msg=name)
 
 
-def trained(threads: int, **settings: Any) -> dict[int, list[torch.Tensor]]:
+def trained(threads, **settings):
     """The weights of every seed after ten steps."""
     with torch_threads(1), ThreadPoolExecutor(threads) as pool:
         training = Training(replace(STUDY, **settings), pool)
@@ -79,7 +78,7 @@ def trained(threads: int, **settings: Any) -> dict[int, list[torch.Tensor]]:
     return {seed: list(copies(model).values()) for seed, model in models}
 
 
-def equal(one: list[torch.Tensor], other: list[torch.Tensor]) -> bool:
+def equal(one, other):
     return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 

@@ -2,9 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -17,11 +15,11 @@ SEQUENCES = STUDY.sequences
 PAGE = Path(__file__).parents[2] / "docs" / "research" / "dynamics.md"
 
 
-def batches(seed: int, step: int) -> tuple[np.ndarray, np.ndarray]:
+def batches(seed, step):
     return SEQUENCES.pair(SEQUENCES.draw(seed, "train", 6 * step, 6))
 
 
-def released(weights: Any) -> Released:
+def released(weights):
     model = Released(SEQUENCES.symbols, STUDY.hidden).to(weights["embedding.weight"].dtype)
     model.load(weights)
     return model
@@ -80,7 +78,7 @@ def test_attention_and_output_relevance_are_those_of_the_released_model():
             )
 
 
-def released_settings() -> dict[str, str]:
+def released_settings():
     """Setting to value, as the table of docs/research/dynamics.md states them with their source."""
     lines = (
         PAGE.read_text(encoding="utf-8")

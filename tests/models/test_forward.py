@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from attnaudit.corpora.corpus import Split
 from attnaudit.corpora.prepare.vocabulary import PAD
-from attnaudit.models.classifier import AttentionModel, build_model
-from attnaudit.models.presets import ENCODERS, ModelSettings, model_preset
+from attnaudit.models.classifier import build_model
+from attnaudit.models.presets import ENCODERS, model_preset
 from tests.models.tiny import of_sentences, tiny_model, tiny_split, tiny_vocabulary
 from tests.oracles.forward import forward
 
@@ -19,11 +18,11 @@ ATTENTIONS = ("additive", "dot")
 RECURRENT_OR_NOT = [name for name in ENCODERS if name != "transformer"]
 
 
-def weights_of(model: AttentionModel) -> dict[str, np.ndarray]:
+def weights_of(model):
     return {name: values.detach().numpy() for name, values in model.state_dict().items()}
 
 
-def built(settings: ModelSettings, classes: int) -> AttentionModel:
+def built(settings, classes):
     vocabulary = tiny_vocabulary()
     vectors = (
         np.random.default_rng(0)
@@ -36,7 +35,7 @@ def built(settings: ModelSettings, classes: int) -> AttentionModel:
     ).eval()
 
 
-def assert_agrees(model: AttentionModel, split: Split) -> None:
+def assert_agrees(model, split):
     """Attention and probabilities of a padded batch, in float64, against each text by itself."""
     model, near = (
         model.double(),

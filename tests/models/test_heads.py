@@ -7,7 +7,6 @@ import torch
 from attnaudit.core.errors import InputError
 from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.prepare.derived import taught_by
-from attnaudit.models.classifier import AttentionModel
 from attnaudit.studies.seeds import Seeds
 from attnaudit.trace import Trace
 from attnaudit.tracing.texts import collect_shards
@@ -16,7 +15,7 @@ from tests.models.tiny import tiny_model, tiny_split
 LENGTHS = [5, 1, 9, 2, 7]
 
 
-def headed(encoder: str, classes: int = 2, attention: str = "additive") -> AttentionModel:
+def headed(encoder, classes=2, attention="additive"):
     return tiny_model(encoder, attention, classes, heads=4, embedding=12)
 
 

@@ -6,10 +6,8 @@ import torch
 from mpmath import mp
 
 from attnaudit.models.batch import Inputs
-from attnaudit.models.classifier import AttentionModel
 from attnaudit.tracing.importance import gradient_importance
 from attnaudit.tracing.leave_one_out import leave_one_out
-from attnaudit.tracing.settings import Outputs
 from tests.models.tiny import of_sentences, tiny_model, tiny_split
 from tests.oracles.importance import naive_gradient, naive_leave_one_out, rows_of, without
 
@@ -22,19 +20,19 @@ MODELS = [
 TASKS = [(2, False), (4, False), (2, True), (6, True)]  # classes, and whether a question is asked
 
 
-def inputs_of(model: AttentionModel, lengths: list[int]) -> Inputs:
+def inputs_of(model, lengths):
     return model.inputs(
         tiny_split(lengths, len(model.class_names), has_question=model.has_question)
     )
 
 
-def assert_leave_one_out(model: AttentionModel, inputs: Inputs) -> None:
+def assert_leave_one_out(model, inputs):
     naive = np.concatenate([naive_leave_one_out(model, row) for row in rows_of(inputs)])
     np.testing.assert_allclose(all_leave_one_out(model, inputs), naive, atol=2e-6)
     assert naive.max() > 0.01, "a deletion must matter for the comparison to mean anything"
 
 
-def all_leave_one_out(model: AttentionModel, inputs: Inputs) -> np.ndarray:
+def all_leave_one_out(model, inputs):
     batch = inputs.batch(np.arange(len(inputs)))
     with torch.no_grad():
         return leave_one_out(model, batch, model(batch))[batch.attended].numpy()
@@ -79,13 +77,13 @@ def test_leave_one_out_of_certain_predictions_is_not_lost_in_rounding(classes):
     np.testing.assert_allclose(values, naive, rtol=1e-3)
 
 
-def logits_of(model: AttentionModel, row: Inputs) -> list[float]:
+def logits_of(model, row):
     """Logits of both classes of one text, or of all."""
     logits = model(row.batch(np.array([0]))).logits[0].double().tolist()
     return [0.0, *logits] if len(logits) == 1 else logits
 
 
-def exact_tvd(one: list[float], other: list[float]) -> float:
+def exact_tvd(one, other):
     with mp.workdps(200):
         sides = [[mp.exp(mp.mpf(z)) for z in logits] for logits in (one, other)]
         p, q = ([value / sum(side) for value in side] for side in sides)
@@ -107,7 +105,7 @@ def test_a_planted_bug_in_leave_one_out_is_caught(encoder, has_question, monkeyp
     assert np.abs(frozen - naive).max() > 1e-3
 
 
-def assert_gradient(model: AttentionModel, inputs: Inputs, outputs: Outputs = "all") -> None:
+def assert_gradient(model, inputs, outputs="all"):
     """With attention held, and through it too."""
     batch = inputs.batch(np.arange(len(inputs)))
     found = gradient_importance(model, batch, outputs)

@@ -21,7 +21,7 @@ from tests.oracles.log_odds import log_odds
 WORDS = len(SPECIAL) + 8
 
 
-def labelled_texts(classes: int = 2) -> tuple[list[list[int]], np.ndarray]:
+def labelled_texts(classes=2):
     """Texts in which word `k` of class `k` is frequent, one word is never seen, and words repeat."""
     random = np.random.default_rng(0)
     label = np.arange(60) % classes

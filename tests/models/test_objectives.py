@@ -9,9 +9,8 @@ import torch
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
-from attnaudit.corpora.corpus import Split
 from attnaudit.corpora.prepare.derived import marks
-from attnaudit.models.classifier import AttentionModel, build_model
+from attnaudit.models.classifier import build_model
 from attnaudit.models.presets import model_preset
 from attnaudit.tracing.texts import collect_shards
 from attnaudit.training.settings import Adversary, Deceive
@@ -23,7 +22,7 @@ LENGTHS = [4, 1, 7, 3, 2, 6]
 BASE = {2: [[0.3], [0.9], [0.5], [0.2], [0.7], [0.4]], 3: [[0.2, 0.3, 0.5], [0.6, 0.2, 0.2]] * 3}
 
 
-def taught(classes: int) -> Split:
+def taught(classes):
     """A split that says what some other model does; one weight is 0."""
     split, random = tiny_split(LENGTHS, classes), np.random.default_rng(1)
     raw = random.random(sum(LENGTHS)) + 0.05
@@ -33,14 +32,14 @@ def taught(classes: int) -> Split:
     return replace(split, attention=attention, prediction=np.array(BASE[classes]))
 
 
-def naive_kl(p: np.ndarray, q: np.ndarray) -> float:
+def naive_kl(p, q):
     return sum(
         a * (math.log(max(a, 1e-30)) - math.log(max(b, 1e-30)))
         for a, b in zip(p.tolist(), q.tolist(), strict=True)
     )
 
 
-def outputs(model: AttentionModel, split: Split, row: int) -> tuple[np.ndarray, np.ndarray]:
+def outputs(model, split, row):
     """Attention over the tokens and probabilities of one text, by itself."""
     batch = model.inputs(split).batch(np.array([row]))
     with torch.no_grad():

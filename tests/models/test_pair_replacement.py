@@ -1,7 +1,6 @@
 """Copies of a translator's sources with words replaced: each gold token is predicted after the same target."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -9,13 +8,11 @@ import torch
 
 import attnaudit as aa
 from attnaudit.core.ragged import Ragged
-from attnaudit.corpora.corpus import Pairs
 from attnaudit.experiments.replacement import copies_of, log_odds
 from attnaudit.experiments.verdict import decide_verdict
 from attnaudit.models.seq2seq import Additive
-from attnaudit.models.translator import Translator
 from attnaudit.stats.measures import tvd
-from attnaudit.trace import Trace, concatenate
+from attnaudit.trace import concatenate
 from attnaudit.tracing.pairs import PairReplacement, collect_pairs
 from attnaudit.tracing.replacement import Donors
 from attnaudit.tracing.settings import PairCollectSettings, ReplacementSettings
@@ -24,13 +21,13 @@ from tests.pairs import reversed_pairs, small_translator
 SETTINGS = ReplacementSettings(texts=9, copies=20)
 
 
-def traced(translator: Translator, pairs: Pairs, **options: Any) -> Trace:
+def traced(translator, pairs, **options):
     options = {"replacement": SETTINGS, **options}
     settings = PairCollectSettings(scores=("loo",))
     return concatenate([*collect_pairs(translator, pairs, "test", settings, **options)])
 
 
-def naive(translator: Translator, pairs: Pairs, row: int, number: int) -> tuple[np.ndarray, ...]:
+def naive(translator, pairs, row, number):
     """Positions that the copies of a gold token's source lose, and predictions of one copy at a time."""
     replacement = PairReplacement.of(translator, pairs, "test", settings=SETTINGS)
     lost, ids = replacement.copies(row, number)

@@ -17,7 +17,7 @@ from attnaudit.experiments.alignment import Alignment, dictionary, dictionary_ro
 from attnaudit.experiments.rows import is_correct
 from attnaudit.models.presets import PairSettings
 from attnaudit.models.translator import Translator
-from attnaudit.trace import Trace, concatenate
+from attnaudit.trace import concatenate
 from attnaudit.tracing.pairs import collect_pairs
 from attnaudit.tracing.settings import PairCollectSettings
 from attnaudit.training.loop import TrainingSplit, minimise
@@ -34,36 +34,34 @@ KINDS = [
 ]
 
 
-def traced(
-    translator: Translator, rows: int = 9, pairs: Pairs | None = None, **settings: Any
-) -> Trace:
+def traced(translator, rows=9, pairs=None, **settings):
     pairs = pairs or reversed_pairs(rows, seed=3)
     how = PairCollectSettings(**settings)
     return concatenate(list(collect_pairs(translator, pairs, "test", how)))
 
 
-def place_of(trace: Trace, row: int) -> tuple[int, int, int]:
+def place_of(trace, row):
     """Instance, position of the gold token and head of a row."""
     head = trace.array("head")[row] if trace.has("head") else 0
     return int(trace.instance[row]), int(trace.array("query")[row]), int(head)
 
 
-def of_one_head(trace: Trace) -> Trace:
+def of_one_head(trace):
     heads = [place_of(trace, row)[2] for row in range(len(trace))]
     return trace.take(np.flatnonzero(np.array(heads) == 0))
 
 
-def one_pair(translator: Translator, pairs: Pairs, instance: int) -> Any:
+def one_pair(translator, pairs, instance) -> Any:
     return translator.inputs(pairs).batch(np.array([instance]))
 
 
 @pytest.fixture(params=KINDS, ids=lambda kind: "-".join(map(str, kind.values())))
-def translator(request: pytest.FixtureRequest) -> Translator:
+def translator(request):
     return small_translator(reversed_pairs(60), **request.param)
 
 
 @pytest.fixture(params=[0, 128], ids=["tail", "logits"])
-def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def few(request, monkeypatch):
     """Readouts of both kinds: of a large and of a small vocabulary."""
     monkeypatch.setattr("attnaudit.tracing.pairs.FEW", request.param)
 
@@ -183,7 +181,7 @@ def test_greedy_decoding_against_the_naive_way(translator):
 def test_a_wider_beam_finds_no_worse_on_average(translator):
     inputs = translator.inputs(reversed_pairs(15, seed=7))
 
-    def score(beam: int) -> float:
+    def score(beam):
         total = []
         for ids, row in zip(inputs.source, decode(translator.model, inputs, beam), strict=True):
             before = torch.tensor([[BOS, *row]])
@@ -261,7 +259,7 @@ def test_weight_decay_acts_on_every_weight(translator):
     ] == []
 
 
-def naive_links(translator: Translator, pairs: Pairs) -> set[tuple[int, int, int]]:
+def naive_links(translator, pairs):
     """A pair and a link at a time: the pieces of a word are as many, and begin where, as the words before it cut by themselves say."""
     assert pairs.links is not None
     found = set()
@@ -322,7 +320,7 @@ def test_alignment_of_attention_is_compared_with_every_other_score():
             assert value[name] == pytest.approx(value[f"{kind}_alpha"] - value[other])
 
 
-def dictionary_of(translator: Translator, pairs: Pairs, column: str) -> dict[tuple[str, str], Any]:
+def dictionary_of(translator, pairs, column) -> dict[tuple[str, str], Any]:
     table = dictionary(traced(translator, pairs=pairs), least=1)
     return {(row["source"], row["target"]): row[column] for row in table.to_dicts()}
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from attnaudit.corpora.corpus import Corpus
-from attnaudit.models.classifier import AttentionModel, build_model
+from attnaudit.models.classifier import build_model
 from attnaudit.models.presets import model_preset
 from attnaudit.papers import Cell
 from attnaudit.plans.spec import RunSpec
@@ -102,7 +102,7 @@ PUBLISHED: dict[tuple[str, str, str], dict[str, Any]] = {
 }
 
 
-def value_of(spec: RunSpec, name: str) -> Any:
+def value_of(spec, name) -> Any:
     section, _, field = name.partition(".")
     return (
         getattr(getattr(spec, section), field)
@@ -118,7 +118,7 @@ def test_a_preset_is_as_published(run, settings):
     assert {name: value_of(spec, name) for name in settings} == settings
 
 
-def built(encoder: str, preset: str, seed: int = 0) -> AttentionModel:
+def built(encoder, preset, seed=0):
     settings, vocabulary = model_preset(encoder, "additive", preset), tiny_vocabulary()
     vectors = np.zeros((len(vocabulary), settings.embedding), np.float32)
     return build_model(settings, vocabulary, vectors, ["no", "yes"], seed)

@@ -1,6 +1,5 @@
 """Copies of texts with words replaced: which words come from where, and what they do not depend on."""
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,20 +28,20 @@ class Places:
 
     outputs = 1
 
-    def __init__(self, row: int) -> None:
+    def __init__(self, row):
         self.row = row
 
-    def parameters(self) -> Iterator[torch.Tensor]:
+    def parameters(self):
         yield torch.zeros(1)
 
-    def __call__(self, batch: Any) -> Any:
+    def __call__(self, batch) -> Any:
         words = batch.ids[:, 1:-1]
         places = torch.arange(words.shape[1])
         assert (words % 100 == places).all()
         moved = words // 100 != self.row
         return SimpleNamespace(logits=(moved * 2.0**places).sum(dim=1, keepdim=True))
 
-    def probabilities(self, logits: torch.Tensor) -> torch.Tensor:
+    def probabilities(self, logits):
         return logits
 
 
@@ -154,7 +153,7 @@ def test_long_work_says_its_runs_and_seconds_first(speed, said, monkeypatch):
     model, split = tiny_model("average", "additive"), tiny_split([12, *[5, 30] * 20])
     words, told = 0, list[str]()
 
-    def count(module: Any, given: tuple[Any, ...]) -> None:
+    def count(module, given):
         nonlocal words
         words += int((given[0].lengths - 2).sum())
 

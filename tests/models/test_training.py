@@ -1,6 +1,5 @@
 """The training loop: deterministic, resumable at every epoch, selected on dev, and never looking at test."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,11 +9,10 @@ import torch
 
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.ragged import Ragged
-from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.planted import planted_corpus
 from attnaudit.corpora.prepare.vocabulary import Vocabulary, word_vectors
 from attnaudit.models.batch import Inputs
-from attnaudit.models.classifier import AttentionModel, build_model, load_model
+from attnaudit.models.classifier import build_model, load_model
 from attnaudit.models.presets import model_preset
 from attnaudit.training.checkpoint import load_checkpoint
 from attnaudit.training.loop import (
@@ -31,17 +29,17 @@ SETTINGS = TrainingSettings(epochs=4, batch_size=16)
 
 
 @pytest.fixture(scope="module")
-def corpus() -> Corpus:
+def corpus():
     return planted_corpus("decisive", size=400, length=(10, 20), seed=1)
 
 
 @pytest.fixture(scope="module")
-def small() -> Corpus:
+def small():
     """For what is compared to the last bit, whatever is learned: a few batches an epoch."""
     return planted_corpus("decisive", size=80, length=(10, 14), seed=1)
 
 
-def fresh(corpus: Corpus, encoder: str = "bilstm", **settings: float) -> AttentionModel:
+def fresh(corpus, encoder="bilstm", **settings):
     tokens = corpus.splits["train"].tokens
     vocabulary = Vocabulary.build(tokens, 1)
     vectors = word_vectors("random", vocabulary, tokens, dimension=16, seed=0).matrix
@@ -54,7 +52,7 @@ def fresh(corpus: Corpus, encoder: str = "bilstm", **settings: float) -> Attenti
     )
 
 
-def weights(model: AttentionModel) -> dict[str, list[float]]:
+def weights(model):
     return {name: tensor.flatten().tolist() for name, tensor in model.state_dict().items()}
 
 
@@ -68,13 +66,11 @@ def test_learns_a_planted_corpus(corpus, encoder):
     assert max(epoch.dev for epoch in history) > 0.95
 
 
-def minimise_flat(
-    corpus: Corpus, rows: int, look: Callable[[AttentionModel, np.ndarray], Any], **how: Any
-) -> list[Any]:
+def minimise_flat(corpus, rows, look, **how) -> list[Any]:
     """What each step of a training on the first rows sees, of a loss whose slope never changes."""
     model, seen = fresh(corpus, "none"), []
 
-    def loss(model: AttentionModel, rows: np.ndarray, device: torch.device) -> torch.Tensor:
+    def loss(model, rows, device):
         seen.append(look(model, rows))
         return torch.stack([parameter.sum() for parameter in model.parameters()]).sum()
 
@@ -88,7 +84,7 @@ def minimise_flat(
     return seen
 
 
-def batches_seen(corpus: Corpus, seed: int) -> list[list[int]]:
+def batches_seen(corpus, seed):
     """The rows of every batch of three epochs of eight."""
     seen = minimise_flat(corpus, 128, lambda model, rows: rows.tolist(), epochs=3, seed=seed)
     assert len(seen) == 24
@@ -231,7 +227,7 @@ def test_a_training_that_diverges_in_its_last_step_says_so(corpus, select):
         fresh(corpus, "average"),
     )
 
-    def last(step: int) -> None:
+    def last(step):
         for parameter in model.parameters() if step == 1 else ():
             parameter.data.fill_(np.nan)
 

@@ -1,10 +1,8 @@
 """Watching a training: the traces of its probe, and that the training does not notice."""
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +10,7 @@ import pytest
 import torch
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora.corpus import Corpus, Split
 from attnaudit.corpora.planted import planted_corpus
-from attnaudit.models.classifier import AttentionModel
 from attnaudit.trace import Trace
 from attnaudit.tracing.texts import collect, collect_shards, trace_probe
 from attnaudit.training.probe import Probe, step_part
@@ -26,24 +22,24 @@ SETTINGS = TrainingSettings(epochs=2, batch_size=16)
 PROBE = Probe((0, 3, 15, 22, 40), size=12, seed=1)
 
 
-def steps_an_epoch(corpus: Corpus, settings: TrainingSettings) -> int:
+def steps_an_epoch(corpus, settings):
     return math.ceil(len(corpus.splits["train"]) / settings.batch_size)
 
 
 @pytest.fixture(scope="module")
-def corpus() -> Corpus:
+def corpus():
     return planted_corpus("decisive", size=300, length=(10, 14), seed=1)
 
 
-def traced(model: AttentionModel, split: Split, step: int) -> Iterator[Trace]:
+def traced(model, split, step):
     return collect_shards(model, split, metadata={"seed": 0, "step": step})
 
 
-def watched(corpus: Corpus, model: AttentionModel, folder: Path) -> Callable[[int], None]:
+def watched(corpus, model, folder):
     return trace_probe(corpus.splits["test"], PROBE, folder, partial(traced, model))
 
 
-def files(folder: Path) -> dict[str, bytes]:
+def files(folder):
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.glob("steps/*/*"))
@@ -95,11 +91,11 @@ def test_what_is_traced_is_the_model_after_so_many_steps(corpus, tmp_path):
 def test_a_resumed_training_leaves_the_same_files(corpus, tmp_path, stop_after):
     settings = replace(SETTINGS, steps=40)
 
-    def trained(folder: str, until: float = math.inf) -> tuple[Any, dict[str, bytes]]:
+    def trained(folder, until=math.inf) -> tuple[Any, dict[str, bytes]]:
         place, model = tmp_path / folder, fresh(corpus, dropout=0.3)
         seen = watched(corpus, model, place)
 
-        def stopped(step: int) -> None:
+        def stopped(step):
             seen(step)
             if step > until:
                 raise KeyboardInterrupt
@@ -131,7 +127,7 @@ def test_so_many_steps_are_taken_whatever_epochs_and_patience_say(corpus):
 def test_who_is_in_the_probe_depends_on_nobody_else():
     instance = np.random.default_rng(0).permutation(1000)
 
-    def chosen(of: np.ndarray, size: int = 100, seed: int = 0) -> set[int]:
+    def chosen(of, size=100, seed=0):
         return set(of[Probe(size=size, seed=seed).rows(of)].tolist())
 
     assert len(chosen(instance)) == 100

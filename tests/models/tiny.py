@@ -1,28 +1,27 @@
 """Small untrained models whose attention and output are strong enough that every term of a formula shows."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
 
 from attnaudit.corpora.corpus import Split
 from attnaudit.corpora.prepare.vocabulary import Vocabulary
-from attnaudit.models.classifier import AttentionModel, TanhHead, build_model
+from attnaudit.models.classifier import TanhHead, build_model
 from attnaudit.models.presets import model_preset
-from attnaudit.trace import Trace, concatenate
+from attnaudit.trace import concatenate
 from attnaudit.tracing.texts import collect_shards
 
 WORDS = 40
 
 
-def tiny_vocabulary() -> Vocabulary:
+def tiny_vocabulary():
     return Vocabulary.build([[f"w{k}" for k in range(WORDS)]], min_df=1)
 
 
 def tiny_model(
-    encoder: str, attention: str, classes: int = 2, seed: int = 0, has_question: bool = False, hierarchical: bool = False, **more: Any
-) -> AttentionModel:  # fmt: skip
+    encoder, attention, classes = 2, seed = 0, has_question = False, hierarchical = False, **more
+):  # fmt: skip
     vocabulary = tiny_vocabulary()
     vectors = np.random.default_rng(seed).normal(size=(len(vocabulary), 12)).astype(np.float32)
     vectors[0] = 0.0
@@ -40,9 +39,7 @@ def tiny_model(
     return model.eval()
 
 
-def tiny_split(
-    lengths: list[int], classes: int = 2, seed: int = 0, has_question: bool = False
-) -> Split:
+def tiny_split(lengths, classes=2, seed=0, has_question=False):
     """Random texts; with ``has_question`` random questions too, and two thirds of the answers allowed, the label among them."""
     random = np.random.default_rng(seed)
     tokens = _texts(random, lengths)
@@ -61,15 +58,15 @@ def tiny_split(
     )
 
 
-def trace_of(model: AttentionModel, split: Split, **how: Any) -> Trace:
+def trace_of(model, split, **how):
     """The trace of a split, all shards together."""
     return concatenate(list(collect_shards(model, split, **how)))
 
 
-def of_sentences(lengths: list[list[int]], classes: int = 2, seed: int = 0) -> Split:
+def of_sentences(lengths, classes=2, seed=0):
     """Random texts whose sentences have so many words."""
     return replace(tiny_split([sum(row) for row in lengths], classes, seed), sentences=lengths)
 
 
-def _texts(random: np.random.Generator, lengths: list[int]) -> list[list[str]]:
+def _texts(random, lengths):
     return [[f"w{k}" for k in random.integers(0, WORDS, length)] for length in lengths]

@@ -1,13 +1,11 @@
 """The page of a paper as text, for tests of what it says."""
 
-from collections.abc import Sequence
-
 from docs.papers_tables import markdown_table, plain
 
-from attnaudit.report.paper_page import Reproduction, content_of
+from attnaudit.report.paper_page import content_of
 
 
-def markdown_of(found: Reproduction) -> str:
+def markdown_of(found):
     """Return the page of a paper as Markdown, without its title and figure."""
     content = content_of(found)
     paper = found.paper
@@ -28,5 +26,5 @@ def markdown_of(found: Reproduction) -> str:
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def _listed(pairs: Sequence[tuple[str, str]]) -> str:
+def _listed(pairs):
     return "\n".join(f"- {plain(names)}: {plain(reason)}" for names, reason in pairs)

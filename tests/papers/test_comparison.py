@@ -22,10 +22,10 @@ from attnaudit.results.record import RunRecord
 
 
 def _record(
-    corpus: str = "sst",
-    classes: tuple[str, ...] = ("negative", "positive"),
-    **values: float,
-) -> RunRecord:
+    corpus="sst",
+    classes=("negative", "positive"),
+    **values,
+):
     """A run whose summary has ``measure__group`` = value, underscores in groups for nothing else."""
     rows = []
     for name, value in values.items():
@@ -47,7 +47,7 @@ def _record(
     return RunRecord("run", pl.DataFrame(rows, schema=SUMMARY_SCHEMA), about)
 
 
-def _cell(frame: pl.DataFrame, measure: str, group: str, statistic: str = "mean") -> dict:
+def _cell(frame, measure, group, statistic="mean"):
     return frame.row(
         by_predicate=(pl.col("measure") == measure)
         & (pl.col("group") == group)
@@ -113,7 +113,7 @@ def test_an_interval_agrees_unless_it_is_wider_than_half_of_what_the_measure_can
 
 
 def test_an_exact_maximum_above_their_search_is_called_that_and_a_lower_one_is_not():
-    def judged(value: float) -> dict:
+    def judged(value):
         frame = compare_runs([_record(emax_jsd__negative=value)])
         return _cell(frame, "emax_jsd", "predicted:negative")
 

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,7 @@ from attnaudit.core.files import read_json
 from attnaudit.core.papers import SERRANO2019
 from attnaudit.core.progress import silent
 from attnaudit.corpora import CORPORA as REGISTERED
-from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.registry import is_parallel
-from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.papers import PAPERS, Cell, Declaration, Table
 from attnaudit.papers.published import published as published_numbers
 from attnaudit.plans.spec import RunSpec
@@ -83,7 +80,7 @@ PUBLISHED = pl.DataFrame(
 
 
 @pytest.fixture(scope="module", autouse=True)
-def published() -> Iterator[None]:
+def published():
     """The smallest paper has numbers of its own, records a commit that does not change, and needs two experiments and no pages of runs."""
     with (
         pytest.MonkeyPatch.context() as patch,
@@ -103,12 +100,12 @@ def published() -> Iterator[None]:
         yield
 
 
-def sweep(out: Path, **options) -> Sweep:
+def sweep(out, **options):
     return Sweep(out, SMALLEST.plan(**options), None, "random", {}, SMALLEST)
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(tmp_path_factory):
     out = tmp_path_factory.mktemp("paper")
     assert reproduce(sweep(out)).done == 4
     return out
@@ -190,7 +187,7 @@ def test_the_corpus_read_last_is_given_to_all_that_ask_for_the_same(
 
     read: list[str] = []
 
-    def counted(spec: CorpusSpec, real=classifier.read_corpus, **options) -> Corpus:
+    def counted(spec, real=classifier.read_corpus, **options):
         read.append(spec.source)
         return real(spec, **options)
 
@@ -301,7 +298,7 @@ def test_a_mean_over_seeds_and_its_interval_are_those_of_a_hand_calculation():
 
 
 def test_intervals_over_seeds_end_where_a_measure_does_and_what_is_left_out_is_averaged():
-    def averaged(measure: str, *values: float) -> dict[str, Any]:
+    def averaged(measure, *values) -> dict[str, Any]:
         """The first run excludes 2 of 100 instances, the second 12, and so on."""
         left = [2 + 10 * k for k in range(len(values))]
         rows = [

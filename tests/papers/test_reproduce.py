@@ -4,9 +4,7 @@ import html
 import json
 import re
 import shutil
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -19,7 +17,7 @@ from attnaudit.corpora import CORPORA as REGISTERED
 from attnaudit.papers import PAPERS
 from attnaudit.recipes.reproduction.cells import RUNS, averaged_runs
 from attnaudit.recipes.reproduction.records import FOLDER, load
-from attnaudit.recipes.reproduction.sweep import Outcome, Sweep, reproduce
+from attnaudit.recipes.reproduction.sweep import Sweep, reproduce
 from attnaudit.report import paper_page
 from tests.corpora.corpus_files import write_babi
 from tests.pages import FEW, experiments, summaries_as_pages
@@ -39,7 +37,7 @@ WORDS = {
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _quick_pages() -> Iterator[None]:
+def _quick_pages():
     """The page of a sweep, too, has no chart, but that of the finished one."""
     with summaries_as_pages(), experiments(*FEW, "ranges"), pytest.MonkeyPatch.context() as patch:
         patch.setattr(paper_page, "figures_section", lambda figures: None)
@@ -47,7 +45,7 @@ def _quick_pages() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def data(tmp_path_factory):
     """A small corpus in the layout of `sst`; nothing else is there."""
     folder = tmp_path_factory.mktemp("data")
     (folder / "sst").mkdir()
@@ -63,19 +61,19 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def small_sweep(
-    out: Path,
-    data: Path,
-    corpora: Sequence[str] = ("sst",),
+    out,
+    data,
+    corpora=("sst",),
     *,
     attention="additive",
-    seeds: int = 2,
-) -> Sweep:
+    seeds=2,
+):
     cells = plan([f"{corpus}-average-{attention}" for corpus in corpora], seeds=seeds)
     return Sweep(out, cells, str(data), "random", TINY)
 
 
 @pytest.fixture(scope="module")
-def finished(_quick_pages: None, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(_quick_pages, data, tmp_path_factory):
     out = tmp_path_factory.mktemp("sweep")
     reproduce(small_sweep(out, data))
     return out
@@ -107,7 +105,7 @@ def test_what_is_not_here_is_told_and_the_rest_run(finished, data):
 def test_a_sweep_that_was_stopped_goes_on(data, tmp_path, finished):
     """Interrupted in its second run, it ends with the same results."""
 
-    def stop(what: str, done: int, total: int) -> None:
+    def stop(what, done, total):
         if what.startswith("sst-average-additive-s1 · audit"):
             raise KeyboardInterrupt
 
@@ -140,9 +138,7 @@ def test_the_command_prints_where_table_and_page_are(finished, data, capsys):
     assert "PAPER: 'jain2018'; expected one of jain2019, " in capsys.readouterr().err
 
 
-def command_of(
-    data: Path, out: Path, corpus: str = "sst", vectors: str = "random", seeds: int = 1
-) -> list[str]:
+def command_of(data, out, corpus="sst", vectors="random", seeds=1):
     """A call of `reproduce` for the smallest models."""
     settings = [part for key, value in TINY.items() for part in ("--set", f"{key}={value}")]
     small = ["--only", f"{corpus}-average-additive", "--seeds", str(seeds)]
@@ -150,7 +146,7 @@ def command_of(
     return ["reproduce", "jain2019", *small, *places, *settings]
 
 
-def text_of(outcome: Outcome) -> str:
+def text_of(outcome):
     """Return the text of the page, each entry of a list on a line with a dash."""
     page = outcome.page.read_text(encoding="utf-8")
     page = page.replace("<li>", "\n- ").replace("</li>", "\n")

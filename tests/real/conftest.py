@@ -1,7 +1,5 @@
 """Short trainings on real corpora, shared by the tests that hold fast paths to the naive ones on real input."""
 
-from pathlib import Path
-
 import pytest
 
 from attnaudit.plans.spec import RunSpec
@@ -11,7 +9,7 @@ from tests.pages import summaries_as_pages
 
 
 @pytest.fixture(scope="session")
-def sst_run(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sst_run(real_data, tmp_path_factory):
     spec = RunSpec.of(
         "sst",
         data_dir=str(real_data / "raw"),
@@ -23,7 +21,7 @@ def sst_run(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def babi_run(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def babi_run(real_data, tmp_path_factory):
     """bAbI's first task, read from its original files, asked of a model that has learned a little; trained and traced, not audited."""
     folder = real_data / "raw" / "babi" / "tasks_1-20_v1-2" / "en"
     data = tmp_path_factory.mktemp("data")
@@ -33,5 +31,5 @@ def babi_run(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def sst_trace(sst_run: Path) -> Trace:
+def sst_trace(sst_run):
     return Trace.read(sst_run)

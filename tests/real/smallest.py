@@ -1,17 +1,15 @@
 """What must hold of the smallest flipping set on every instance of a trained model."""
 
 import numpy as np
-import polars as pl
 import pytest
 
 from attnaudit.experiments.erasure.removal import RANKINGS
-from attnaudit.trace import Trace
 from tests.oracles.erasure import every_removal_minimum
 
 SHORT = 12
 
 
-def assert_smallest(trace: Trace, table: pl.DataFrame, flipped: int) -> None:
+def assert_smallest(trace, table, flipped):
     """Exhaustive search agrees on every instance of up to `SHORT` tokens, at least so many ``flipped``; no ranking does with fewer."""
     least, lengths = table["removed_minimum"], trace.alpha.lengths
     found = 0

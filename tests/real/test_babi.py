@@ -1,12 +1,10 @@
 """On bAbI's first task: question answering against the algorithms as the paper writes them, and the facts that support an answer."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from attnaudit.models.batch import Inputs
-from attnaudit.models.classifier import AttentionModel, load_model
+from attnaudit.models.classifier import load_model
 from attnaudit.trace import Trace
 from tests.oracles.importance import naive_gradient, naive_leave_one_out
 from tests.report.test_playground_model import (
@@ -17,17 +15,17 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def trace(babi_run: Path) -> Trace:
+def trace(babi_run):
     return Trace.read(babi_run)
 
 
 @pytest.fixture(scope="module")
-def model(babi_run: Path) -> AttentionModel:
+def model(babi_run):
     return load_model(babi_run / "model")
 
 
 @pytest.fixture(scope="module")
-def rows(trace: Trace) -> list[int]:
+def rows(trace):
     return np.random.default_rng(0).choice(len(trace), 8, replace=False).tolist()
 
 

@@ -1,7 +1,5 @@
 """On the test set of SST: every fast path against the algorithm as its paper writes it."""
 
-from pathlib import Path
-
 import numpy as np
 import polars as pl
 import pytest
@@ -9,8 +7,7 @@ import pytest
 from attnaudit.experiments.adversary.experiment import Adversary
 from attnaudit.experiments.erasure.experiment import Erasure
 from attnaudit.models.batch import Inputs
-from attnaudit.models.classifier import AttentionModel, load_model
-from attnaudit.trace import Trace
+from attnaudit.models.classifier import load_model
 from tests.oracles.adversary import brute_force_adversary
 from tests.oracles.identifiability import weight_range
 from tests.oracles.importance import naive_gradient, naive_leave_one_out
@@ -30,16 +27,16 @@ SAMPLE = 12
 
 
 @pytest.fixture(scope="module")
-def model(sst_run: Path) -> AttentionModel:
+def model(sst_run):
     return load_model(sst_run / "model")
 
 
 @pytest.fixture(scope="module")
-def rows(sst_trace: Trace) -> list[int]:
+def rows(sst_trace):
     return np.random.default_rng(0).choice(len(sst_trace), SAMPLE, replace=False).tolist()
 
 
-def column(run: Path, experiment: str, name: str) -> np.ndarray:
+def column(run, experiment, name):
     return pl.read_parquet(run / "results" / f"{experiment}.parquet")[name].to_numpy()
 
 

@@ -1,7 +1,6 @@
 """Runs compared with each other: on which texts, with which numbers, and what is said of them."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,28 +19,28 @@ from attnaudit.report.sections.differences import deciding, statements
 from attnaudit.results.paired import HIGHER, LOWER, NOT_SHOWN, TOO_FEW, WITHHELD, MeasuredRun, pair
 from attnaudit.stats.measures import jsd
 from attnaudit.stats.paired import paired_means
-from attnaudit.trace import Trace, write_shards
+from attnaudit.trace import write_shards
 from tests.traces import make_trace
 
 EXPERIMENTS_RUN = ("prediction", "correlation", "permutation", "plausibility")
 
 
 def audited(
-    folder: Path,
-    *shards: Trace,
-    settings: Mapping[str, object] | None = None,
-    experiments: tuple[str, ...] = EXPERIMENTS_RUN,
-) -> Path:
+    folder,
+    *shards,
+    settings=None,
+    experiments=EXPERIMENTS_RUN,
+):
     write_shards(folder / "trace", shards)
     return audit_into(folder / "audit", folder / "trace", experiments, settings or {})
 
 
-def model(sharpness: float = 1.5, n: int = 60) -> Trace:
+def model(sharpness=1.5, n=60):
     """Models of other sharpness read the same texts."""
     return make_trace(n, (1, 20), sharpness=sharpness)
 
 
-def with_tokens(trace: Trace, changed: int) -> Trace:
+def with_tokens(trace, changed):
     tokens = trace.table["tokens"].to_list()
     for row in range(changed):
         tokens[row][0] += "!"
@@ -49,7 +48,7 @@ def with_tokens(trace: Trace, changed: int) -> Trace:
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     return audited(folder / "one", model()), audited(folder / "two", model(0.2))
 
@@ -184,7 +183,7 @@ def test_results_that_were_changed_since_are_neither_compared_nor_reported(
     assert (made / "report.html").read_bytes() == page
 
 
-def made_run(instance: np.ndarray, values: np.ndarray, **keys: np.ndarray) -> MeasuredRun:
+def made_run(instance, values, **keys):
     """A run with two measures of each text, of one word."""
     texts = {"tokens": [["w"]], "question": [None], "alpha": [[1.0]], "predicted": ["x"]}
     columns = {name: value * len(instance) for name, value in texts.items()}

@@ -33,7 +33,6 @@ from attnaudit.report.charts.specs import Drawing, FigureSpec
 from attnaudit.results import summarise_means
 from attnaudit.results.measures import Measure
 from attnaudit.results.record import read_record
-from attnaudit.trace import Trace
 from tests.cli.test_cli import answers, fails
 from tests.traces import make_trace
 
@@ -50,13 +49,13 @@ RUN = ["run", "planted-decisive", "--model", "gated", "--vectors", "random", *SE
 TINY_RUN = ["--vectors", "random", "--device", "cpu", *SET[4:]]
 
 
-def examples(heading: str) -> list[str]:
+def examples(heading):
     """The programs below a heading of docs/extending.md."""
     section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
     return re.findall(r"```python\n(.*?)```", section, re.DOTALL)
 
 
-def install(folder: Path, heading: str, group: str, entry: str) -> None:
+def install(folder, heading, group, entry):
     """Make the first program of ``heading`` a package for ``sys.path``, with ``entry`` (``name = module:value``) as its entry point."""
     module = entry.split()[2].split(":")[0]
     (folder / f"{module}.py").write_text(examples(heading)[0], encoding="utf-8")
@@ -68,7 +67,7 @@ def install(folder: Path, heading: str, group: str, entry: str) -> None:
     (package / "entry_points.txt").write_text(f"[{group}]\n{entry}\n", encoding="utf-8")
 
 
-def python(code: list[str], path: Path) -> subprocess.CompletedProcess[str]:
+def python(code, path):
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(path), *sys.path]),
@@ -80,7 +79,7 @@ def python(code: list[str], path: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture(autouse=True)
-def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def _as_before(monkeypatch):
     """What a test registers is known to no other."""
     for registry in (EXPERIMENTS, CORPORA, ENCODERS):
         monkeypatch.setattr(registry, "_entries", dict(registry.items()))
@@ -127,10 +126,10 @@ class Smallest:
     name: ClassVar[str] = "smallest"
     needs: ClassVar[tuple[str, ...]] = ("rationale",)
 
-    def __call__(self, trace: Trace) -> pl.DataFrame:
+    def __call__(self, trace):
         return keys(trace).with_columns(pl.Series("length", trace.alpha.lengths))
 
-    def summarise(self, table: Any) -> pl.DataFrame:
+    def summarise(self, table):
         return summarise_means(self.name, by_group(table, lambda rows: rows.select("length")), 0)
 
 
@@ -221,7 +220,7 @@ def test_an_encoder_that_cannot_be_registered_says_why(given, line):
 
 
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
+def data(tmp_path):
     """A data directory with the corpus of the page."""
     lines = (
         f"{'pos' if row % 2 else 'neg'}\ta {'lovely' if row % 2 else 'dull'} film about {row} horses and a train"

@@ -3,8 +3,7 @@
 import contextlib
 import json
 import shutil
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -33,18 +32,18 @@ TINY = {
 }  # fmt: skip
 
 
-def times(folder: Path) -> dict[Path, tuple[int, int]]:
+def times(folder):
     return {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in folder.rglob("*")}
 
 
-def tiny(**options) -> RunSpec:
+def tiny(**options):
     settings = TINY | options.pop("settings", {})
     return RunSpec.of(
         "planted-decisive", vectors="random", device="cpu", settings=settings, **options
     )
 
 
-def digests(folder: Path) -> dict[str, str]:
+def digests(folder):
     return {
         path.relative_to(folder).as_posix(): sha256(path)
         for path in sorted(folder.rglob("*"))
@@ -52,15 +51,15 @@ def digests(folder: Path) -> dict[str, str]:
     }
 
 
-def results(folder: Path) -> dict[str, str]:
+def results(folder):
     return digests(folder / "results") | {"summary": sha256(folder / "summary.json")}
 
 
-def run_until(last: int | None, out: Path) -> list[str]:
+def run_until(last, out):
     """The signs of progress of a tiny run, which is interrupted at the ``last``."""
     told: list[str] = []
 
-    def progress(what: str, done: int, total: int) -> None:
+    def progress(what, done, total):
         told.append(what)
         if len(told) == last:
             raise KeyboardInterrupt
@@ -71,20 +70,20 @@ def run_until(last: int | None, out: Path) -> list[str]:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _quick_pages() -> Iterator[None]:
+def _quick_pages():
     """Few experiments, too: which a run has does not matter to how it is stopped, resumed, locked or refused."""
     with summaries_as_pages(), experiments(*FEW):
         yield
 
 
 @pytest.fixture(scope="module")
-def whole(_quick_pages: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(_quick_pages, tmp_path_factory):
     """A run that nobody interrupted."""
     return run(tiny(), tmp_path_factory.mktemp("runs") / "whole")
 
 
 @pytest.fixture(scope="module")
-def complete(_quick_pages: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def complete(_quick_pages, tmp_path_factory):
     """Such a run with every experiment."""
     with experiments():
         return run(tiny(), tmp_path_factory.mktemp("runs") / "complete")
@@ -143,14 +142,14 @@ def test_a_run_stopped_anywhere_resumes_to_the_same_bytes(whole, tmp_path, part)
         assert not (out / UNFINISHED).exists()
 
 
-def a_study(out: Path, stopped: str = "") -> None:
+def a_study(out, stopped=""):
     """A study of 150 texts, of a size at which threads would change results, and the audit of its base; or up to the step ``stopped``."""
     settings = {
         "corpus.size": 150, "corpus.length": (10, 15), "model.hidden": 64, "training.epochs": 2, "uniform.seeds": 1,
         "permutation.permutations": 5,
     }  # fmt: skip
 
-    def stop(what: str, done: int, total: int) -> None:
+    def stop(what, done, total):
         if what == stopped:
             raise KeyboardInterrupt
 

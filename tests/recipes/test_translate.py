@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -32,16 +31,16 @@ SMALL = {
 
 
 @pytest.fixture(scope="module")
-def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def pairs(tmp_path_factory):
     return write_pairs(tmp_path_factory.mktemp("texts") / "pairs")
 
 
-def spec(pairs: Path, **settings: Any) -> TranslationSpec:
+def spec(pairs, **settings):
     return TranslationSpec.of(pairs, device="cpu", settings=SMALL | settings)
 
 
 @pytest.fixture(scope="module")
-def run(pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(pairs, tmp_path_factory):
     return translate(spec(pairs), tmp_path_factory.mktemp("runs") / "run")
 
 
@@ -93,7 +92,7 @@ def test_a_killed_run_ends_with_the_same_bytes(run, pairs, tmp_path):
     while True:
         left = 3 + 8 * stops
 
-        def stop(what: str, done: int, total: int) -> None:
+        def stop(what, done, total):
             nonlocal left
             left -= 1
             if left < 0:

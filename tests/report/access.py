@@ -4,8 +4,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
 
-from playwright.sync_api import Browser
-
 _RUN = """(rules) => axe.run({resultTypes: ['violations'], ...rules}).then((found) => found.violations
   .filter((one) => ['serious', 'critical'].includes(one.impact))
   .map((one) => `${one.id}: ${one.nodes[0].html.slice(0, 160)} ${one.nodes[0].failureSummary}`))"""
@@ -26,11 +24,11 @@ _COLOURS = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
 
 
 @cache
-def _axe() -> str:
+def _axe():
     return files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
 
 
-def barriers(browser: Browser, address: str, ready: str = "main", width: int = 1280) -> list[str]:
+def barriers(browser, address, ready="main", width=1280):
     """The serious and critical findings on the page at ``address``, once it has an element ``ready``."""
     context = browser.new_context(
         viewport={"width": width, "height": 900}, offline=True, reduced_motion="reduce"

@@ -2,11 +2,10 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
+from playwright.sync_api import Page, sync_playwright
 
 Opened = Callable[..., Page]
 
@@ -17,7 +16,7 @@ ARGUMENTS = [
 OWN_SCALE = ".strip-head [title^='The largest value. Each strip has a scale of its own']"
 
 
-def chromium() -> str:
+def chromium():
     """The path of a Chromium; without one the test is skipped, or fails where all must run."""
     found = next(
         filter(
@@ -34,7 +33,7 @@ def chromium() -> str:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+def browser():
     found = chromium()
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
@@ -43,22 +42,22 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def context(browser: Browser) -> Iterator[BrowserContext]:
+def context(browser):
     made = browser.new_context(viewport={"width": 1280, "height": 900}, offline=True)
     yield made
     made.close()
 
 
 @pytest.fixture
-def opened(context: BrowserContext) -> Iterator[Opened]:
+def opened(context):
     """Open pages that may complain of nothing and ask for nothing but their own data."""
     complaints: list[str] = []
 
-    def open_page(path: Path, place: str = "") -> Page:
+    def open_page(path, place=""):
         page, address = context.new_page(), path.as_uri()
         own = ("data:", f"{address.rpartition('/')[0]}/data/")
 
-        def check(request: Request) -> None:
+        def check(request):
             schemes = ("file:", "about:") if request.is_navigation_request() else own
             if not request.url.startswith(schemes):
                 complaints.append(request.url)

@@ -1,8 +1,6 @@
 """A run of a model with heads, without a model: every text has a row for each head, and all give the same prediction."""
 
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -32,9 +30,7 @@ CHECKS = [
 ]
 
 
-def make_heads(
-    texts: int = 30, layers: int = 2, heads: int = 2, seed: int = 0, model_layers: int | None = None
-) -> Trace:
+def make_heads(texts=30, layers=2, heads=2, seed=0, model_layers=None):
     """A trace of a sigmoid model; the texts begin with [CLS], end with [SEP], and have words of several pieces."""
     rng = np.random.default_rng([seed, texts, layers, heads])
     names = list(product(range(layers), range(heads)))
@@ -72,19 +68,19 @@ def make_heads(
     )  # fmt: skip
 
 
-def _text(rng: np.random.Generator) -> tuple[list[str], list[int]]:
+def _text(rng):
     pieces = [PIECES[k] for k in rng.integers(0, len(PIECES), rng.integers(5, 12))]
     pieces[0] = "a"
     words = np.cumsum([not piece.startswith("##") for piece in pieces]) - 1
     return ["[CLS]", *pieces, "[SEP]"], [-1, *words.tolist(), -1]
 
 
-def _of_words(word_id: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def _of_words(word_id, rng):
     """A value of each word at all of its pieces; 0 for special tokens."""
     values = rng.random(word_id.max() + 1).astype(np.float32)
     return np.where(word_id < 0, np.float32(0), values[word_id])
 
 
-def write_heads(folder: Path, **options: Any) -> Path:
+def write_heads(folder, **options):
     """The run of such a model."""
     return write_run(folder, make_heads(**options), corpus="random")

@@ -1,6 +1,5 @@
 """Run folders for the report's tests: a random trace, its audit, and a specification."""
 
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -8,16 +7,15 @@ import polars as pl
 from attnaudit.core.files import write_json
 from attnaudit.experiments import audit
 from attnaudit.results import SUMMARY_SCHEMA
-from attnaudit.trace import Trace
 
 
 def write_run(
-    folder: Path,
-    trace: Trace,
-    corpus: str = "sst",
-    experiments: list[str] | None = None,
-    with_trace: bool = True,
-) -> Path:
+    folder,
+    trace,
+    corpus="sst",
+    experiments=None,
+    with_trace=True,
+):
     """What a run leaves behind, as far as a report reads it."""
     audit(trace, experiments).save(folder)
     if with_trace:
@@ -30,7 +28,7 @@ def write_run(
     return folder
 
 
-def summary_of(**figures: Any) -> pl.DataFrame:
+def summary_of(**figures):
     """Summary rows of group ``all``; a key is ``experiment__measure``.
 
     A value is the row's figures, or (value, low, high), or a value that is both ends too.

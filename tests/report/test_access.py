@@ -37,18 +37,18 @@ SEEDS = ("base-s0", "uniform-s0", "base-s1", "uniform-s1")
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def pages(tmp_path_factory):
     """The page of a kind, written when it is first asked for."""
     folder = tmp_path_factory.mktemp("pages")
 
     @cache
-    def runs() -> list[Path]:
+    def runs():
         return [
             audited(folder / "one", make_trace(30, (3, 9))),
             audited(folder / "two", make_trace(30, (3, 9), sharpness=0.2)),
         ]
 
-    def dynamics() -> Path:
+    def dynamics():
         table = STUDY(identified(steps_of(STUDY)))
         return write_dynamics(folder / "dynamics", table, STUDY.summarise(table))
 

@@ -21,7 +21,6 @@ from attnaudit.report.answer import (
     ADVICE,
     LONG,
     SHORT,
-    Answer,
     answer,
     next_command,
     outstanding,
@@ -31,7 +30,6 @@ from attnaudit.report.run_page import write_report
 from attnaudit.report.terminal import print_answer
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord
-from attnaudit.trace import Trace
 from tests.experiments.test_replacement import noisy, of_heads, weights
 from tests.experiments.test_verdict import partly_replaced, traced
 from tests.report.runs import write_run
@@ -41,7 +39,7 @@ QUICK = {"adversary": {"epsilon": 0.99}}  # which any attention keeps
 MEASURED = ["prediction", "replacement", "permutation", "adversary"]
 
 
-def answer_of(trace: Trace, about: About | None = None, settings: Any = None) -> Answer:
+def answer_of(trace, about=None, settings=None):
     needs = {"prediction": "label", "replacement": "replaced"}
     names = [name for name in MEASURED if trace.has(needs.get(name, "alpha"))]
     results = audit(trace, names, settings=settings)
@@ -60,7 +58,7 @@ def answer_of(trace: Trace, about: About | None = None, settings: Any = None) ->
     return found
 
 
-def printed(found: Answer, width: int = 120) -> list[str]:
+def printed(found, width=120):
     text = StringIO()
     print_answer(found, Console(file=text, width=width), [("REPORT", "page.html"), ("NEXT", "x")])
     return text.getvalue().splitlines()
@@ -224,7 +222,7 @@ LAYERS = [
 MEAN = {"heatmap": "mean-last", "gate": {"layers": LAYERS}}
 
 
-def shown_trace(noise: float, **metadata: object) -> Trace:
+def shown_trace(noise, **metadata):
     """Texts under several heads, where leave-one-out is what the output follows."""
     weight = weights(40)
     scores = {"loo": weight, "importance_shown": noisy(weight, noise, 1)}
@@ -232,7 +230,7 @@ def shown_trace(noise: float, **metadata: object) -> Trace:
     return of_heads(weight, scores, **{**MEAN, **metadata})
 
 
-def test_a_better_heatmap_than_the_one_shown_is_named_and_drawn(tmp_path) -> None:
+def test_a_better_heatmap_than_the_one_shown_is_named_and_drawn(tmp_path):
     trace = shown_trace(3.0)
     found = answer_of(trace)
     own = {name: figure for name, figure, _ in found.scores}
@@ -253,7 +251,7 @@ def test_a_better_heatmap_than_the_one_shown_is_named_and_drawn(tmp_path) -> Non
     assert "Random order" in page  # a strip of each score
 
 
-def test_no_other_heatmap_is_better_where_none_is_shown_to_be() -> None:
+def test_no_other_heatmap_is_better_where_none_is_shown_to_be():
     found = answer_of(shown_trace(0.0))
     assert found.instead == "no score is shown to be a better heatmap"
     assert found.example is not None
@@ -270,7 +268,7 @@ def test_no_other_heatmap_is_better_where_none_is_shown_to_be() -> None:
         ("loo", "leave-one-out"),
     ],
 )
-def test_the_heatmap_shown_is_named(heatmap, named) -> None:
+def test_the_heatmap_shown_is_named(heatmap, named):
     found = answer_of(shown_trace(9.0, heatmap=heatmap))
     assert f"heatmap shown: {named}" in found.subtitle
     assert found.code == "where"

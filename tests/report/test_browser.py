@@ -1,13 +1,11 @@
 """The page in a real browser: it opens offline, its charts show something, and its list works by keyboard."""
 
 import io
-from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 from PIL import Image
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from attnaudit.report.run_page import write_report
 from attnaudit.report.sections.numbers import MOST_OPEN
@@ -17,7 +15,7 @@ from attnaudit.studies.deceive import Deceive
 from attnaudit.studies.guide import Guide
 from attnaudit.studies.seeds import Seeds
 from attnaudit.studies.uniform import Uniform
-from tests.report.conftest import OWN_SCALE, Opened
+from tests.report.conftest import OWN_SCALE
 from tests.report.runs import write_run
 from tests.report.test_dynamics_page import write_page as write_dynamics
 from tests.report.test_page import EVIL, evil_trace
@@ -34,19 +32,19 @@ WEIGHTS = "all => all.map(row => Number(row.dataset.max))"
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def report(tmp_path_factory):
     trace = make_trace(150, (6, 40), sharpness=1.2)
     return write_report(write_run(tmp_path_factory.mktemp("run"), trace))
 
 
 @pytest.fixture(scope="module")
-def steps() -> pl.DataFrame:
+def steps():
     """What a study of dynamics measured."""
     return STUDY(identified(steps_of(STUDY)))
 
 
 @pytest.fixture(scope="module")
-def dynamics(steps: pl.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def dynamics(steps, tmp_path_factory):
     """Its page."""
     return write_dynamics(
         tmp_path_factory.mktemp("study") / "dynamics", steps, STUDY.summarise(steps)
@@ -54,7 +52,7 @@ def dynamics(steps: pl.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> P
 
 
 @pytest.fixture
-def page(opened: Opened, report: Path) -> Page:
+def page(opened, report):
     return opened(report)
 
 
@@ -204,7 +202,7 @@ UNEVEN = """() => Array.from(document.querySelectorAll('.panels')).filter((panel
 SCALES = "() => Array.from(document.querySelectorAll('.chart svg')).map((svg) => svg.clientWidth / svg.viewBox.baseVal.width)"
 
 
-def assert_well_drawn(page: Page) -> None:
+def assert_well_drawn(page):
     """Words of charts are apart, inside their panel and of one size; nothing is wider than its box, on a screen and on A4."""
     page.evaluate(OPEN)
     assert page.evaluate(OVERLAPS) == []

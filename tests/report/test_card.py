@@ -1,7 +1,5 @@
 """The verdict card says what the figures say, and no more."""
 
-from typing import Any
-
 import numpy as np
 import polars as pl
 import pytest
@@ -10,7 +8,6 @@ from rich.console import Console
 from attnaudit.experiments import audit
 from attnaudit.experiments.replacement import LIMIT
 from attnaudit.report.card import verdict
-from attnaudit.report.cards.card import CardRow
 from attnaudit.results import SUMMARY_SCHEMA, summary_row
 from attnaudit.results.about import About
 from tests.report.runs import summary_of
@@ -19,12 +16,12 @@ from tests.traces import make_trace
 ABOUT = About(corpus="sst", encoder="bilstm", attention="additive", seed=3)
 
 
-def row_of(about: Any = ABOUT, **figures: Any) -> CardRow:
+def row_of(about=ABOUT, **figures):
     (row,) = verdict(summary_of(**figures), about).rows
     return row
 
 
-def around(value: float, half: float = 0.01) -> tuple[float, float, float]:
+def around(value, half=0.01):
     return value, value - half, value + half
 
 
@@ -78,7 +75,7 @@ GROUPS: tuple[str, ...] = ("all", "predicted:a", "predicted:b", "predicted:c")
 FEW = 19  # instances, one less than a conclusion needs
 
 
-def by_class(few: Any = (), **figures: dict[str, tuple[float, float]]) -> pl.DataFrame:
+def by_class(few=(), **figures):
     """A summary by group: ``experiment__measure``, value and half an interval.
 
     The groups in ``few`` have too few instances for a conclusion.
@@ -185,7 +182,7 @@ def test_a_distance_that_is_not_0_is_not_shown_as_0(reach, shown):
     assert row.figure == shown
 
 
-def replaced(**groups: tuple[float, float]) -> dict[str, dict[str, tuple[float, float]]]:
+def replaced(**groups):
     """Attention's share of leave-one-out, with half an interval, by group."""
     share = {name.replace("__", ":"): one for name, one in groups.items()}
     same = dict.fromkeys(share, (0.4, 0.01))

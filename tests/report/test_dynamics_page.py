@@ -1,13 +1,9 @@
 """The page of dynamics: its curves, its tables, and its card."""
 
-from pathlib import Path
-from typing import Any
-
 import polars as pl
 import pytest
 
 from attnaudit.report.cards.studies import STUDY_CARDS
-from attnaudit.report.charts.svg import Figure
 from attnaudit.report.study_page import study_card, study_numbers
 from attnaudit.results.about import About
 from attnaudit.results.measures import measure_of
@@ -18,16 +14,16 @@ from tests.studies.test_dynamics import STUDY, some
 
 
 @pytest.fixture(scope="module")
-def table() -> pl.DataFrame:
+def table():
     return STUDY(identified(some(STUDY)))
 
 
 @pytest.fixture(scope="module")
-def summary(table: pl.DataFrame) -> pl.DataFrame:
+def summary(table):
     return STUDY.summarise(table)
 
 
-def drawn(table: pl.DataFrame, summary: pl.DataFrame) -> list[Figure]:
+def drawn(table, summary):
     return list(STUDY_CARDS[STUDY.name].figures(table, summary))
 
 
@@ -52,7 +48,7 @@ def test_the_curves_are_drawn_and_a_single_seed_has_none_to_compare(table, summa
     assert "uniform attention" in figure.panels[0].svg
 
 
-def figures(**changed: Any) -> pl.DataFrame:
+def figures(**changed):
     known = {
         "agreement_alpha_uniform": (0.4, 0.3, 0.5),
         "chance": 0.08,
@@ -86,7 +82,7 @@ def test_the_card_says_no_more_than_the_figures(changed, said):
     assert row.yardstick == "0.08 by chance"
 
 
-def write_page(folder: Path, table: pl.DataFrame, summary: pl.DataFrame) -> Path:
+def write_page(folder, table, summary):
     """The page as a study writes it."""
     from attnaudit.core.files import write_json
     from attnaudit.report.study_page import write_study

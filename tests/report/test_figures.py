@@ -11,29 +11,28 @@ from attnaudit.experiments import audit
 from attnaudit.report.charts.instances import draw_figures
 from attnaudit.report.charts.marks import cell_chart
 from attnaudit.report.charts.palette import OTHER, Palette, group_rows, legend
-from attnaudit.report.charts.svg import Figure
 from tests.traces import make_trace
 
 COLUMNS = ("tau_gradient", "tau_loo", "tau_gradient_loo", "median_delta_y", "max_alpha", "emax_jsd", "emax_jsd_upper")  # fmt: skip
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def _rows(n: int, classes: int = 2) -> pl.DataFrame:
+def _rows(n, classes=2):
     rng = np.random.default_rng(0)
     columns = {name: rng.random(n) * (0.69 if name.startswith("emax") else 1.0) for name in COLUMNS}
     predicted = [f"class {k % classes}" for k in range(n)]
     return pl.DataFrame({"instance": np.arange(n), "predicted": predicted, **columns})
 
 
-def _svgs(figures: list[Figure]) -> list[ET.Element]:
+def _svgs(figures):
     return [ET.fromstring(panel.svg) for figure in figures for panel in figure.panels if panel.svg]
 
 
-def _words(drawing: ET.Element) -> list[str]:
+def _words(drawing):
     return [element.text for element in drawing.iter(f"{SVG}text") if element.text]
 
 
-def _table(numbers: str) -> list[list[str]]:
+def _table(numbers):
     lines = re.findall(r"<tr>(.*?)</tr>", numbers.partition("</table>")[0])
     return [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", line) for line in lines]
 

@@ -1,14 +1,12 @@
 """The first screen of a run's page: the answer, one text, and why; everything else is below."""
 
 import re
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from attnaudit.report.run_page import write_report
 from tests.report.access import barriers
-from tests.report.conftest import Opened
 from tests.report.runs import write_run
 from tests.traces import make_trace
 
@@ -24,17 +22,17 @@ ANSWER = {
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def report(tmp_path_factory):
     trace = make_trace(150, (6, 40), sharpness=1.2)
     return write_report(write_run(tmp_path_factory.mktemp("run"), trace, corpus="mine"))
 
 
 @pytest.fixture
-def page(opened: Opened, report: Path) -> Page:
+def page(opened, report):
     return opened(report)
 
 
-def bottoms(page: Page) -> dict[str, float]:
+def bottoms(page):
     """Where each part of the answer ends, in pixels from the top."""
     end = "one => one.getBoundingClientRect().bottom + scrollY"
     return {name: page.locator(where).evaluate(end) for name, where in ANSWER.items()}

@@ -3,7 +3,6 @@
 import html
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,20 +32,20 @@ ABOUT = About(corpus="sst", encoder="bert", attention="self")
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(tmp_path_factory):
     folder = write_heads(tmp_path_factory.mktemp("heads"))
     write_report(folder)
     return folder
 
 
-def statements(page: str) -> str:
+def statements(page):
     """What a page says, tooltips and labels included, without scripts, styles and what they read."""
     body = re.sub(r"<(script|style)[^>]*>.*?</\1>", "", page, flags=re.DOTALL)
     said = " ".join(re.findall(r'(?:title|aria-label)="([^"]*)"', body))
     return html.unescape(re.sub(r"<[^>]+>", " ", body) + said)
 
 
-def data(page: str, name: str) -> Any:
+def data(page, name) -> Any:
     found = re.search(rf'id="{name}">(.*?)</script>', page, re.DOTALL)
     assert found is not None
     return json.loads(found[1])
@@ -97,9 +96,7 @@ def test_several_positions_of_a_text_are_rows_of_one_text():
     assert [table.columns[0] for table in tables] == ["all positions", "all rows"]
 
 
-def _of_heads(
-    measures: dict[str, list[tuple[float, float, float]]], layers: int = 2
-) -> pl.DataFrame:
+def _of_heads(measures, layers=2):
     """Summary rows of four heads, and of all with their means; a key is ``experiment__measure``."""
     rows = []
     for name, values in measures.items():
@@ -113,18 +110,18 @@ def _of_heads(
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 
-def _same(*values: float) -> list[tuple[float, float, float]]:
+def _same(*values):
     return [(value, max(value - 0.02, 0.0), min(value + 0.02, 1.0)) for value in values]
 
 
-def _sentence(summary: pl.DataFrame, about: About = ABOUT) -> str:
+def _sentence(summary, about=ABOUT):
     return verdict(summary, about).rows[0].sentence
 
 
 def test_heads_and_classes_of_few_texts_are_not_compared_with_others():
     """What counts is texts: 2 texts of 16 rows each have 32 rows."""
 
-    def said(texts: int) -> str:
+    def said(texts):
         sizes = {
             "all": 52,
             "head:0.0": 52,
@@ -157,7 +154,7 @@ def test_heads_that_can_flip_a_decision_are_counted_and_the_strongest_is_named()
     assert none.startswith("None of 4 heads")
 
 
-def _joint(layers: int) -> pl.DataFrame:
+def _joint(layers):
     values = {"uniform": (0.01, 0.03) * 2, "flips": (0.2,) * 4, "max_delta_y": (0.4,) * 4}
     found = {f"joint__joint_{name}": _same(*of_heads) for name, of_heads in values.items()}
     if layers > 1:
@@ -271,9 +268,7 @@ def test_pieces_are_joined_and_special_tokens_marked():
         assert picture.as_json()["special"] == [0, len(words) - 1]
 
 
-def _naive_words(
-    trace: Trace, k: int
-) -> tuple[list[str], list[float], list[float], list[float], list[bool]]:
+def _naive_words(trace, k):
     """Words piece by piece: attention and gradients add up, leave-one-out is one number of a word."""
     words: list[str] = []
     alpha, gradient, loo, special = list[float](), list[float](), list[float](), list[bool]()

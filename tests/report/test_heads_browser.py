@@ -1,33 +1,30 @@
 """The card of a head in a real browser: by mouse, keyboard and address, without scripts, on paper."""
 
-from pathlib import Path
-
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import expect
 
 from attnaudit.report.card import head_cards
 from attnaudit.report.run_page import write_report
 from attnaudit.results.record import read_record
-from tests.report.conftest import Opened
 from tests.report.heads import write_heads
 from tests.report.test_browser import OPEN, OVERLAPS
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def report(tmp_path_factory):
     return write_report(write_heads(tmp_path_factory.mktemp("heads")))
 
 
 @pytest.fixture
-def page(opened: Opened, report: Path) -> Page:
+def page(opened, report):
     return opened(report)
 
 
-def _link(page: Page, layer: int, head: int) -> Locator:
+def _link(page, layer, head):
     return page.locator(f'#heads .map a[href="#head-{layer}-{head}"]').first
 
 
-def _shows(page: Page, report: Path, layer: int, head: int) -> None:
+def _shows(page, report, layer, head):
     """The title, the figures and the sentences of the card are those of the head, and it is marked on every map."""
     record = read_record(report.parent)
     card = head_cards(record.summary, record.about)[layer, head]

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,18 +30,17 @@ from attnaudit.report.words import percent
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord
 from attnaudit.results.summary import ROW, TEXT
-from attnaudit.trace import Trace
 from tests.report.heads import make_heads
 from tests.traces import make_trace
 
 
-def _run(trace: Trace) -> tuple[Trace, RunRecord]:
+def _run(trace):
     results = audit(trace)
     tables = {name: result.rows for name, result in results.items()}
     return trace, RunRecord("run", results.summary, tables=tables)
 
 
-def _audited(trace: Trace) -> tuple[Trace, pl.DataFrame]:
+def _audited(trace):
     return trace, _run(trace)[1].rows(np.arange(len(trace)))
 
 

@@ -14,7 +14,6 @@ from attnaudit.core import display
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import audit
-from attnaudit.results import Results
 from attnaudit.trace import Trace
 from attnaudit.trace.schema import list_column
 from tests.report.test_page import EVIL, evil_trace
@@ -22,17 +21,17 @@ from tests.traces import make_trace
 
 
 @pytest.fixture(scope="module")
-def trace() -> Trace:
+def trace():
     return make_trace(24, (3, 12), seed=2)
 
 
 @pytest.fixture(scope="module")
-def results(trace: Trace) -> Results:
+def results(trace):
     return audit(trace, ["prediction", "permutation", "adversary"])
 
 
 @pytest.fixture(scope="module")
-def fragments(trace: Trace, results: Results) -> dict[str, str]:
+def fragments(trace, results):
     return {
         "trace": trace._repr_html_(), "results": results._repr_html_(), "result": results["permutation"]._repr_html_(),
         "figure": results.figure("adversary").html, "heatmap": trace.heatmap(3, results).html,
@@ -42,12 +41,12 @@ def fragments(trace: Trace, results: Results) -> dict[str, str]:
 class Tags(HTMLParser):
     """The tags of a fragment, and those that are open."""
 
-    def __init__(self, html: str) -> None:
+    def __init__(self, html):
         super().__init__()
         self.seen: list[tuple[str, dict[str, str | None]]] = []
         self.feed(html)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.seen.append((tag, dict(attrs)))
 
 

@@ -3,7 +3,7 @@
 from html import escape
 
 import pytest
-from playwright.sync_api import BrowserContext, FrameLocator, Page, expect
+from playwright.sync_api import expect
 
 from attnaudit.experiments import audit
 from tests.traces import make_trace
@@ -30,7 +30,7 @@ INSERT = """(html) => {
 
 
 @pytest.fixture(scope="module")
-def outputs() -> str:
+def outputs():
     """All that objects show, one below the other, as the cells of a notebook."""
     trace = make_trace(24, (3, 12), seed=2)
     results = audit(trace, ["prediction", "permutation", "adversary"])
@@ -45,7 +45,7 @@ def outputs() -> str:
     return "".join(value._repr_html_() for value in shown)
 
 
-def watched(context: BrowserContext) -> tuple[Page, list[str]]:
+def watched(context):
     """A page, and what it asked for or complained of."""
     page, seen = context.new_page(), []
     page.on("request", lambda request: seen.append(request.url))
@@ -54,7 +54,7 @@ def watched(context: BrowserContext) -> tuple[Page, list[str]]:
     return page, seen
 
 
-def check_drawn(place: Page | FrameLocator) -> None:
+def check_drawn(place):
     expect(place.locator(".attnaudit-shown")).to_have_count(6)
     expect(place.locator(".aa-tokens")).to_have_count(
         6 + 4 + 2

@@ -3,7 +3,6 @@
 import json
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ VOID = {"meta", "link", "input", "br", "img", "rect", "line", "path", "hr", "cir
 class Page(HTMLParser):
     """Elements, attributes that could fetch something, scripts, and whether tags are balanced."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text):
         super().__init__()
         self.open: list[str] = []
         self.tags: list[str] = []
@@ -38,7 +37,7 @@ class Page(HTMLParser):
         self.text = ""
         self.feed(text)
 
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attrs):
         self.tags.append(tag)
         if tag not in VOID:
             self.open.append(tag)
@@ -54,13 +53,13 @@ class Page(HTMLParser):
                 if tag == "script":
                     self.data_scripts[value or ""] = self.scripts[-1]
 
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+    def handle_startendtag(self, tag, attrs):
         self.tags.append(tag)
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         assert self.open.pop() == tag
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         if self.open and self.open[-1] == "script":
             self.scripts[-1].append(data)
         elif "style" not in self.open:
@@ -70,7 +69,7 @@ class Page(HTMLParser):
         return json.loads("".join(self.data_scripts["instance-data"]))
 
 
-def _page(path: Path) -> tuple[str, Page]:
+def _page(path):
     text = path.read_text(encoding="utf-8")
     return text, Page(text)
 
@@ -80,7 +79,7 @@ ONE = ["permutation"]
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def report(tmp_path_factory):
     """The page of all experiments on `TRACE`."""
     return write_report(write_run(tmp_path_factory.mktemp("run"), TRACE))
 
@@ -115,7 +114,7 @@ def test_the_same_run_gives_the_same_page(report, tmp_path):
     assert write_report(write_run(tmp_path, TRACE)).read_text() == report.read_text()
 
 
-def evil_trace() -> Trace:
+def evil_trace():
     trace = make_trace(12, [5] * 12, class_names=[EVIL, "<b onclick=alert(2)>"])
     tokens = [
         [EVIL, '"><img src=x onerror=alert(3)>', "{{ 7*7 }}", "--></style>", "&amp;\u2028"]

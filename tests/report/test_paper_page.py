@@ -2,7 +2,6 @@
 
 import re
 from collections import ChainMap, Counter
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ SST = "sst-bilstm-additive"
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def _record(corpus: str = "sst", model: str = MODELS[0], shift: float = 0.0) -> dict[str, Any]:
+def _record(corpus="sst", model=MODELS[0], shift=0.0) -> dict[str, Any]:
     """Make a record whose means are the authors' re-run's plus ``shift``."""
     numbers = published("jain2019").filter(corpus=corpus, model=model)
     stds = {
@@ -50,11 +49,11 @@ def _record(corpus: str = "sst", model: str = MODELS[0], shift: float = 0.0) -> 
     return {"command": "attnaudit run", "commit": "0123abcde", "summary": rows, **more}
 
 
-def _found(records: Mapping[str, Any] | None = None, **changed) -> Reproduction:
+def _found(records=None, **changed):
     return Reproduction(JAIN, {SST: _record()} if records is None else records, **changed)
 
 
-def _records(*corpora: str, models: tuple[str, ...] = MODELS, shift: float = 0.0) -> dict[str, Any]:
+def _records(*corpora, models=MODELS, shift=0.0) -> dict[str, Any]:
     """Records by their keys."""
     return {
         f"{corpus}-{model.replace(' ', '-')}": _record(corpus, model, shift)

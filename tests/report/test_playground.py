@@ -7,14 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from playwright.sync_api import Page
 
 from attnaudit.core.errors import InputError
 from attnaudit.experiments import audit
 from attnaudit.report.fragment import playground
 from attnaudit.report.run_page import write_report
 from attnaudit.trace import Trace
-from tests.report.conftest import Opened
 from tests.report.runs import write_run
 from tests.tails import opaque
 from tests.traces import make_trace
@@ -24,20 +22,20 @@ EXPERIMENTS = ["adversary", "erasure"]
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def report(tmp_path_factory):
     return write_report(write_run(tmp_path_factory.mktemp("run"), TRACE, experiments=EXPERIMENTS))
 
 
 @pytest.fixture
-def page(opened: Opened, report: Path) -> Page:
+def page(opened, report):
     return opened(report)
 
 
-def shown(page: Page) -> dict[str, str]:
+def shown(page):
     return {name: page.locator(f"#play-{name}").inner_text() for name in ("tvd", "jsd", "decision")}
 
 
-def assert_as_readout(page: Page) -> None:
+def assert_as_readout(page):
     """The page's output is the Python readout of the weights that it has now."""
     name, weights, p = page.evaluate(
         "[playground.state.entry.id, playground.now(), playground.measured(playground.now()).p]"
@@ -49,7 +47,7 @@ def assert_as_readout(page: Page) -> None:
     np.testing.assert_allclose(p, expected, atol=1e-6)
 
 
-def press(page: Page, name: str) -> None:
+def press(page, name):
     page.locator("#play-form").get_by_role("button", name=name).click()
 
 

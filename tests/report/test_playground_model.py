@@ -22,7 +22,6 @@ from attnaudit.report.sections.playground import (
     playground_data,
 )
 from attnaudit.stats.measures import jsd, tvd
-from attnaudit.trace import Trace
 from tests.traces import make_trace
 
 SCRIPTS = files("attnaudit").joinpath("report/scripts")
@@ -46,7 +45,7 @@ console.log(JSON.stringify(data.instances.map((entry, k) => {
 """
 
 
-def computed(data: dict[str, Any], asked: list[Any] | None = None) -> list[dict[str, Any]]:
+def computed(data, asked=None) -> list[dict[str, Any]]:
     """What the page's script says of every instance of ``data``."""
     node = shutil.which("node")
     if node is None:
@@ -59,11 +58,11 @@ def computed(data: dict[str, Any], asked: list[Any] | None = None) -> list[dict[
     return json.loads(done.stdout)
 
 
-def of_trace(trace: Trace) -> dict[str, Any]:
+def of_trace(trace) -> dict[str, Any]:
     return playground_data(trace, facts_of(trace, 0.01), 0.01)
 
 
-def assert_as_readout(trace: Trace, row: int, case: dict[str, Any], weights: Any = None) -> None:
+def assert_as_readout(trace, row, case, weights=None):
     """Prediction, TVD and JSD of a ``case`` are those of the Python readout."""
     weights = np.array(case["weights"] if weights is None else weights, float)
     assert weights.sum() == pytest.approx(1, abs=1e-6)

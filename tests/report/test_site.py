@@ -5,13 +5,12 @@ import json
 import re
 import shutil
 import zlib
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import expect
 
 from attnaudit.core.errors import RunError
 from attnaudit.core.files import read_json, sha256, write_json
@@ -31,7 +30,7 @@ EXPERIMENTS = ("prediction", "correlation", "permutation")
 N = 80
 
 
-def columns_of(rows: Locator) -> list[list[str]]:
+def columns_of(rows):
     """The texts of every cell of some rows."""
     return rows.evaluate_all(
         "rows => rows.map(row => Array.from(row.cells, cell => cell.textContent))"
@@ -39,18 +38,18 @@ def columns_of(rows: Locator) -> list[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def trace(runs: list[Path]) -> Trace:
+def trace(runs):
     """That of the first run."""
     return Trace.read(runs[0].parent / "one-trace")
 
 
-def audited(folder: Path, trace: Trace) -> Path:
+def audited(folder, trace):
     trace.write(folder.parent / f"{folder.name}-trace")
     return audit_into(folder, folder.parent / f"{folder.name}-trace", EXPERIMENTS)
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def runs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs")
     long = make_trace(N, [400, *[9] * (N - 1)], sharpness=0.2)
     return [audited(folder / "one", make_trace(N, (1, 20), sharpness=1.5)), audited(folder / "two", make_trace(N, (1, 20), sharpness=0.2)),
@@ -58,11 +57,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-def site(runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def site(runs, tmp_path_factory):
     return site_into(runs, tmp_path_factory.mktemp("site") / "site")
 
 
-def unpack(packed: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def unpack(packed) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """The columns and the facts, as a page reads them."""
     content = zlib.decompress(base64.b64decode(packed))
     length = int(np.frombuffer(content[:4], "<u4")[0])
@@ -75,18 +74,18 @@ def unpack(packed: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     return columns, header["facts"]
 
 
-def restored(steps: np.ndarray, low: float, high: float) -> np.ndarray:
+def restored(steps, low, high):
     """What `quantised` was given, to its precision."""
     return np.where(steps == 65535, np.nan, low + (high - low) * (steps / 65534))
 
 
-def data(site: Path, key: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def data(site, key) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     text = (site.parent / "data" / f"{key}.js").read_text()
     start = text.index(', "') + 3
     return unpack(text[start : text.rindex('"')])
 
 
-def tau_gradient(run: Path) -> pl.Series:
+def tau_gradient(run):
     return pl.read_parquet(run / "results" / "correlation.parquet")["tau_gradient"]
 
 
@@ -168,7 +167,7 @@ def test_the_table_is_filtered_sorted_and_leads_to_instances(opened, runs, site)
 
 
 def test_a_brush_filters_the_list_and_the_other_charts(opened, runs, site):
-    def shown(page: Page) -> str:
+    def shown(page):
         return page.locator("#instances-explorer output").inner_text()
 
     page = opened(site, "#view=instances&run=one")

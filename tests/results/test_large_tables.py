@@ -1,6 +1,5 @@
 """Tables of many texts: groups of texts are drawn, in pieces of any size, with the same answers."""
 
-from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +10,7 @@ from scipy.stats import norm
 
 from attnaudit.experiments import audit, make_experiment
 from attnaudit.report.run_page import write_report
-from attnaudit.results import Result, record, summarise_means, summarise_ratio, table
+from attnaudit.results import record, summarise_means, summarise_ratio, table
 from attnaudit.results.groups import by_group
 from attnaudit.results.table import table_file
 from attnaudit.stats import bootstrap
@@ -27,7 +26,7 @@ KEYS = ("experiment", "measure", "group", "n", "undefined", "texts")
 ALL_TEXTS = 1 << 40  # more groups than there are texts, so that each text is a unit
 
 
-def end_error(tail: float = 0.025) -> float:
+def end_error(tail=0.025):
     """Standard error of the end of an interval that leaves out ``tail``, in widths.
 
     A quantile of B draws has the standard error √(tail (1 − tail) / B) over the density there.
@@ -37,7 +36,7 @@ def end_error(tail: float = 0.025) -> float:
 
 
 @pytest.fixture(scope="module")
-def audited() -> dict[str, Result]:
+def audited():
     return dict(
         audit(
             make_trace(ROWS, (1, 9), zeros=0.1), EXPERIMENTS, {"permutation": {"permutations": 20}}
@@ -45,7 +44,7 @@ def audited() -> dict[str, Result]:
     )
 
 
-def gaps_of(one: pl.DataFrame, other: pl.DataFrame) -> np.ndarray:
+def gaps_of(one, other):
     """Differences of the numbers of two summaries in widths of the interval, ``(rows, 4)``."""
     assert one.select(KEYS).equals(other.select(KEYS))
     a, b = (summary.select(NUMBERS).to_numpy().astype(float) for summary in (one, other))
@@ -77,7 +76,7 @@ def test_groups_of_texts_and_pieces_change_no_more_than_the_draws_do(
     assert make_experiment(experiment).summarise(rows).equals(groups)
 
 
-def means(rows: pl.DataFrame | pl.LazyFrame, *names: str) -> pl.DataFrame:
+def means(rows, *names):
     return summarise_means("e", by_group(rows.lazy(), lambda table: table.select(names)), 0)
 
 
@@ -117,10 +116,10 @@ def test_a_class_or_a_measure_of_few_rows_of_many(heads, monkeypatch):
     rows = rows.with_columns(head=0, layer=pl.int_range(pl.len()) % heads) if heads > 1 else rows
     names = ("x", "y", "few", "low", "high")
 
-    def ratio_of(top: str) -> Callable[[pl.LazyFrame], pl.LazyFrame]:
+    def ratio_of(top):
         return lambda rows: rows.select(top=top, bottom="high")
 
-    def summary(table: pl.DataFrame) -> pl.DataFrame:
+    def summary(table):
         pairs = {"r": "few", "all": "x"}
         ratios = [
             summarise_ratio("e", name, by_group(table.lazy(), ratio_of(top)), 0)
@@ -182,7 +181,7 @@ def test_scores_of_few_labels():
     assert found.equals(labelled)
 
 
-def _predictions(label: np.ndarray, p: np.ndarray) -> pl.LazyFrame:
+def _predictions(label, p):
     """Rows of `prediction` of a model with one logit; a label of -1 is unknown."""
     labels = pl.Series("label", label, dtype=pl.Int32).replace(-1, None)
     return pl.LazyFrame({

@@ -9,8 +9,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -46,7 +44,7 @@ TOKEN = "t0ken"
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 
 
-def write_served(folder: Path, has_question: bool = False) -> Path:
+def write_served(folder, has_question=False):
     """A finished run with its model, which is not trained."""
     write_run(folder, make_trace(5, (3, 6)), experiments=["adversary"])
     write_report(folder)
@@ -68,7 +66,7 @@ def write_served(folder: Path, has_question: bool = False) -> Path:
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def folders(tmp_path_factory):
     place = tmp_path_factory.mktemp("runs")
     without = write_served(place / "without")
     (without / "model" / "weights.safetensors").unlink()
@@ -76,7 +74,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 @pytest.fixture(scope="module")
-def client(folders: list[Path]) -> Iterator[TestClient]:
+def client(folders):
     address = f"http://127.0.0.1/{TOKEN}/"
     with TestClient(make_app(folders, TOKEN), address, raise_server_exceptions=False) as made:
         yield made
@@ -208,7 +206,7 @@ def test_the_interface_is_what_its_description_says(folders):
         phases=[Phase.generate],
     )
     @given(case=st.one_of(valid + broken))
-    def fuzz(case: Any) -> None:
+    def fuzz(case):
         # how many words a text has, and whether a model reads questions, is no part of a schema
         case.call_and_validate(
             headers={"host": "127.0.0.1"},
@@ -223,7 +221,7 @@ def test_a_model_is_loaded_once_for_all_who_ask_meanwhile_and_few_may_wait(folde
     loaded, reader = [], Mock(epsilon=0.1)
     reader.model.has_question = False
 
-    def slow(folder: Path) -> Any:
+    def slow(folder) -> Any:
         loaded.append(folder)
         time.sleep(0.3)
         return reader
@@ -285,7 +283,7 @@ def test_a_connection_without_a_request_is_closed_after_a_while():
         assert (seconds, transport.close.called) == (PATIENCE, True)
 
 
-def guarded(app: Any, path: str, cancel: bool = False) -> int:
+def guarded(app, path, cancel=False):
     """The status that a request for ``path`` gets; with ``cancel``, the server ends before ``app`` has answered."""
     scope = {
         "type": "http",
@@ -337,7 +335,7 @@ def test_bad_runs_and_a_port_in_use_are_one_line(folders, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def served(folders: list[Path]) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def served(folders):
     """The command, and the address that it printed."""
     command = [
         *(sys.executable, "-u", "-m", "attnaudit", "report"),

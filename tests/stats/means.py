@@ -3,17 +3,17 @@
 import numpy as np
 
 from attnaudit.stats.bootstrap import RESAMPLES, Units, ratio_intervals
-from attnaudit.stats.classification import ScoreIntervals, ScoreSums, columns_of
+from attnaudit.stats.classification import ScoreSums, columns_of
 from attnaudit.stats.sums import UnitSums
 
 
 def mean_intervals(
-    values: np.ndarray,
-    seed: int,
-    texts: np.ndarray | None = None,
-    resamples: int = RESAMPLES,
-    ranges: np.ndarray | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
+    values,
+    seed,
+    texts=None,
+    resamples=RESAMPLES,
+    ranges=None,
+):
     """Ends of the intervals of the means of columns ``(n, m)``; without texts each row is one."""
     names = np.arange(len(values)) if texts is None else texts
     sums = UnitSums(Units.of_texts(names), values.shape[1])
@@ -23,13 +23,13 @@ def mean_intervals(
 
 
 def score_intervals(
-    label: np.ndarray,
-    predicted: np.ndarray,
-    score: np.ndarray,
-    seed: int = 0,
-    resamples: int = RESAMPLES,
-    text: np.ndarray | None = None,
-) -> ScoreIntervals:
+    label,
+    predicted,
+    score,
+    seed=0,
+    resamples=RESAMPLES,
+    text=None,
+):
     """Intervals of accuracy, F1 and area; without texts each row is one."""
     units = Units.of_texts(np.arange(len(label)) if text is None else text)
     sums = ScoreSums(label, predicted, columns_of(score), score.shape[1], units)

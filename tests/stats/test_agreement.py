@@ -11,7 +11,7 @@ from attnaudit.stats.agreement import agreement, chance_agreement, top_count, to
 from tests.oracles.agreement import naive_agreement, naive_chance
 
 
-def one(u: list[float], v: list[float], percent: int = 5) -> float:
+def one(u, v, percent=5):
     return float(
         agreement(
             Ragged.from_rows([np.array(u, float)]), Ragged.from_rows([np.array(v, float)]), percent

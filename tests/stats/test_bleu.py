@@ -9,12 +9,12 @@ from attnaudit.stats.bleu import bleu_of_others, corpus_bleu
 WORDS = ["a", "the", "dog", "cat", "runs", "sleeps", "on", "under", "red", "green", "house", "tree"]
 
 
-def sentences(number: int, seed: int) -> list[str]:
+def sentences(number, seed):
     rng = np.random.default_rng(seed)
     return [" ".join(rng.choice(WORDS, size=rng.integers(5, 12))) for _ in range(number)]
 
 
-def nearly(references: list[str], seed: int) -> list[str]:
+def nearly(references, seed):
     """Translations with some words exchanged, of each its own number."""
     rng = np.random.default_rng(seed)
     return [

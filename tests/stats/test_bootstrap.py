@@ -7,7 +7,7 @@ from tests.oracles.means import mean_interval
 from tests.stats.means import mean_intervals
 
 
-def values(n: int = 400) -> np.ndarray:
+def values(n=400):
     rng = np.random.default_rng(0)
     table = rng.normal([0.0, 5.0, -1.0], [1.0, 0.1, 3.0], (n, 3))
     table[rng.random(table.shape) < 0.2] = np.nan

@@ -21,20 +21,20 @@ WITHIN = (0.93, 0.97)
 MEANS = (0.93, 0.99)
 
 
-def assert_as_often(share: float, within: tuple[float, float] = WITHIN) -> None:
+def assert_as_often(share, within=WITHIN):
     assert within[0] <= share <= within[1]
 
 
-def coverage(low: np.ndarray, high: np.ndarray, truth: float) -> float:
+def coverage(low, high, truth):
     """Share of the samples whose interval holds the truth, or that have none."""
     return float(((low <= truth) & (truth <= high) | np.isnan(low)).mean())
 
 
 def ends_of(
-    values: np.ndarray,
-    cluster: np.ndarray | None = None,
-    ranges: tuple[float, float] | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
+    values,
+    cluster=None,
+    ranges=None,
+):
     """Intervals of a summary over samples ``(n, SAMPLES)``."""
     frame = pl.DataFrame({f"{k}": column for k, column in enumerate(values.T)})
     text = None if cluster is None else pl.LazyFrame({"text": cluster})
@@ -46,21 +46,21 @@ def ends_of(
 
 
 def covered(
-    values: np.ndarray,
-    truth: float,
-    cluster: np.ndarray | None = None,
-    ranges: tuple[float, float] | None = None,
-) -> float:
+    values,
+    truth,
+    cluster=None,
+    ranges=None,
+):
     return coverage(*ends_of(values, cluster, ranges), truth)
 
 
-def clustered(rng: np.random.Generator, clusters: int = 40) -> tuple[np.ndarray, np.ndarray]:
+def clustered(rng, clusters=40):
     """Rows whose clusters share half of their variance, and whose each is; the clusters differ in size."""
     of = np.repeat(np.arange(clusters), rng.integers(1, 8, clusters))
     return rng.normal(size=(clusters, SAMPLES))[of] + rng.normal(size=(len(of), SAMPLES)), of
 
 
-def nonzero(share: float):
+def nonzero(share):
     """Draw rows that are uniform, or in all others 0."""
     return lambda rng, shape: np.where(rng.random(shape) < share, rng.random(shape), 0.0)
 

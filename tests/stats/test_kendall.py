@@ -9,7 +9,7 @@ from attnaudit.stats.kendall import kendall_tau
 from tests.oracles.kendall import naive_kendall
 
 
-def one(x: list[float], y: list[float]) -> tuple[float, float]:
+def one(x, y):
     tau, p_value = kendall_tau(
         Ragged.from_rows([np.array(x, float)]), Ragged.from_rows([np.array(y, float)])
     )

@@ -9,7 +9,7 @@ from attnaudit.core.random import below, bits, shuffled, stream_keys, uniform
 from tests.oracles import random_orders
 
 
-def key(seed: int = 0, purpose: str = "test", number: int = 0) -> np.ndarray:
+def key(seed=0, purpose="test", number=0):
     return stream_keys(seed, purpose, np.array([number]))
 
 

@@ -1,5 +1,3 @@
-from collections.abc import Callable
-
 import jaxtyping
 import numpy as np
 import pytest
@@ -19,7 +17,7 @@ from tests.oracles.readout import naive_jsd, naive_tvd
 
 
 @st.composite
-def two_distributions(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
+def two_distributions(draw):
     """Any two of the same length, exact zeros among their entries."""
     length = draw(st.integers(1, 12))
     weights = st.lists(
@@ -29,7 +27,7 @@ def two_distributions(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
     return p / p.sum(), q / q.sum()
 
 
-def one(measure: Callable, p: np.ndarray, q: np.ndarray) -> float:
+def one(measure, p, q):
     return float(measure(p[None], q[None])[0])
 
 

@@ -8,7 +8,7 @@ from attnaudit.stats.paired import paired_means
 from tests.oracles.means import mean_interval
 
 
-def _sides(n: int = 120) -> tuple[np.ndarray, np.ndarray]:
+def _sides(n=120):
     """Two measures, the second undefined here and there in one side or the other."""
     rng = np.random.default_rng(0)
     first = rng.normal(size=(n, 2))

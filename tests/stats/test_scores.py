@@ -15,7 +15,7 @@ from attnaudit.stats.inference import benjamini_hochberg, wilson_interval
 from tests.stats.means import score_intervals
 
 
-def classifier(classes: int, n: int = 300) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def classifier(classes, n=300):
     """Labels, predictions and scores with many ties."""
     rng = np.random.default_rng(classes)
     label = rng.integers(0, classes, n)

@@ -18,7 +18,7 @@ RESAMPLES = 4000
 LIKELY = 1e-4  # the p-value below which frequencies do not follow their distribution
 
 
-def assert_as_often(values: np.ndarray, expected: dict[float, float]) -> None:
+def assert_as_often(values, expected):
     """The values are those expected, as often as expected."""
     found = Counter(np.round(values, 9).tolist())
     assert set(found) == set(expected)

@@ -6,12 +6,9 @@ import pickle
 import signal
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.progress import Progress
 from attnaudit.core.threads import cores
 from attnaudit.steps.claim import claimed
 from attnaudit.steps.pool import Call, Done, Pool, done
@@ -30,10 +27,10 @@ class Elsewhere(Pool):
 
     shares = True
 
-    def device(self, asked: str) -> str:
+    def device(self, asked):
         return "cpu"
 
-    def do(self, calls: Iterable[Call], progress: Progress, total: int = 0) -> Iterator[Done]:
+    def do(self, calls, progress, total=0):
         waiting, ended = list(calls)[::-1], set[str]()
         while waiting:
             call = next(call for call in waiting if ended.issuperset(call.after))
@@ -44,7 +41,7 @@ class Elsewhere(Pool):
             yield Done(call, *pickle.loads(pickle.dumps((found.answer, found.error))))
 
 
-def made(out: Path) -> dict[str, bytes]:
+def made(out):
     """Every file below ``out``; of manifests, which tell of time and memory, digests and notes."""
     found = {}
     for path in sorted(out.rglob("*")):
@@ -57,36 +54,36 @@ def made(out: Path) -> dict[str, bytes]:
     return found
 
 
-def number(held: Any, out: Path, progress: Progress, device: str, number: int) -> int:
+def number(held, out, progress, device, number):
     return number
 
 
-def text_of(held: Any, source: Path, progress: Progress, device: str) -> tuple[str, Any]:
+def text_of(held, source, progress, device) -> tuple[str, Any]:
     return source.read_text(encoding="utf-8"), held
 
 
-def refused(held: Any, out: Path, progress: Progress, device: str) -> None:
+def refused(held, out, progress, device):
     raise InputError("read", "row 3", "nothing", "a label", "add one")
 
 
-def broken(held: Any, out: Path, progress: Progress, device: str) -> None:
+def broken(held, out, progress, device):
     raise ZeroDivisionError
 
 
-def killed(held: Any, out: Path, progress: Progress, device: str) -> None:
+def killed(held, out, progress, device):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def sleep(held: Any, out: Path, progress: Progress, device: str) -> None:
+def sleep(held, out, progress, device):
     time.sleep(3600)
 
 
-def touch_later(held: Any, out: Path, progress: Progress, device: str, seconds: float) -> None:
+def touch_later(held, out, progress, device, seconds):
     """End before the file is there, as where a folder shows late what another machine wrote."""
     threading.Timer(seconds, (out / "a").touch).start()
 
 
-def hold(held: Any, folder: Path, progress: Progress, device: str, marks: Path) -> str:
+def hold(held, folder, progress, device, marks):
     """Write into a folder as its only process, and leave a mark for each try."""
     (marks / f"{time.monotonic_ns()}").touch()
     with claimed(folder):
@@ -94,14 +91,14 @@ def hold(held: Any, folder: Path, progress: Progress, device: str, marks: Path) 
     return "held"
 
 
-def threads(held: Any, out: Path, progress: Progress, device: str) -> list[int]:
+def threads(held, out, progress, device):
     """Count the threads that work split by rows and torch take."""
     import torch
 
     return [cores(), torch.get_num_threads()]
 
 
-def gpus(held: Any, out: Path, progress: Progress, device: str) -> tuple[str, int]:
+def gpus(held, out, progress, device):
     """Return the device of a model, and how many GPUs Ray has given to the call."""
     import ray
 

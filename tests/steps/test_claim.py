@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,18 +17,18 @@ from attnaudit.steps.folder import is_free
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick(monkeypatch):
     """A hundredth of a second between beats, half a second without one until a process is dead."""
     monkeypatch.setattr("attnaudit.steps.claim.BEAT", 0.01)
     monkeypatch.setattr("attnaudit.steps.claim.SILENT", 0.5)
 
 
-def write_dead_claim(folder: Path, **more: object) -> None:
+def write_dead_claim(folder, **more):
     folder.mkdir(exist_ok=True)
     (folder / NAME).write_text(json.dumps({"owner": "dead", "beats": 3} | more))
 
 
-def full(path: Path, text: str, **_: object) -> None:
+def full(path, text, **_):
     """Write nothing, as on a full disk."""
     path.touch()
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -55,7 +54,7 @@ def test_the_claim_of_a_dead_process_is_taken_over_by_one_of_several(tmp_path):
     os.utime(tmp_path / NAME, (4e9, 4e9))
     held, refused = [], []
 
-    def take() -> None:
+    def take():
         try:
             with claimed(tmp_path):
                 held.append(1)
@@ -91,7 +90,7 @@ def test_a_folder_that_goes_while_it_is_claimed_is_made_again(tmp_path, monkeypa
     """As by a command that was refused its input, and leaves no folder."""
     own, folder, calls = os.link, tmp_path / "out", []
 
-    def link(source: Path, target: Path) -> None:
+    def link(source, target):
         calls.append(target)
         if len(calls) == 1:
             source.unlink()
@@ -127,7 +126,7 @@ def test_a_heartbeat_outlives_a_claim_that_cannot_be_read_for_a_while(tmp_path, 
     """As on a network's folder."""
     own, failed = Path.read_text, threading.Event()
 
-    def stale(path: Path, **options: Any) -> str:
+    def stale(path, **options):
         if not failed.is_set():
             failed.set()
             raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
@@ -149,7 +148,7 @@ def test_a_beat_on_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
     """Nor does one that is killed leave a file that makes the folder one that is not free."""
     began = threading.Event()
 
-    def write(path: Path, text: str, **options: object) -> None:
+    def write(path, text, **options):
         began.set()
         full(path, text)
 

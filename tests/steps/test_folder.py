@@ -21,13 +21,13 @@ from tests.steps.calls import SMALL, made
 from tests.traces import make_trace
 
 
-def step(name: str, given: Any, after: str = "", done: list[str] | None = None) -> Step:
+def step(name, given, after="", done=None):
     """A step that writes what it is given, and what the step before it wrote."""
 
-    def inputs(folder: Folder) -> list[Any]:
+    def inputs(folder) -> list[Any]:
         return [given, folder.records[after].files if after else None]
 
-    def work(folder: Folder, made: Path) -> Mapping[str, Any]:
+    def work(folder, made) -> Mapping[str, Any]:
         if given == "bad":
             (made / f"{name}.json").write_text("half")
             raise InputError("test", name, "bad", "good")
@@ -40,7 +40,7 @@ def step(name: str, given: Any, after: str = "", done: list[str] | None = None) 
     return Step(name, inputs, (f"{name}.json",), work)
 
 
-def recipe(first: Any = 1, last: Any = 3, done: list[str] | None = None) -> Recipe:
+def recipe(first=1, last=3, done=None):
     steps = [step("a", first, done=done), step("b", 2, "a", done), step("c", last, "b", done)]
     return Recipe({"kind": "test"}, steps, lambda folder: {"kind": "test"})
 
@@ -74,7 +74,7 @@ def test_a_process_killed_at_any_rename_resumes_to_the_same_bytes(tmp_path):
     for call in range(1, 100):
         out = tmp_path / f"{call}"
 
-        def work(out: Path = out, call: int = call) -> None:
+        def work(out=out, call=call):
             Path.replace = dying_at(call, Path.replace)  # type: ignore[method-assign]
             execute(recipe(), out)
 
@@ -132,7 +132,7 @@ def test_what_is_half_written_is_swept_by_the_process_that_holds_the_folder(tmp_
 def test_a_step_of_a_process_that_was_taken_for_dead_is_not_kept(tmp_path):
     out = tmp_path / "out"
 
-    def work(folder: Folder, made: Path) -> None:
+    def work(folder, made):
         (made / "a.json").write_text("late")
         (folder.out / NAME).write_text('{"owner": "another", "host": "n2", "pid": 7}')
 

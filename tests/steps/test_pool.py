@@ -3,7 +3,6 @@
 import json
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -11,7 +10,7 @@ import pytest
 from attnaudit.cli import main
 from attnaudit.cli import options as cli_options
 from attnaudit.core.errors import InputError
-from attnaudit.core.progress import Progress, silent
+from attnaudit.core.progress import silent
 from attnaudit.plans.audit import TransformerSpec
 from attnaudit.plans.spec import RunSpec
 from attnaudit.recipes.audit import audit_into
@@ -37,7 +36,7 @@ __all__ = ["data"]
 
 
 def test_calls_are_done_in_their_order_and_say_how_far_they_are(tmp_path):
-    def work(more: int, held: int, out: Path, progress: Progress, device: str | None) -> int:
+    def work(more, held, out, progress, device):
         assert (out, device) == (tmp_path, None)
         progress("train", 1, 2)
         return held + more
@@ -147,7 +146,7 @@ def test_an_audit_of_several_files(tmp_path):
 def test_a_damaged_piece_is_made_again(tmp_path, damage):
     done = list[int]()
 
-    def work(number: int, held: None, made: Path, *_: Any) -> None:
+    def work(number, held, made, *_):
         (made / "file").write_text(str(number))
         done.append(number)
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -68,19 +68,19 @@ def cluster() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def pool(cluster: Any) -> RayPool:
+def pool(cluster):
     """A pool by the one connection of all tests, whose workers live on."""
     ray.init(cluster.address, log_to_driver=False)
     return RayPool(cluster.address)
 
 
 @pytest.fixture
-def stop_the_head(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+def stop_the_head(cluster, monkeypatch):
     """Make the head silent, as on a machine that is cut off, until the test ends."""
     monkeypatch.setattr("attnaudit.steps.ray_pool.SILENT", 3.0)
     head = cluster.head_node.all_processes["gcs_server"][0].process
 
-    def stop() -> None:
+    def stop():
         head.send_signal(signal.SIGSTOP)
         stat = Path(f"/proc/{head.pid}/stat")
         wait_for(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
@@ -89,7 +89,7 @@ def stop_the_head(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cal
     head.send_signal(signal.SIGCONT)
 
 
-def wait_for(ready: Callable[[], Any], seconds: float = 300) -> Any:
+def wait_for(ready, seconds=300) -> Any:
     until = time.monotonic() + seconds
     while not (found := ready()):
         assert time.monotonic() < until
@@ -97,7 +97,7 @@ def wait_for(ready: Callable[[], Any], seconds: float = 300) -> Any:
     return found
 
 
-def program(text: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+def program(text, *arguments):
     """Run a program in a process of its own."""
     command = [sys.executable, "-c", text, *map(str, arguments)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
@@ -186,7 +186,7 @@ def test_a_call_that_never_has_memory_is_one_line_on_a_cluster_of_this_machine(
     assert line.startswith("run on a cluster: large: its worker is lost each time (OutOfMemory")
 
 
-def workers(name: str) -> dict[int, int]:
+def workers(name):
     """Processes that do a call of this name, with their parents."""
     found = {}
     for path in Path("/proc").glob("[0-9]*"):
@@ -199,21 +199,21 @@ def workers(name: str) -> dict[int, int]:
     return found
 
 
-def trained_epochs(out: Path, known: set[int]) -> set[int]:
+def trained_epochs(out, known):
     """The times of the checkpoints seen so far; new ones appear while a model is trained."""
     for path in out.rglob("checkpoint.safetensors"):
         known.add(path.stat().st_mtime_ns)
     return known
 
 
-def wait_for_epochs(out: Path, number: int = 2) -> None:
+def wait_for_epochs(out, number=2):
     known = trained_epochs(out, set())
     before = len(known)
     wait_for(lambda: len(trained_epochs(out, known)) >= before + number)
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def whole(tmp_path_factory):
     """The run, done by this process; here and on the cluster in shards of a few rows."""
     options = partial(tracing_texts.CollectOptions, shard_rows=8)
     with summaries_as_pages(), experiments(*FEW), pytest.MonkeyPatch.context() as patch:
@@ -222,7 +222,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield run(SPEC, tmp_path_factory.mktemp("local") / "run")
 
 
-def kill_a_driver(work: Callable[[], Any], ready: Callable[[], Any]) -> None:
+def kill_a_driver(work, ready):
     """Start a process that does the work, and kill it as soon as it is ready."""
     command = [sys.executable, "-c", "import pickle, sys; pickle.load(sys.stdin.buffer)()"]
     driver = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE)
@@ -245,7 +245,7 @@ def test_driver_worker_and_node_are_killed_amid_a_training(cluster, whole, tmp_p
     assert left.exists()
     pool: RayPool = request.getfixturevalue("pool")
 
-    def kill() -> None:
+    def kill():
         try:
             wait_for_epochs(out)
             ((worker, _),) = workers(SPEC.name).items()
@@ -272,7 +272,7 @@ def test_driver_worker_and_node_are_killed_amid_a_training(cluster, whole, tmp_p
 def test_what_a_stopped_run_has_finished_is_not_done_again(pool, whole, tmp_path):
     out, shown = tmp_path / "run", list[str]()
 
-    def stop_amid_the_shards(stage: str, done: int, total: int) -> None:
+    def stop_amid_the_shards(stage, done, total):
         shown.append(stage)
         if total > 1 and done:
             raise KeyboardInterrupt
@@ -327,7 +327,7 @@ def test_a_head_that_is_silent_is_one_line(pool, stop_the_head, tmp_path):
 def test_no_more_calls_are_submitted_than_a_cluster_can_do_soon(pool, tmp_path):
     taken, ended, shown = list[int](), list[int](), list[tuple[str, int, int]]()
 
-    def some() -> Iterator[Call]:
+    def some():
         for k in range(60):
             taken.append(k)
             after = ("59",) if k == 0 else ()
@@ -399,7 +399,7 @@ def test_a_gpu_is_given_where_settings_want_one(cluster, pool, tmp_path):
     assert found == {"auto": ("cuda", 1), "cuda": ("cuda", 1), "cpu": ("cpu", 0)}
 
 
-def no_package(probe: Path) -> str:
+def no_package(probe):
     return _reply(probe)
 
 
@@ -407,10 +407,10 @@ def test_a_node_that_cannot_do_the_work_is_one_line(cluster, pool, tmp_path, mon
     """It has another version, no such package, or another folder at the path."""
     call, here = made_by("one", partial(calls.number, number=1), tmp_path / "x"), os.getpid()
 
-    def elsewhere(probe: Path) -> str:
+    def elsewhere(probe):
         return _reply(probe if os.getpid() == here else probe.with_name("another"))
 
-    def refusal() -> str:
+    def refusal():
         with pytest.raises(RunError) as caught:
             list(RayPool(cluster.address).do([call], silent))
         return str(caught.value)

@@ -1,11 +1,9 @@
 """Studies whose pages are not what a test is about."""
 
-from pathlib import Path
-
 import pytest
 
 
-def no_page(folder: Path, metadata: object, notes: object = (), page: Path | None = None) -> Path:
+def no_page(folder, metadata, notes=(), page=None):
     """In place of the real pages, whose charts take seconds."""
     page = page or folder / "report.html"
     page.write_text("page")
@@ -13,7 +11,7 @@ def no_page(folder: Path, metadata: object, notes: object = (), page: Path | Non
 
 
 @pytest.fixture
-def no_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_pages(monkeypatch):
     monkeypatch.setattr("attnaudit.report.study_page.write_study", no_page)
     monkeypatch.setattr("attnaudit.report.study_page.write_studies", no_page)
     monkeypatch.setattr(

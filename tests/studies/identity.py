@@ -1,16 +1,13 @@
 """Identities of trainings by the names of their folders."""
 
 import random
-from collections.abc import Mapping
-from pathlib import Path
 
 from attnaudit.plans.training import TrainingId
 from attnaudit.recipes.kinds import job_of
-from attnaudit.recipes.study import TRAININGS, StudySpec, Traces, key_of
-from attnaudit.trace import Trace
+from attnaudit.recipes.study import TRAININGS, Traces, key_of
 
 
-def identity(name: str) -> TrainingId:
+def identity(name):
     """``deceive-bilstm-0.1-s2/steps/00010``: role, variant, strength, seed and part."""
     training, _, part = name.partition("/")
     start, _, seed = training.rpartition("-s")
@@ -21,11 +18,11 @@ def identity(name: str) -> TrainingId:
     return found
 
 
-def identified(traces: Mapping[str, Trace]) -> dict[TrainingId, Trace]:
+def identified(traces):
     return {identity(name): trace for name, trace in traces.items()}
 
 
-def shuffled_traces(spec: StudySpec, folder: Path) -> Traces:
+def shuffled_traces(spec, folder):
     """The traces that a study left in ``folder``, its plan in another order."""
     task = job_of(spec.base)
     plan = list(spec.study.plan(spec.base, task.read(spec.base, lambda what, done, total: None)))

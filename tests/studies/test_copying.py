@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -29,13 +28,13 @@ TINY = {
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def done(tmp_path_factory):
     return run_copying(
         copying_study("iid", 1, TINY), tmp_path_factory.mktemp("copying") / "iid", threads=2
     )
 
 
-def curve(seed: int, relevance: list[float], attention: list[float]) -> list[dict[str, Any]]:
+def curve(seed, relevance, attention) -> list[dict[str, Any]]:
     return [
         {"seed": seed, "stage": 0, "step": 10 * k, "relevance": r, "attention": a, "entropy": 3.0 - k}
         for k, (r, a) in enumerate(zip(relevance, attention, strict=True))
@@ -90,7 +89,7 @@ def test_shares_are_of_all_seeds_and_order_of_those_that_succeeded():
     assert turned.sort("measure", "group").equals(summarise(CURVES, FINAL).sort("measure", "group"))
 
 
-def card_rows(curves: pl.DataFrame, final: pl.DataFrame, **settings: Any) -> Any:
+def card_rows(curves, final, **settings) -> Any:
     return copying_card(summarise(curves, final), vars(Copying("permutations", **settings))).rows
 
 

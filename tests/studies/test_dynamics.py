@@ -24,7 +24,7 @@ from attnaudit.studies.dynamics.study import (
     relevance,
 )
 from attnaudit.studies.dynamics.timing import timing_rows
-from attnaudit.trace import Trace, concatenate
+from attnaudit.trace import concatenate
 from attnaudit.training.probe import step_part
 from tests.oracles.agreement import naive_agreement
 from tests.oracles.dynamics import naive_elsewhere, naive_timing
@@ -36,7 +36,7 @@ STEPS = (0, 5, 20)
 NAMES = ("watched-s3", "watched-s4", "watched-uniform-s9", "embedding-s3")
 
 
-def like(base: Trace, seed: int, outputs: int) -> Trace:
+def like(base, seed, outputs):
     """Another model's trace of the same texts."""
     other, table = make_trace(len(base), LENGTHS, outputs, seed=seed), base.table
     for name in ("alpha", "readout", "offset", "prediction", "loo"):
@@ -44,11 +44,11 @@ def like(base: Trace, seed: int, outputs: int) -> Trace:
     return replace(base, table=table)
 
 
-def split_of(trace: Trace, name: str) -> Trace:
+def split_of(trace, name):
     return replace(trace, table=trace.table.with_columns(pl.lit(name).alias("split")))
 
 
-def all_splits(outputs: int) -> Trace:
+def all_splits(outputs):
     """A trace of train, dev and test, as a teacher leaves it."""
     train, dev = (make_trace(80, (1, 8), outputs, seed=seed) for seed in (50, 51))
     test = make_trace(len(LENGTHS), LENGTHS, outputs, seed=0)
@@ -60,7 +60,7 @@ def all_splits(outputs: int) -> Trace:
     )
 
 
-def some(study: Dynamics, outputs: int = 1) -> dict[str, Trace]:
+def some(study, outputs=1):
     base = make_trace(len(LENGTHS), LENGTHS, outputs, seed=0)
     found = {name: like(base, k, outputs) if k else base for k, name in enumerate(NAMES)}
     for k, name in enumerate(NAMES[:3]):
@@ -74,17 +74,17 @@ STUDY = Dynamics(seeds=2, steps=STEPS, probe=25)
 
 
 @pytest.fixture(scope="module", params=[1, 3])
-def traces(request: pytest.FixtureRequest) -> dict[str, Trace]:
+def traces(request):
     return some(STUDY, request.param)
 
 
 @pytest.fixture(scope="module")
-def table(traces: dict[str, Trace]) -> pl.DataFrame:
+def table(traces):
     return STUDY(identified(traces))
 
 
 @pytest.fixture(scope="module")
-def summary(table: pl.DataFrame) -> pl.DataFrame:
+def summary(table):
     return STUDY.summarise(table)
 
 
@@ -183,9 +183,7 @@ def test_the_order_of_rows_changes_nothing(traces, table, summary):
     assert STUDY.summarise(again).equals(summary)
 
 
-def timed(
-    seed: int, seeds: int = 3, steps: tuple[int, ...] = (0, 10, 50), n: int = 12
-) -> pl.DataFrame:
+def timed(seed, seeds=3, steps=(0, 10, 50), n=12):
     random = np.random.default_rng(seed)
     rows = [(s, step, i) for s in range(seeds) for step in steps for i in range(n)]
     frame = pl.DataFrame(rows, schema=["seed", "step", "instance"], orient="row")

@@ -15,7 +15,6 @@ from attnaudit.studies.deceive import Deceive
 from attnaudit.studies.over_seeds import means, predictions, scores
 from attnaudit.studies.seeds import Seeds
 from attnaudit.studies.uniform import Uniform
-from attnaudit.trace import Trace
 from tests.oracles.readout import naive_jsd, naive_tvd
 from tests.studies.identity import identified
 from tests.traces import make_trace
@@ -23,7 +22,7 @@ from tests.traces import make_trace
 LENGTHS = np.random.default_rng(5).integers(2, 12, 60)
 
 
-def like(base: Trace, seed: int, outputs: int = 1) -> Trace:
+def like(base, seed, outputs=1):
     """Another model's trace of the same texts."""
     other = make_trace(len(base), LENGTHS, outputs, seed=seed)
     names = [
@@ -37,12 +36,12 @@ def like(base: Trace, seed: int, outputs: int = 1) -> Trace:
     return replace(base, table=table)
 
 
-def some(outputs: int = 1, seeds: int = 3) -> list[Trace]:
+def some(outputs=1, seeds=3):
     base = make_trace(len(LENGTHS), LENGTHS, outputs, seed=0)
     return [base, *(like(base, seed, outputs) for seed in range(1, seeds + 1))]
 
 
-def tau(one: Trace, score: str, other: Trace, second: str, row: int) -> float:
+def tau(one, score, other, second, row):
     return np.array(kendalltau(one.ragged(score)[row], other.ragged(second)[row]))[0]
 
 
@@ -154,7 +153,7 @@ def test_models_of_other_instances_or_seeds_are_refused():
         list(scores(Uniform(), pl.concat([predictions("a", 0, base), some_rows])))
 
 
-def adversary_traces() -> dict[str, Trace]:
+def adversary_traces():
     base, *others = some(seeds=4)
     return dict(
         zip(
@@ -205,7 +204,7 @@ def test_the_area_is_that_of_steps(points, limit, expected):
     assert ModelAdversary(limit=limit).area(np.array(points)) == pytest.approx(expected)
 
 
-def shuffled(trace: Trace) -> Trace:
+def shuffled(trace):
     return trace.take(np.random.default_rng(9).permutation(len(trace)))
 
 

@@ -3,29 +3,25 @@
 import html
 import json
 from dataclasses import asdict
-from pathlib import Path
 
 import polars as pl
 import pytest
 
 from attnaudit.experiments.findings import AGAINST
-from attnaudit.report.cards.card import CardRow
 from attnaudit.report.study_page import study_card, write_study
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
-from attnaudit.studies import Study
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.deceive import Deceive
 from attnaudit.studies.guide import Guide
 from attnaudit.studies.uniform import Uniform
-from attnaudit.trace import Trace
 from tests.studies.identity import identified
 from tests.studies.test_numbers import some
 
 BOTH = "bootstrap intervals that resample both"
 
 
-def write_results(folder: Path, study: Study, traces: dict[str, Trace]) -> Path:
+def write_results(folder, study, traces):
     """What a study makes of traces, but for its page."""
     table = study(identified(traces))
     model = {"encoder": "bilstm", "attention": "additive"}
@@ -41,11 +37,11 @@ def write_results(folder: Path, study: Study, traces: dict[str, Trace]) -> Path:
     return folder
 
 
-def text_of(page: Path) -> str:
+def text_of(page):
     return html.unescape(page.read_text(encoding="utf-8"))
 
 
-def named(*names: str) -> dict[str, Trace]:
+def named(*names):
     return dict(zip(names, some(seeds=len(names) - 1), strict=True))
 
 
@@ -80,12 +76,12 @@ def test_of_several_seeds_intervals_are_told_to_draw_both(tmp_path):
     assert "2 seeds: means over seeds, intervals over seeds and texts" in text
 
 
-def summary(study: str, measure: str, value: float, std: float | None = None) -> dict[str, object]:
+def summary(study, measure, value, std=None):
     row = {"experiment": study, "measure": measure, "group": "all", "value": value, "std": std}
     return row | {"low": value - 0.05, "high": value + 0.05, "n": 100, "undefined": 0}
 
 
-def card_of(rows: list[dict[str, object]], about: About | None = None) -> CardRow:
+def card_of(rows, about=None):
     frame = pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
     (row,) = study_card(frame, about or About(corpus="sst")).rows
     return row

@@ -1,7 +1,6 @@
 """Studies of translators: dynamics and deception on pairs whose alignments are known."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ TINY = {
 }  # fmt: skip
 
 
-def tiny(study: str, pairs: Path, **settings: Any) -> StudySpec:
+def tiny(study, pairs, **settings):
     others = {*PAIR_STUDIES} - {study}
     known = {key: value for key, value in TINY.items() if key.partition(".")[0] not in others}
     if study == "dynamics":  # which trains for a number of steps
@@ -39,24 +38,24 @@ def tiny(study: str, pairs: Path, **settings: Any) -> StudySpec:
 
 
 @pytest.fixture(scope="module")
-def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def pairs(tmp_path_factory):
     return write_pairs(tmp_path_factory.mktemp("texts") / "pairs")
 
 
 @pytest.fixture(scope="module")
-def folder(pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(pairs, tmp_path_factory):
     out = tmp_path_factory.mktemp("studies") / "all"
     for study in PAIR_STUDIES:
         run_study(tiny(study, pairs), out)
     return out
 
 
-def training(folder: Path, name: str) -> Path:
+def training(folder, name):
     (found,) = (folder / "trainings").glob(f"{name}-??????????")
     return found
 
 
-def summary(folder: Path, study: str, group: str = "all") -> dict[str, dict[str, Any]]:
+def summary(folder, study, group="all") -> dict[str, dict[str, Any]]:
     return {
         row["measure"]: row
         for row in read_json(folder / study / "summary.json")
@@ -76,7 +75,7 @@ def test_the_mean_embedding_knows_neither_order_nor_what_is_written(folder):
     assert np.std(list(of_words.values())) > 0
 
 
-def places(trace: Trace) -> list[tuple[int, int]]:
+def places(trace):
     return list(zip(trace.instance.tolist(), trace.array("query").tolist(), strict=True))
 
 
@@ -108,7 +107,7 @@ def test_dynamics_of_pairs_by_hand(folder):
     assert finished["base_bleu"]["value"] == pytest.approx(mean_bleu(folder, "watched"))
 
 
-def mean_bleu(folder: Path, name: str) -> float:
+def mean_bleu(folder, name):
     """BLEU of sacrebleu, mean over two seeds."""
     written = (read_translations(training(folder, f"{name}-s{seed}")) for seed in (0, 1))
     texts = ([[row[key] for row in one] for key in ("translation", "reference")] for one in written)

@@ -33,16 +33,16 @@ TINY = {
 
 
 @pytest.fixture
-def copy(folder: Path, tmp_path: Path) -> Path:
+def copy(folder, tmp_path):
     """A copy that a test may change."""
     return shutil.copytree(folder, tmp_path / "out")
 
 
-def trained(folder: Path, name: str) -> Path:
+def trained(folder, name):
     return next((folder / TRAININGS).glob(f"{name}-??????????"))
 
 
-def tiny(study: str, **settings: object) -> StudySpec:
+def tiny(study, **settings):
     return StudySpec.of(
         study,
         "planted-decisive",
@@ -53,7 +53,7 @@ def tiny(study: str, **settings: object) -> StudySpec:
     )
 
 
-def known_to(study: str) -> dict[str, object]:
+def known_to(study):
     """The settings that have an effect on a study: dynamics trains for a number of steps, the models of deceive have their own sizes."""
     without = {"dynamics": "training", "deceive": "model"}.get(study)
     sections = {"corpus", "model", "training", study} - {without}
@@ -61,7 +61,7 @@ def known_to(study: str) -> dict[str, object]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """All studies of one tiny model, with their pages."""
     out = tmp_path_factory.mktemp("studies") / "all"
     for study in STUDIES:
@@ -143,7 +143,7 @@ def test_what_cannot_be_told_is_refused_with_its_folder(copy, place, spec):
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_pages")
 def test_a_study_that_could_not_be_analysed_leaves_its_trainings_alone(tmp_path, monkeypatch):
-    def fail(study: object, table: pl.DataFrame) -> pl.DataFrame:
+    def fail(study, table):
         raise InputError("compare", "traces", "of different instances", "the same split")
 
     with monkeypatch.context() as patch:
@@ -236,7 +236,7 @@ def test_settings_that_make_no_sense(study, settings, got):
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_pages")
 def test_weights_of_a_trace_of_one_s_own(folder, tmp_path):
-    def guided(trace: Path) -> StudySpec:
+    def guided(trace):
         weights = {"guide.weights": ("uniform", "base"), "guide.traces": (str(trace),)}
         return tiny("guide", **weights, **{"guide.seeds": 1})
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.read import read_corpus
 from attnaudit.plans.spec import RunSpec
 from attnaudit.studies import STUDIES
@@ -40,7 +39,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(scope="module")
-def corpus() -> Corpus:
+def corpus():
     return read_corpus("planted-decisive")
 
 

@@ -6,18 +6,17 @@ import numpy as np
 import pytest
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.ragged import Ragged
 from attnaudit.studies.dynamics.study import relevance
 from attnaudit.trace import Trace
 from attnaudit.trace.schema import list_column
 from tests.traces import make_trace
 
 
-def weighted_sums(trace: Trace, alpha: Ragged) -> np.ndarray:
+def weighted_sums(trace, alpha):
     return alpha.with_values(alpha.values[:, None] * trace.readout.contribution.values).sum()
 
 
-def other_attention(trace: Trace) -> Trace:
+def other_attention(trace):
     """The same trace under attention turned round within every row, with what it then predicts."""
     turned = trace.alpha.with_values(np.concatenate([row[::-1] for row in trace.ragged("alpha")]))
     alpha = list_column("alpha", turned.with_values(turned.values.astype(np.float32)))

@@ -1,7 +1,6 @@
 """Studies of small transformers: the trainings of `hf train`, uniform layers, and what an audit uncovers against a naive count."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,16 +31,14 @@ TINY: dict[str, Any] = {
 }  # fmt: skip
 
 
-def tiny(
-    study: str, source: str | Path = CORPUS, config: str = "tiny-bert", **settings: Any
-) -> StudySpec:
+def tiny(study, source=CORPUS, config="tiny-bert", **settings):
     others = set(TRANSFORMER_STUDIES) - {study}
     known = {key: value for key, value in TINY.items() if key.partition(".")[0] not in others}
     return StudySpec.of(study, source, config=config, full=True, settings=known | settings)
 
 
 @pytest.fixture(scope="module")
-def folder(one_registry: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(one_registry, tmp_path_factory):
     """Both studies of one tiny model, with their pages, but for that of the audit."""
     out = tmp_path_factory.mktemp("studies") / "all"
     with summaries_as_pages():
@@ -50,12 +47,12 @@ def folder(one_registry: None, tmp_path_factory: pytest.TempPathFactory) -> Path
     return out
 
 
-def training(folder: Path, name: str) -> Path:
+def training(folder, name):
     (found,) = (folder / "trainings").glob(f"{name}-??????????")
     return found
 
 
-def measures(folder: Path, study: str) -> dict[str, dict[str, Any]]:
+def measures(folder, study) -> dict[str, dict[str, Any]]:
     return {row["measure"]: row for row in read_json(folder / study / "summary.json")}
 
 
@@ -69,7 +66,7 @@ def test_the_base_is_the_model_that_hf_train_gives(folder, tmp_path):
 
 @pytest.mark.slow
 def test_uniform_layers_attend_uniformly_and_others_do_not(folder):
-    def farthest(name: str) -> float:
+    def farthest(name):
         alpha = Trace.read(training(folder, name) / "trace").alpha
         return float(np.abs(alpha.values - 1.0 / alpha.spread(alpha.lengths)).max())
 
@@ -140,7 +137,7 @@ def test_deceive_says_how_often_an_audit_names_what_is_hidden(folder):
     assert "attnaudit study seeds" not in index  # no study of transformers
 
 
-def several_heads(n: int, seed: int) -> tuple[Trace, Ragged]:
+def several_heads(n, seed):
     """Rows of two heads of a text, with a special token at either end, and random marks."""
     rng = np.random.default_rng(seed)
     trace = make_trace(n, (4, 12), 1, seed, gradient=True, loo=True)
@@ -158,7 +155,7 @@ def several_heads(n: int, seed: int) -> tuple[Trace, Ragged]:
     return made, Ragged.from_lengths(marks, lengths)
 
 
-def naive(trace: Trace, marked: Ragged, row: int) -> dict[str, float]:
+def naive(trace, marked, row):
     """What a reader would count of a row, token by token."""
     marks, special = marked[row].tolist(), trace.cell("special", row)
     words = [place for place in range(len(marks)) if not special[place]]

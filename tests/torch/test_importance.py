@@ -6,13 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD
-from attnaudit.models.classifier import AttentionModel
 from attnaudit.torch import Batch, collect
-from attnaudit.trace import Trace
 from attnaudit.tracing.settings import ReplacementSettings
 from tests.models.tiny import tiny_model, tiny_split, trace_of
 from tests.torch.test_pooling import Heads, of_heads
@@ -22,11 +20,11 @@ COLUMNS = ("alpha", "gradient", "loo")
 
 
 class Pool(nn.Module):
-    def __init__(self, attention: nn.Module) -> None:
+    def __init__(self, attention):
         super().__init__()
         self.attention = attention
 
-    def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, hidden, mask):
         scores = self.attention(hidden, None).masked_fill(~mask, -torch.inf)
         return (scores.softmax(dim=1)[..., None] * hidden).sum(dim=1)
 
@@ -34,11 +32,11 @@ class Pool(nn.Module):
 class Wrapped(nn.Module):
     """One of our classifiers in code of a user's own: words, lengths."""
 
-    def __init__(self, model: AttentionModel, vectors: bool = False) -> None:
+    def __init__(self, model, vectors=False):
         super().__init__()
         self.model, self.pool, self.vectors = model, Pool(model.attention), vectors
 
-    def forward(self, words: Tensor, lengths: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, words, lengths, mask):
         own = words if self.vectors else self.model.embedding(words)
         begin, end, nothing = self.model.embedding(torch.tensor([BOS, EOS, PAD]))
         rows, size = own.shape[:2]
@@ -50,7 +48,7 @@ class Wrapped(nn.Module):
         return self.model.head.output(self.pool(hidden, mask))
 
 
-def batches(model: AttentionModel, texts: Any, parts: Any, vectors: bool = False, pad: int = 0):
+def batches(model, texts, parts, vectors=False, pad=0):
     """Batches of ids, lengths and masks; or of word vectors instead of ids."""
     ids = model.vocabulary.ids(texts)
     for part in parts:
@@ -62,7 +60,7 @@ def batches(model: AttentionModel, texts: Any, parts: Any, vectors: bool = False
         yield (given, lengths, words != PAD), [texts[k] for k in part]
 
 
-def gaps(one: Trace, other: Trace, columns: tuple[str, ...] = COLUMNS) -> list[float]:
+def gaps(one, other, columns=COLUMNS):
     return [np.abs(one.ragged(c).values - other.ragged(c).values).max() for c in columns]
 
 
@@ -105,13 +103,13 @@ def test_batches_and_padding_do_not_matter():
 class Positions(nn.Module):
     """Words and positions with weights that depend on both; ``two`` embeddings of each word."""
 
-    def __init__(self, packed: bool = False) -> None:
+    def __init__(self, packed=False):
         super().__init__()
         self.words, self.more, self.place = (nn.Embedding(50, 4) for _ in range(3))
         self.rnn, self.packed = nn.GRU(8, 3, batch_first=True), packed
         self.score, self.output = nn.Linear(3, 1), nn.Linear(3, 3)
 
-    def forward(self, ids: Tensor, mask: Tensor, place: Tensor) -> Any:
+    def forward(self, ids, mask, place) -> Any:
         hidden = torch.cat([self.words(ids), self.more(ids) * self.place(place)], dim=2)
         if self.packed:
             lengths = mask.sum(dim=1).cpu()
@@ -122,14 +120,14 @@ class Positions(nn.Module):
         alpha = self.score(hidden)[..., 0].masked_fill(~mask, -torch.inf).softmax(dim=1)
         return {"logits": self.output((alpha[..., None] * hidden).sum(dim=1)), "alpha": alpha}
 
-    def naive(self, ids: list[int], activation: str = "softmax") -> np.ndarray:
+    def naive(self, ids, activation="softmax"):
         text = torch.tensor([ids])
         logits = self(text, text >= 0, torch.arange(len(ids))[None])["logits"][0].double()
         given = logits.sigmoid() if activation == "sigmoid" else logits.softmax(dim=0)
         return given.detach().numpy()
 
 
-def given(texts: list[list[int]], pad: int = 0) -> Batch:
+def given(texts, pad=0):
     size = max(map(len, texts)) + pad
     ids = torch.tensor([[*text, *[0] * (size - len(text))] for text in texts])
     mask = torch.arange(size) < torch.tensor([[len(text)] for text in texts])
@@ -218,11 +216,11 @@ def test_a_multihead_attention_has_both_scores(batch_first):
 class Stale(nn.Module):
     """Reads what no deletion can change."""
 
-    def __init__(self, form: str) -> None:
+    def __init__(self, form):
         super().__init__()
         self.form, self.words, self.output = form, nn.Embedding(50, 4), nn.Linear(4, 2)
 
-    def forward(self, ids: Tensor, share: Tensor) -> Tensor:
+    def forward(self, ids, share):
         if self.form == "one hot":
             hidden = nn.functional.one_hot(ids, 50).float() @ self.words.weight
         else:

@@ -1,6 +1,5 @@
 """Any torch module with a pooling attention: its trace is the module under any weights, or it is refused."""
 
-from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +14,6 @@ from attnaudit.experiments.joint import groups_of
 from attnaudit.report.card import verdict
 from attnaudit.results.about import About
 from attnaudit.torch import Batch, collect
-from attnaudit.trace import Trace
 from attnaudit.trace.joint import JointReadout
 from tests.forked import printed
 from tests.traces import random_attention
@@ -32,11 +30,11 @@ BATCHES: list[Any] = [
 class Pool(nn.Module):
     """A pooling written in one of several ways."""
 
-    def __init__(self, form: str) -> None:
+    def __init__(self, form):
         super().__init__()
         self.form, self.score, self.value = form, nn.Linear(6, 1), nn.Linear(6, 4)
 
-    def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, hidden, mask):
         scores = self.score(torch.tanh(hidden))
         if self.form != "ignores padding":
             scores = scores.masked_fill(~mask[..., None], -torch.inf)
@@ -63,28 +61,28 @@ class Pool(nn.Module):
 class Inlined(nn.Module):
     """A network that pools in its own forward, before a head."""
 
-    def __init__(self, pool: Pool, head: nn.Module) -> None:
+    def __init__(self, pool, head):
         super().__init__()
         self.embedding, self.head = nn.Embedding(30, 6), head
         self.score, self.value = pool.score, pool.value
         self.pooling = [pool]  # in a list, so that it is no submodule
 
-    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, ids, mask):
         return self.head(self.pooling[0].forward(self.embedding(ids), mask))
 
 
 class Applied(nn.Module):
     """A function as a module."""
 
-    def __init__(self, function: Callable[[Any], Any]) -> None:
+    def __init__(self, function):
         super().__init__()
         self.function = function
 
-    def forward(self, given: Any) -> Any:
+    def forward(self, given) -> Any:
         return self.function(given)
 
 
-def layers(width: int, deep: bool = True, outputs: int = 3) -> nn.Module:
+def layers(width, deep=True, outputs=3):
     if deep:
         return nn.Sequential(nn.Linear(width, 8), nn.GELU(), nn.Linear(8, outputs))
     return nn.Linear(width, outputs)
@@ -93,42 +91,42 @@ def layers(width: int, deep: bool = True, outputs: int = 3) -> nn.Module:
 class Net(nn.Module):
     """A classifier of padded texts: ``pool`` gives what ``head`` makes logits of."""
 
-    def __init__(self, pool: nn.Module, head: nn.Module) -> None:
+    def __init__(self, pool, head):
         super().__init__()
         self.embedding, self.pool, self.head = nn.Embedding(30, 6), pool, head
 
-    def forward(self, ids: Tensor, mask: Tensor) -> Any:
+    def forward(self, ids, mask) -> Any:
         return self.head(self.pool(self.embedding(ids), mask))
 
 
 @pytest.fixture(autouse=True)
-def same_weights() -> Iterator[None]:
+def same_weights():
     with torch.random.fork_rng():
         torch.manual_seed(0)
         yield
 
 
-def made(form: str = "sum", deep: bool = False, outputs: int = 3) -> Any:
+def made(form="sum", deep=False, outputs=3) -> Any:
     return Net(Pool(form), layers(4, deep, outputs))
 
 
-def giving(change: Callable[[Tensor], Any], **settings: Any) -> Net:
+def giving(change, **settings):
     """A net that gives something else than its logits."""
     net = made(**settings)
     net.head = nn.Sequential(net.head, Applied(change))
     return net
 
 
-def collected(net: nn.Module, batches: Any = BATCHES, **options: Any) -> Trace:
+def collected(net, batches=BATCHES, **options):
     return collect(net, batches, attention="pool", **options)
 
 
-def refuses(net: nn.Module, message: str, batches: Any = BATCHES[:1], path: Any = "pool") -> None:
+def refuses(net, message, batches=BATCHES[:1], path="pool"):
     with pytest.raises(InputError, match=message):
         collect(net, batches, attention=path)
 
 
-def naive(net: Any, batches: list[Any], alpha: Any) -> np.ndarray:
+def naive(net, batches, alpha):
     """The module's own classes with its softmax replaced by hand."""
     found: list[np.ndarray] = []
     for inputs, tokens, *_ in batches:
@@ -300,11 +298,11 @@ THIRD = torch.tensor([False, False, True])
 class ByHand(nn.Module):
     """A pooling of some heads, each with a weight of each token; ``give`` puts both in a form."""
 
-    def __init__(self, heads: int = 1, give: Callable[..., Any] = lambda *both: both) -> None:
+    def __init__(self, heads=1, give=lambda *both: both):
         super().__init__()
         self.score, self.give = nn.Linear(6, heads), give
 
-    def forward(self, hidden: Tensor, mask: Tensor) -> Any:
+    def forward(self, hidden, mask) -> Any:
         scores = self.score(hidden).transpose(1, 2).masked_fill(~mask[:, None], -torch.inf)
         weights = scores.softmax(dim=2)
         return self.give((weights @ hidden).flatten(1), weights)
@@ -314,7 +312,7 @@ class ByHand(nn.Module):
 def test_weights_that_are_read_elsewhere_are_noticed_beside_a_masked_class(fill):
     linear = nn.Linear(6, 3)
 
-    def reads_weights(given: Any) -> Tensor:
+    def reads_weights(given):
         pooled, weights = given
         logits = linear(pooled) + 5 * weights[:, 0, :1] ** 2 * torch.tensor([1.0, -1.0, 0.0])
         return logits.masked_fill(THIRD, fill)
@@ -335,11 +333,11 @@ def test_several_heads_written_by_hand_pool_texts_of_any_length():
 class SelfAttention(nn.Module):
     """A query for each token, and the mean of what they receive: no pooling by one query."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.query, self.key = nn.Linear(6, 6), nn.Linear(6, 6)
 
-    def forward(self, hidden: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, hidden, mask):
         scores = (self.query(hidden) @ self.key(hidden).mT).masked_fill(~mask[:, None], -torch.inf)
         return (scores.softmax(dim=2) @ hidden).mean(dim=1)
 
@@ -388,12 +386,12 @@ class Heads(nn.Module):
 
     def __init__(
         self,
-        deep: bool = False,
-        reads: bool = False,
-        queries: int = 1,
-        call: Any = None,
-        **options: Any,
-    ) -> None:
+        deep=False,
+        reads=False,
+        queries=1,
+        call=None,
+        **options,
+    ):
         super().__init__()
         self.embedding, self.query = nn.Embedding(30, 6), nn.Parameter(torch.randn(1, queries, 6))
         self.pool, self.head = nn.MultiheadAttention(6, 2, **options), layers(6, deep)
@@ -401,7 +399,7 @@ class Heads(nn.Module):
             nn.init.normal_(bias)
         self.reads, self.call = reads, call or {}
 
-    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+    def forward(self, ids, mask):
         hidden, query = self.embedding(ids), self.query.expand(len(ids), -1, -1)
         first = self.pool.batch_first
         if not first:
@@ -412,12 +410,12 @@ class Heads(nn.Module):
         return logits + (weights.reshape(len(ids), -1)[:, :3] ** 2 if self.reads else 0.0)
 
 
-def naive_heads(net: Heads, ids: Tensor, alpha: dict[int, Any]) -> np.ndarray:
+def naive_heads(net, ids, alpha):
     """A text's output with the weights ``alpha`` of some of its heads."""
     return of_heads(net, net.embedding(ids), alpha).detach().double().numpy()
 
 
-def of_heads(net: Heads, hidden: Tensor, alpha: dict[int, Any]) -> Tensor:
+def of_heads(net, hidden, alpha):
     """The same from word vectors, by a loop over heads."""
     pool, pooled = net.pool, list[Tensor]()
     query, key, value = (

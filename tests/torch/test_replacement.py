@@ -11,7 +11,7 @@ from tests.torch.test_pooling import TOKENS, collected, made
 WORDS = ["", *sorted({word for text in TOKENS for word in text})]
 
 
-def batch(texts: list[list[str]]) -> Any:
+def batch(texts) -> Any:
     """Ids, which say what the tokens are, and a mask."""
     ids = torch.tensor([[*map(WORDS.index, text), *[0] * (5 - len(text))] for text in texts])
     return (ids, ids > 0), texts

@@ -3,7 +3,6 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,17 +22,17 @@ METADATA = {"schema": 1, "activation": "softmax", "tail": "identity"}
 
 
 def put(
-    folder: Path,
-    columns: dict[str, Any] | pa.Table,
-    metadata: dict[str, Any] | bytes = METADATA,
-    name: str = "a.parquet",
-) -> None:
+    folder,
+    columns,
+    metadata=METADATA,
+    name="a.parquet",
+):
     table = pa.table(columns) if isinstance(columns, dict) else columns
     stored = metadata if isinstance(metadata, bytes) else json.dumps(metadata).encode()
     pq.write_table(table.replace_schema_metadata({METADATA_KEY: stored}), folder / name)
 
 
-def refused(folder: Path, *parts: str) -> None:
+def refused(folder, *parts):
     with pytest.raises(TraceError) as caught:
         Trace.read(folder)
     message = str(caught.value)
@@ -183,7 +182,7 @@ def test_rows_named_alike_are_refused(tmp_path):
             refused(tmp_path, named, "a row of its own for each")
 
 
-def endless(path: Path) -> None:
+def endless(path):
     path.symlink_to("/dev/zero")
 
 

@@ -27,7 +27,7 @@ from tests.traces import make_trace, trace_of, with_columns
 DOCS = Path(__file__).parents[2] / "docs" / "trace.md"
 
 
-def files(folder: Path) -> list[str]:
+def files(folder):
     return sorted(file.name for file in folder.iterdir())
 
 
@@ -104,7 +104,7 @@ def test_null_labels_and_rationales(tmp_path):
     assert again.ragged("rationale").lengths.tolist() == [0, 3, 1]
 
 
-def plain_columns(trace: Trace) -> dict[str, list[Any]]:
+def plain_columns(trace) -> dict[str, list[Any]]:
     return {name: trace.table[name].to_list() for name in trace.table.columns}
 
 
@@ -206,7 +206,7 @@ def _arrays() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _of(**changed: Any) -> Trace:
+def _of(**changed):
     return Trace.from_arrays(
         activation="sigmoid", class_names=["no", "yes"], **{**_arrays(), **changed}
     )
@@ -257,7 +257,7 @@ NAMES = {
 }  # fmt: skip
 
 
-def type_in_docs(kind: Any, width: str) -> str:
+def type_in_docs(kind, width):
     if isinstance(kind, pl.List):
         return f"list\\<{type_in_docs(kind.inner, width)}\\>"
     if isinstance(kind, pl.Array):

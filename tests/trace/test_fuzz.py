@@ -54,7 +54,7 @@ KINDS_DRAWN = st.recursive(
 )
 
 
-def emptied(value: Any, draw: Any) -> Any:
+def emptied(value, draw) -> Any:
     """A null, nothing or another length somewhere in a value."""
     if isinstance(value, list) and value and draw(st.integers(0, 2)):
         place = draw(st.integers(0, len(value) - 1))
@@ -67,7 +67,7 @@ def emptied(value: Any, draw: Any) -> Any:
 
 
 @st.composite
-def tables(draw: Any) -> pa.Table:
+def tables(draw):
     columns: dict[str, Any] = COLUMNS | FURTHER
     names = draw(st.lists(st.sampled_from(list(columns)), unique=True, max_size=2))
     kept = [name for name in columns if name not in names or draw(st.integers(0, 3))]
@@ -77,7 +77,7 @@ def tables(draw: Any) -> pa.Table:
     return pa.table(arrays, names=kept)
 
 
-def _array(draw: Any, values: list[Any], mutated: bool) -> pa.Array:
+def _array(draw, values, mutated):
     if not mutated:
         return pa.array(values)
     try:
@@ -124,7 +124,7 @@ def test_a_mutated_trace_is_read_right_or_refused_in_one_line(data):
         found.encode()
 
 
-def _read(folder: Path) -> Trace | str:
+def _read(folder):
     """The trace, or the line that refuses it."""
     try:
         return Trace.read(folder)
@@ -132,7 +132,7 @@ def _read(folder: Path) -> Trace | str:
         return str(error)
 
 
-def _is_right(trace: Trace) -> None:
+def _is_right(trace):
     """The equation of a row holds, and everything that a page shows is text."""
     np.testing.assert_allclose(trace.readout(trace.alpha), trace.prediction, atol=2e-4)
     assert set(trace.instance[: len(PLAIN)]) <= set(range(-3, 10**6))

@@ -13,7 +13,7 @@ from attnaudit.trace.segments import aggregate
 from tests.traces import make_trace
 
 
-def segmented(seed: int = 0, outputs: int = 3, **options) -> tuple[Trace, Ragged]:
+def segmented(seed=0, outputs=3, **options):
     """A trace and segments that need not be neighbours, some without any attention."""
     trace = make_trace(12, (1, 15), outputs, seed, zeros=0.5, importance=("own",), **options)
     rng = np.random.default_rng(seed)
