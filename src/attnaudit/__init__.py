@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from attnaudit.core.display import render_by
 
 if TYPE_CHECKING:
-    from attnaudit.core.errors import AttnauditError, InputError, RunError, TraceError
+    from attnaudit.core import AttnauditError, InputError, RunError, TraceError
     from attnaudit.core.ragged import Ragged
     from attnaudit.corpora import register_corpus
     from attnaudit.corpora.corpus import Corpus

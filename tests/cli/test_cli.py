@@ -18,7 +18,7 @@ from attnaudit.cli import main
 from attnaudit.cli.app import app
 from attnaudit.cli.bars import progress
 from attnaudit.cli.show import SHOWN_MEASURES
-from attnaudit.core.files import read_json
+from attnaudit.core import read_json
 from attnaudit.studies import EVERY_STUDY
 from attnaudit.trace import Trace
 from tests.pages import FEW, experiments, summaries_as_pages

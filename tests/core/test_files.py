@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 from safetensors import SafetensorError
 
-from attnaudit.core.errors import LONGEST, InputError, RunError
-from attnaudit.core.files import atomic, read_json, write_text
+from attnaudit.core import InputError, RunError, atomic, read_json, write_text
+from attnaudit.core.errors import LONGEST
 
 FULL = [
     OSError(errno.ENOSPC, "No space left on device"),

@@ -14,7 +14,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.core.given import expanded, known, named_outputs, plain, plain_metadata
 
 HOLDERS: list[Callable[[list[Any]], Any]] = [list, tuple, np.array, pd.Series, pl.Series, pa.array]

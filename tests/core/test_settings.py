@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.core.settings import coerce
 from attnaudit.plans.spec import BY_OPTION, RunSpec, TranslationSpec
 from attnaudit.recipes.settings import Setting, scales, sections

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.corpora.planted.sequences import TARGETS, Sequences, right_positions
 
 KINDS = (Sequences("permutations", 8, 8), Sequences("distinct", 5, 9), Sequences("iid", 9, 4))

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.corpora.planted import planted_corpus
 from attnaudit.corpora.prepare.derived import without_words
 from attnaudit.corpora.read import read_corpus

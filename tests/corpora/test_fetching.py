@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.core.papers import Paper
 from attnaudit.corpora import CORPORA
 from attnaudit.corpora.check import check_source

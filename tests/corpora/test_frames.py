@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from attnaudit import run
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.corpora.read import read_corpus
 
 from .writing import ROWS, refused, sizes, write, write_folder

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.corpora.read import read_corpus
 from attnaudit.plans.spec import RunSpec
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.corpora.parallel import read_parallel
 from attnaudit.corpora.prepare.tokenise import Words, learn_pieces
 from attnaudit.corpora.spec import ParallelSpec

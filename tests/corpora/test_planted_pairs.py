@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.corpora.planted import planted_pairs
 from attnaudit.corpora.planted.sequences import TARGETS
 from attnaudit.corpora.registry import is_parallel

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.planted import planted_corpus
 from attnaudit.corpora.prepare.derived import taught_by

@@ -5,7 +5,7 @@ import gzip
 import numpy as np
 import pytest
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.corpora.planted import planted_corpus
 from attnaudit.corpora.prepare import vocabulary as module
 from attnaudit.corpora.prepare.vocabulary import Vocabulary, word_vectors

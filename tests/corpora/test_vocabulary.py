@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.corpora.prepare.vocabulary import Vocabulary
 
 SPECIAL = ("<pad>", "<unk>", "<bos>", "<eos>")

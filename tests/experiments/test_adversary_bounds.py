@@ -11,7 +11,7 @@ from attnaudit.experiments.adversary.program import Task, halves, solve
 from attnaudit.experiments.adversary.state import State
 from attnaudit.experiments.through_tail import Outputs
 from attnaudit.stats.measures import LN2
-from attnaudit.trace.tails import LinearTail
+from attnaudit.trace import LinearTail
 from tests.experiments.test_adversary_several import tail_trace
 from tests.oracles.adversary_several import enumerated_adversary
 from tests.traces import make_trace

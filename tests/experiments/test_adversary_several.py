@@ -6,7 +6,7 @@ import pytest
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary.exact import unconstrained_bound
 from attnaudit.experiments.adversary.experiment import Adversary
-from attnaudit.trace.tails import TanhTail
+from attnaudit.trace import TanhTail
 from tests.experiments.test_adversary_exact import check_is_allowed
 from tests.oracles.adversary_several import grid_adversary, sampled_adversary, searched_adversary
 from tests.oracles.relaxed_adversary import searched_jsd

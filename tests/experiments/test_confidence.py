@@ -21,7 +21,7 @@ from attnaudit.experiments.findings import (
     largest_change,
     shuffling,
 )
-from attnaudit.results.summary import SummaryRows
+from attnaudit.results import SummaryRows
 from tests.tails import opaque
 from tests.traces import make_trace, trace_of, with_columns
 

@@ -18,7 +18,7 @@ from attnaudit.experiments.findings import (
     shuffling,
     side_of,
 )
-from attnaudit.results.summary import SummaryRows
+from attnaudit.results import SummaryRows
 from tests.report.runs import summary_of
 
 ENDS = ("low", "value", "high")

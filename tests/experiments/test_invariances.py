@@ -8,11 +8,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from attnaudit.core.errors import InputError, TraceError
+from attnaudit.core import InputError, TraceError
 from attnaudit.experiments import EXPERIMENTS, audit, facts, make_experiment, refusal
-from attnaudit.results.measures import measure_of
-from attnaudit.trace import Trace, write_shards
-from attnaudit.trace.tails import TanhTail
+from attnaudit.results import measure_of
+from attnaudit.trace import TanhTail, Trace, write_shards
 from tests.tails import layer_trace, opaque
 from tests.threads import two_threads
 from tests.traces import make_trace, trace_of, with_columns

@@ -15,8 +15,7 @@ from attnaudit.experiments.maximal_change.bounds import (
 from attnaudit.experiments.maximal_change.experiment import MaximalChange
 from attnaudit.experiments.through_tail import Outputs
 from attnaudit.stats.measures import tvd
-from attnaudit.trace.readout import Readout
-from attnaudit.trace.tails import IdentityTail, TanhTail
+from attnaudit.trace import IdentityTail, Readout, TanhTail
 from tests.oracles.maximal_change import change_under, sampled_change, single_changes, single_flips
 from tests.tails import opaque
 from tests.traces import make_trace, trace_of, with_columns

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.experiments import make_experiment
 
 RANGES: list[tuple[str, str, list[Any], list[Any]]] = [

@@ -8,10 +8,10 @@ import pytest
 from scipy.special import expit
 
 import attnaudit as aa
-from attnaudit.core.errors import TraceError
+from attnaudit.core import TraceError
 from attnaudit.experiments.replacement import Replacement, copies_of, partial_spearman
 from attnaudit.experiments.verdict import decide_verdict, rank_scores
-from attnaudit.results.summary import SummaryRows
+from attnaudit.results import SummaryRows
 from attnaudit.trace import Trace
 from tests.oracles import replacement as oracle
 from tests.traces import make_trace, trace_of

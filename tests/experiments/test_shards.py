@@ -9,8 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from attnaudit.core.errors import TraceError
-from attnaudit.core.progress import silent
+from attnaudit.core import TraceError, silent
 from attnaudit.experiments import make_experiment
 from attnaudit.experiments.shards import tables_of_shards
 from tests.tails import opaque

@@ -18,9 +18,7 @@ from attnaudit.experiments.erasure.curves import MINIMUM, RANKINGS, flip_curves
 from attnaudit.experiments.erasure.experiment import Erasure
 from attnaudit.experiments.erasure.removal import Rows, Walks
 from attnaudit.stats.measures import jsd_terms
-from attnaudit.trace import Trace
-from attnaudit.trace.schema import list_column
-from attnaudit.trace.tails import LinearTail
+from attnaudit.trace import LinearTail, Trace, list_column
 from tests.oracles.adversary_several import sampled_adversary
 from tests.oracles.erasure import (
     flips,

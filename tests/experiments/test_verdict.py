@@ -9,7 +9,7 @@ import pytest
 from scipy.special import expit
 
 import attnaudit as aa
-from attnaudit.core.files import read_json
+from attnaudit.core import read_json
 from attnaudit.experiments.replacement import LIMIT, Replacement
 from attnaudit.experiments.surrogate import Surrogate
 from attnaudit.experiments.verdict import decide_verdict

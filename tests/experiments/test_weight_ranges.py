@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnaudit.core.errors import TraceError
+from attnaudit.core import TraceError
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import audit
 from attnaudit.experiments.adversary.exact import slab_within
 from attnaudit.experiments.ranges import experiment, line
 from attnaudit.experiments.ranges.experiment import Ranges
 from attnaudit.experiments.ranges.line import ranges_in_slab
-from attnaudit.trace.readout import Readout
+from attnaudit.trace import Readout
 from tests.oracles.ranges import ranges_by_programs
 from tests.tails import layer_trace, opaque
 from tests.traces import make_trace, trace_of

@@ -12,8 +12,7 @@ import torch
 import attnaudit
 from attnaudit.corpora.planted import planted_corpus
 from attnaudit.stats.measures import predicted_class
-from attnaudit.trace import Trace, write_shards
-from attnaudit.trace.tails import TanhTail
+from attnaudit.trace import TanhTail, Trace, write_shards
 from attnaudit.tracing.texts import collect, collect_shards
 from attnaudit.training.texts import predict
 from tests.models.tiny import of_sentences, tiny_model, tiny_split, trace_of

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.prepare.derived import taught_by
 from attnaudit.studies.seeds import Seeds

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnaudit.core.errors import InputError
-from attnaudit.core.progress import silent
+from attnaudit.core import InputError, silent
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.prepare.vocabulary import SPECIAL
 from attnaudit.models.attention import LogOdds

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.prepare.derived import marks
 from attnaudit.models.classifier import build_model

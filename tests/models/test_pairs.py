@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 import torch
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.corpora.corpus import Pairs
 from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, UNK, UNKNOWN
 from attnaudit.experiments import audit

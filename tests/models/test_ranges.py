@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.models.presets import ModelSettings, PairSettings, model_preset
 from attnaudit.training.settings import TrainingSettings
 

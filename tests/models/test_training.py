@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnaudit.core.errors import InputError, RunError
+from attnaudit.core import InputError, RunError
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.planted import planted_corpus
 from attnaudit.corpora.prepare.vocabulary import Vocabulary, word_vectors

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.corpora.planted import planted_corpus
 from attnaudit.trace import Trace
 from attnaudit.tracing.texts import collect, collect_shards, trace_probe

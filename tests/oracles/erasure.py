@@ -6,8 +6,7 @@ from itertools import combinations
 import numpy as np
 import torch
 
-from attnaudit.trace import Trace
-from attnaudit.trace.tails import TanhTail
+from attnaudit.trace import TanhTail, Trace
 from tests.oracles.readout import naive_jsd, naive_prediction
 
 

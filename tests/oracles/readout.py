@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from attnaudit.trace import Trace
-from attnaudit.trace.tails import IdentityTail
+from attnaudit.trace import IdentityTail, Trace
 
 
 def naive_prediction(trace: Trace, row: int, alpha: np.ndarray) -> list[float]:

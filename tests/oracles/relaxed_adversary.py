@@ -6,8 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnaudit.trace import Trace
-from attnaudit.trace.tails import TanhTail
+from attnaudit.trace import TanhTail, Trace
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.papers import PAPERS
 from attnaudit.papers.comparison import AGREEMENTS, compare_runs, judge, with_references
 from attnaudit.papers.published import match_groups, published
@@ -16,9 +16,7 @@ from attnaudit.report.sections.comparison import (
     comparison_sentence,
     print_comparison,
 )
-from attnaudit.results import SUMMARY_SCHEMA, summary_row
-from attnaudit.results.about import About
-from attnaudit.results.record import RunRecord
+from attnaudit.results import SUMMARY_SCHEMA, About, RunRecord, summary_row
 
 
 def _record(

@@ -12,10 +12,8 @@ import pytest
 from scipy import stats
 
 from attnaudit.cli import main
-from attnaudit.core.errors import InputError, RunError
-from attnaudit.core.files import read_json
+from attnaudit.core import InputError, RunError, read_json, silent
 from attnaudit.core.papers import SERRANO2019
-from attnaudit.core.progress import silent
 from attnaudit.corpora import CORPORA as REGISTERED
 from attnaudit.corpora.registry import is_parallel
 from attnaudit.papers import PAPERS, Cell, Declaration, Table

@@ -11,8 +11,7 @@ import polars as pl
 import pytest
 
 from attnaudit.cli import main
-from attnaudit.core.errors import InputError, RunError
-from attnaudit.core.files import read_json
+from attnaudit.core import InputError, RunError, read_json
 from attnaudit.corpora import CORPORA as REGISTERED
 from attnaudit.papers import PAPERS
 from attnaudit.recipes.reproduction.cells import RUNS, averaged_runs

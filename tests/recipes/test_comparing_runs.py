@@ -11,7 +11,7 @@ import pytest
 
 import attnaudit
 from attnaudit.cli import main
-from attnaudit.core.errors import AttnauditError, InputError, RunError
+from attnaudit.core import AttnauditError, InputError, RunError
 from attnaudit.recipes.audit import audit_into
 from attnaudit.recipes.compare import compare_runs
 from attnaudit.recipes.work import write_report

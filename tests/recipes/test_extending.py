@@ -14,8 +14,7 @@ import pytest
 
 import attnaudit
 from attnaudit.cli import main
-from attnaudit.core.errors import InputError
-from attnaudit.core.files import read_json
+from attnaudit.core import InputError, read_json
 from attnaudit.corpora import CORPORA
 from attnaudit.experiments import (
     EXPERIMENTS,
@@ -30,9 +29,7 @@ from attnaudit.report.card import verdict
 from attnaudit.report.cards import _CARDS, Card, register_card
 from attnaudit.report.charts.instances import draw_figures
 from attnaudit.report.charts.specs import Drawing, FigureSpec
-from attnaudit.results import summarise_means
-from attnaudit.results.measures import Measure
-from attnaudit.results.record import read_record
+from attnaudit.results import Measure, read_record, summarise_means
 from tests.cli.test_cli import answers, fails
 from tests.traces import make_trace
 

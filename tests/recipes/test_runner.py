@@ -7,16 +7,15 @@ from collections.abc import Callable
 
 import pytest
 
-from attnaudit.core.errors import InputError, RunError
-from attnaudit.core.files import sha256
+from attnaudit.core import InputError, RunError, sha256
 from attnaudit.core.settings import parse_assignments
 from attnaudit.plans.spec import RunSpec
 from attnaudit.recipes.audit import audit_into
 from attnaudit.recipes.study import StudySpec, run_study
 from attnaudit.recipes.trained import run
 from attnaudit.recipes.work import write_report
-from attnaudit.steps.finished import read_manifest
-from attnaudit.steps.folder import MANIFEST, UNFINISHED
+from attnaudit.steps import MANIFEST, read_manifest
+from attnaudit.steps.folder import UNFINISHED
 from attnaudit.trace import write_shards
 from tests.forked import printed
 from tests.pages import FEW, experiments, summaries_as_pages

@@ -10,8 +10,7 @@ import pytest
 
 from attnaudit.cli import main
 from attnaudit.cli.show import show_run
-from attnaudit.core.errors import InputError
-from attnaudit.core.files import read_json
+from attnaudit.core import InputError, read_json
 from attnaudit.core.printable import without_controls
 from attnaudit.experiments import measure_label
 from attnaudit.plans.spec import TranslationSpec

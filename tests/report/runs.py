@@ -4,7 +4,7 @@ from typing import Any
 
 import polars as pl
 
-from attnaudit.core.files import write_json
+from attnaudit.core import write_json
 from attnaudit.experiments import audit
 from attnaudit.results import SUMMARY_SCHEMA
 

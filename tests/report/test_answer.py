@@ -28,8 +28,7 @@ from attnaudit.report.answer import (
 )
 from attnaudit.report.run_page import write_report
 from attnaudit.report.terminal import print_answer
-from attnaudit.results.about import About
-from attnaudit.results.record import RunRecord
+from attnaudit.results import About, RunRecord
 from tests.experiments.test_replacement import noisy, of_heads, weights
 from tests.experiments.test_verdict import partly_replaced, traced
 from tests.report.runs import write_run

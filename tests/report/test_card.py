@@ -8,8 +8,7 @@ from rich.console import Console
 from attnaudit.experiments import audit
 from attnaudit.experiments.replacement import LIMIT
 from attnaudit.report.card import verdict
-from attnaudit.results import SUMMARY_SCHEMA, summary_row
-from attnaudit.results.about import About
+from attnaudit.results import SUMMARY_SCHEMA, About, summary_row
 from tests.report.runs import summary_of
 from tests.traces import make_trace
 

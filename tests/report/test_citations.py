@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.core.papers import Paper
 from attnaudit.experiments import EXPERIMENTS, facts
 from attnaudit.report.sections.provenance import citations

@@ -5,8 +5,7 @@ import pytest
 
 from attnaudit.report.cards.studies import STUDY_CARDS
 from attnaudit.report.study_page import study_card, study_numbers
-from attnaudit.results.about import About
-from attnaudit.results.measures import measure_of
+from attnaudit.results import About, measure_of
 from attnaudit.studies.dynamics.study import Dynamics
 from tests.report.runs import summary_of
 from tests.studies.identity import identified
@@ -84,7 +83,7 @@ def test_the_card_says_no_more_than_the_figures(changed, said):
 
 def write_page(folder, table, summary):
     """The page as a study writes it."""
-    from attnaudit.core.files import write_json
+    from attnaudit.core import write_json
     from attnaudit.report.study_page import write_study
 
     (folder / "results").mkdir(parents=True)

@@ -20,10 +20,17 @@ from attnaudit.report.sections.heads import heads_section
 from attnaudit.report.sections.heatmaps import heatmap, read_instances
 from attnaudit.report.sections.numbers import summary_numbers, tables_of
 from attnaudit.report.words import of_unit
-from attnaudit.results import SUMMARY_SCHEMA, summary_row
-from attnaudit.results.about import About
-from attnaudit.results.record import RunRecord, read_record
-from attnaudit.results.summary import ROW, TEXT, Heads, SummaryRows
+from attnaudit.results import (
+    ROW,
+    SUMMARY_SCHEMA,
+    TEXT,
+    About,
+    Heads,
+    RunRecord,
+    SummaryRows,
+    read_record,
+    summary_row,
+)
 from attnaudit.trace import Trace
 from attnaudit.trace.words import join_tokens, to_words
 from tests.report.heads import CHECKS, make_heads, write_heads

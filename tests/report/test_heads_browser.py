@@ -5,7 +5,7 @@ from playwright.sync_api import expect
 
 from attnaudit.report.card import head_cards
 from attnaudit.report.run_page import write_report
-from attnaudit.results.record import read_record
+from attnaudit.results import read_record
 from tests.report.heads import write_heads
 from tests.report.test_browser import OPEN, OVERLAPS
 

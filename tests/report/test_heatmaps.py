@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.experiments import audit
 from attnaudit.report.sections.heatmaps import (
     LONGEST,
@@ -27,9 +27,7 @@ from attnaudit.report.sections.instances import (
     read_rows,
 )
 from attnaudit.report.words import percent
-from attnaudit.results.about import About
-from attnaudit.results.record import RunRecord
-from attnaudit.results.summary import ROW, TEXT
+from attnaudit.results import ROW, TEXT, About, RunRecord
 from tests.report.heads import make_heads
 from tests.traces import make_trace
 

@@ -10,12 +10,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from attnaudit.core import display
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError, display
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import audit
-from attnaudit.trace import Trace
-from attnaudit.trace.schema import list_column
+from attnaudit.trace import Trace, list_column
 from tests.report.test_page import EVIL, evil_trace
 from tests.traces import make_trace
 

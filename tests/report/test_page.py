@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attnaudit.core.errors import AttnauditError, RunError
-from attnaudit.core.files import read_json, write_json
+from attnaudit.core import AttnauditError, RunError, read_json, write_json
 from attnaudit.core.ragged import Ragged
 from attnaudit.report.run_page import write_report
 from attnaudit.report.sections.numbers import MOST_COLUMNS, Number, SummaryCell, tables_of

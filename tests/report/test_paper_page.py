@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from attnaudit.core.errors import RunError
+from attnaudit.core import RunError
 from attnaudit.papers import PAPERS, Cell
 from attnaudit.papers.comparison import AGREEMENTS, SCHEMA
 from attnaudit.papers.published import published

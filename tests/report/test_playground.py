@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.experiments import audit
 from attnaudit.report.fragment import playground
 from attnaudit.report.run_page import write_report

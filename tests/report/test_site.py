@@ -12,15 +12,13 @@ import polars as pl
 import pytest
 from playwright.sync_api import expect
 
-from attnaudit.core.errors import RunError
-from attnaudit.core.files import read_json, sha256, write_json
+from attnaudit.core import RunError, read_json, sha256, write_json
 from attnaudit.recipes.audit import audit_into
 from attnaudit.recipes.compare import compare_runs
 from attnaudit.recipes.site import site_into
 from attnaudit.report.run_page import write_report
 from attnaudit.report.site.contents import pack, quantised, script
-from attnaudit.results.record import read_record
-from attnaudit.results.summary import SummaryRows
+from attnaudit.results import SummaryRows, read_record
 from attnaudit.trace import Trace
 from tests.report.conftest import ARGUMENTS, chromium
 from tests.report.test_page import EVIL, evil_trace

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 from sklearn.metrics import roc_auc_score
 
-from attnaudit.core.files import write_json
+from attnaudit.core import write_json
 from attnaudit.experiments import EXPERIMENTS, facts
 from attnaudit.experiments.findings import Finding
 from attnaudit.experiments.prediction import Prediction
@@ -22,10 +22,8 @@ from attnaudit.report.cards.lead import of_studies
 from attnaudit.report.cards.skill import no_skill, no_skill_of_run
 from attnaudit.report.run_page import write_report
 from attnaudit.report.study_page import study_card, write_studies
-from attnaudit.results import SUMMARY_SCHEMA
-from attnaudit.results.about import About
+from attnaudit.results import SUMMARY_SCHEMA, About, SummaryRows
 from attnaudit.results.measures import BASE
-from attnaudit.results.summary import SummaryRows
 from attnaudit.studies import EVERY_STUDY
 from attnaudit.studies.base import base_models, base_rows
 from attnaudit.studies.uniform import Uniform

@@ -10,9 +10,7 @@ from scipy.stats import norm
 
 from attnaudit.experiments import audit, make_experiment
 from attnaudit.report.run_page import write_report
-from attnaudit.results import record, summarise_means, summarise_ratio, table
-from attnaudit.results.groups import by_group
-from attnaudit.results.table import table_file
+from attnaudit.results import by_group, record, summarise_means, summarise_ratio, table, table_file
 from attnaudit.stats import bootstrap
 from attnaudit.stats.bootstrap import GROUPS, RESAMPLES, expanded_tail
 from tests.traces import make_trace

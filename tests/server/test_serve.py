@@ -25,8 +25,7 @@ from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 from uvicorn.server import ServerState
 
-from attnaudit.core.errors import RunError
-from attnaudit.core.files import write_json, write_with_digest
+from attnaudit.core import RunError, write_json, write_with_digest
 from attnaudit.recipes.audit import audit_into
 from attnaudit.report.answer import LABELS, SIGNS
 from attnaudit.report.run_page import write_report

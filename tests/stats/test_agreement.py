@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.agreement import agreement, chance_agreement, top_count, top_overlaps
 from tests.oracles.agreement import naive_agreement, naive_chance

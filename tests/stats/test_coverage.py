@@ -5,8 +5,7 @@ import polars as pl
 import pytest
 from scipy.stats import norm
 
-from attnaudit.results import Group, summarise_means
-from attnaudit.results.measures import Measure
+from attnaudit.results import Group, Measure, summarise_means
 from attnaudit.stats.bootstrap import (
     means_over_seeds,
     percentile_interval,

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import false_discovery_control
 from sklearn.metrics import f1_score, roc_auc_score
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.agreement import rationale_agreement
 from attnaudit.stats.classification import classification_scores, scores_over_seeds

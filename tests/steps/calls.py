@@ -8,10 +8,11 @@ import threading
 import time
 from typing import Any
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.core.threads import cores
+from attnaudit.steps import Call, Pool
 from attnaudit.steps.claim import claimed
-from attnaudit.steps.pool import Call, Done, Pool, done
+from attnaudit.steps.pool import Done, done
 
 SMALL = {
     "corpus.size": 100,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from attnaudit.core.errors import RunError
+from attnaudit.core import RunError
 from attnaudit.steps.claim import NAME, BusyError, claimed
 from attnaudit.steps.folder import is_free
 

@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 
-from attnaudit.core.errors import InputError
-from attnaudit.core.files import write_json
+from attnaudit.core import InputError, write_json
 from attnaudit.plans.spec import RunSpec
 from attnaudit.recipes.audit import audit_into
 from attnaudit.recipes.trained import run
-from attnaudit.steps import Folder, Recipe, Step, execute, held, plan
+from attnaudit.steps import MANIFEST, Folder, Recipe, Step, execute, held, plan
 from attnaudit.steps.claim import NAME, BusyError, claimed
-from attnaudit.steps.folder import MANIFEST, RECORDS, UNFINISHED
+from attnaudit.steps.folder import RECORDS, UNFINISHED
 from tests.forked import survived
 from tests.killed import dying_at
 from tests.pages import FEW, experiments

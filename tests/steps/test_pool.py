@@ -9,8 +9,7 @@ import pytest
 
 from attnaudit.cli import main
 from attnaudit.cli import options as cli_options
-from attnaudit.core.errors import InputError
-from attnaudit.core.progress import silent
+from attnaudit.core import InputError, silent
 from attnaudit.plans.audit import TransformerSpec
 from attnaudit.plans.spec import RunSpec
 from attnaudit.recipes.audit import audit_into

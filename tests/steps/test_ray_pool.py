@@ -16,9 +16,8 @@ from typing import Any
 
 import pytest
 
-from attnaudit.core.errors import InputError, LostError, RunError
-from attnaudit.core.files import read_with_digest
-from attnaudit.core.progress import silent
+from attnaudit.core import InputError, RunError, read_with_digest, silent
+from attnaudit.core.errors import LostError
 from attnaudit.plans.spec import RunSpec
 from attnaudit.recipes.trained import run
 from attnaudit.steps import Call, read_manifest

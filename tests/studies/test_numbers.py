@@ -8,7 +8,7 @@ import pytest
 from scipy.stats import kendalltau
 from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.stats.inference import wilson_interval
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.deceive import Deceive

@@ -9,8 +9,7 @@ import pytest
 
 from attnaudit.experiments.findings import AGAINST
 from attnaudit.report.study_page import study_card, write_study
-from attnaudit.results import SUMMARY_SCHEMA
-from attnaudit.results.about import About
+from attnaudit.results import SUMMARY_SCHEMA, About
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.deceive import Deceive
 from attnaudit.studies.guide import Guide

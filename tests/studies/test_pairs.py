@@ -9,8 +9,7 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 
 from attnaudit.cli import main
-from attnaudit.core.errors import InputError, RunError
-from attnaudit.core.files import read_json
+from attnaudit.core import InputError, RunError, read_json
 from attnaudit.recipes.job import read_translations
 from attnaudit.recipes.study import StudySpec, run_study
 from attnaudit.stats.agreement import agreement

@@ -9,8 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from attnaudit.core.errors import InputError, RunError
-from attnaudit.core.files import read_json
+from attnaudit.core import InputError, RunError, read_json
 from attnaudit.corpora.read import read_corpus
 from attnaudit.plans.spec import RunSpec
 from attnaudit.plans.training import strength_text, usual

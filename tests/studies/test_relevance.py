@@ -5,10 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.studies.dynamics.study import relevance
-from attnaudit.trace import Trace
-from attnaudit.trace.schema import list_column
+from attnaudit.trace import Trace, list_column
 from tests.traces import make_trace
 
 

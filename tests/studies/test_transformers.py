@@ -8,8 +8,7 @@ import polars as pl
 import pytest
 
 from attnaudit.cli import main
-from attnaudit.core.errors import InputError
-from attnaudit.core.files import read_json
+from attnaudit.core import InputError, read_json
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.erasure.experiment import Erasure
 from attnaudit.experiments.maximal_change.experiment import MaximalChange

@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import attnaudit
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.experiments.joint import groups_of
 from attnaudit.report.card import verdict
-from attnaudit.results.about import About
+from attnaudit.results import About
 from attnaudit.torch import Batch, collect
 from attnaudit.trace.joint import JointReadout
 from tests.forked import printed

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import save_file
 
-from attnaudit.core.errors import TraceError
-from attnaudit.steps.finished import trace_digests
+from attnaudit.core import TraceError
+from attnaudit.steps import trace_digests
 from attnaudit.trace import TAIL_FILE, Trace
 from attnaudit.trace.files import METADATA_KEY
 from tests.traces import make_trace

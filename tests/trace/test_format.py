@@ -12,14 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.special import expit, softmax
 
-from attnaudit.core.errors import TraceError
+from attnaudit.core import TraceError
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import audit
+from attnaudit.trace import COLUMNS, LinearTail, TanhTail, Trace, concatenate, write_shards
 from attnaudit.trace.files import METADATA_KEY
 from attnaudit.trace.readout import readout_of
-from attnaudit.trace.schema import COLUMNS, column_of
-from attnaudit.trace.table import Trace, concatenate, write_shards
-from attnaudit.trace.tails import LinearTail, TanhTail
+from attnaudit.trace.schema import column_of
 from tests.oracles.readout import naive_prediction
 from tests.trace.test_faults import put, refused
 from tests.traces import make_trace, trace_of, with_columns

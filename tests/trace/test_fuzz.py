@@ -10,8 +10,8 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from attnaudit.core.errors import InputError
-from attnaudit.results.about import About
+from attnaudit.core import InputError
+from attnaudit.results import About
 from attnaudit.trace import Trace
 from tests.trace.test_faults import COLUMNS, METADATA, PLAIN, put
 

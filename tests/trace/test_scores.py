@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import attnaudit as aa
-from attnaudit.core.errors import TraceError
+from attnaudit.core import TraceError
 from attnaudit.recipes.audit import audit_into
 from attnaudit.recipes.compare import compare_runs
 from attnaudit.trace import Trace

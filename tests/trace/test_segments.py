@@ -5,11 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attnaudit.core.errors import TraceError
+from attnaudit.core import TraceError
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import audit
-from attnaudit.trace import Trace
-from attnaudit.trace.segments import aggregate
+from attnaudit.trace import Trace, aggregate
 from tests.traces import make_trace
 
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import keyed
-from attnaudit.trace import Trace
-from attnaudit.trace.schema import list_column
+from attnaudit.trace import Trace, list_column
 
 # Smallest weight shown. Readouts are divided by it, so it bounds their growth.
 LEAST = 1e-4

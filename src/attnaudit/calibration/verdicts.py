@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from attnaudit.core.files import read_json
+from attnaudit.core import read_json
 from attnaudit.corpora.corpus import keyed
 from attnaudit.experiments.replacement import Replacement
 from attnaudit.experiments.verdict import decide_verdict

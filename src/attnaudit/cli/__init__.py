@@ -14,7 +14,8 @@ import typer
 from typer.main import get_command
 
 from attnaudit.cli.app import app
-from attnaudit.core.errors import AttnauditError, InputError, LostError
+from attnaudit.core import AttnauditError, InputError
+from attnaudit.core.errors import LostError
 from attnaudit.core.printable import printable
 
 ADVICE = "try --set corpus.max_tokens=200 or --set training.batch_size=16"

@@ -10,7 +10,7 @@ import typer
 from attnaudit.cli import corpora
 from attnaudit.cli import options as o
 from attnaudit.cli.bars import progress
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.core.printable import printable
 
 PAPERS = "jain2019, serrano2019, wiegreffe2019, pruthi2020 or snell2021"
@@ -440,7 +440,7 @@ def report(
       attnaudit report runs/* --serve --port 0
     """
     if serve:
-        from attnaudit.core.extras import require
+        from attnaudit.core import require
 
         require("serve", "report --serve")
         from attnaudit.server.serve import serve as listen

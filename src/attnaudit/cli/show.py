@@ -13,8 +13,7 @@ import typer
 from rich.console import Console
 
 from attnaudit.calibration.verdicts import confusion
-from attnaudit.core.files import read_json, read_with_digest
-from attnaudit.core.numbers import count
+from attnaudit.core import count, read_json, read_with_digest
 from attnaudit.core.printable import printable
 from attnaudit.corpora.check import CorpusCheck
 from attnaudit.corpora.fetch import Fetched
@@ -27,11 +26,16 @@ from attnaudit.report.sections.differences import print_differences
 from attnaudit.report.study_page import copying_card, study_card
 from attnaudit.report.terminal import print_answer
 from attnaudit.report.words import figure, interval
-from attnaudit.results import counted, read_table
-from attnaudit.results.about import About
+from attnaudit.results import (
+    About,
+    RunRecord,
+    SummaryRows,
+    counted,
+    read_record,
+    read_summary,
+    read_table,
+)
 from attnaudit.results.paired import PairedRuns
-from attnaudit.results.record import RunRecord, read_record, read_summary
-from attnaudit.results.summary import SummaryRows
 from attnaudit.steps import Planned
 from attnaudit.trace import trace_metadata
 

@@ -1,7 +1,8 @@
 """Measures of the copying study: names, labels and meanings."""
 
 from attnaudit.copying.study import SUCCESS
-from attnaudit.results.measures import SCORE, Measure
+from attnaudit.results import Measure
+from attnaudit.results.measures import SCORE
 from attnaudit.stats.agreement import TOP
 
 _AT_END = "of the trained model, on sequences never trained on"

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 import polars as pl
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.core.papers import SNELL2021, Paper
 from attnaudit.core.settings import Settings, setting
 from attnaudit.corpora.planted.sequences import LENGTH, SYMBOLS, Sequences

@@ -20,8 +20,7 @@ from torch import Tensor
 
 from attnaudit.copying.model import Copier, Symbols, as_symbols, descend
 from attnaudit.copying.study import Copying
-from attnaudit.core.errors import RunError
-from attnaudit.core.progress import Progress, silent
+from attnaudit.core import Progress, RunError, silent
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.planted.sequences import Sequences
 from attnaudit.stats.agreement import agreement

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from attnaudit.core.progress import Progress, silent
+from attnaudit.core import Progress, silent
 from attnaudit.corpora.corpus import SPLITS, Corpus, Split
 from attnaudit.corpora.parallel import read_parallel
 from attnaudit.corpora.prepare.vocabulary import Vocabulary

@@ -7,10 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from attnaudit.core.errors import InputError, RunError
-from attnaudit.core.extras import require
-from attnaudit.core.files import sha256
-from attnaudit.core.progress import Progress, silent
+from attnaudit.core import InputError, Progress, RunError, require, sha256, silent
 from attnaudit.corpora.formats.archives import archive_kind, unpack
 from attnaudit.corpora.registry import CORPORA, CorpusEntry, Download, corpus_folder, data_folder
 

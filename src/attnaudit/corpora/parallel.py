@@ -8,10 +8,8 @@ from typing import cast
 
 import numpy as np
 
-from attnaudit.core.errors import did_you_mean
+from attnaudit.core import Progress, count, did_you_mean, silent
 from attnaudit.core.given import expanded
-from attnaudit.core.numbers import count
-from attnaudit.core.progress import Progress, silent
 from attnaudit.corpora.corpus import SPLITS, Pairs, ParallelCorpus, keyed
 from attnaudit.corpora.formats.lines import bad_file, first_names, numbered_lines, require_utf8
 from attnaudit.corpora.formats.readers import Layout, beside

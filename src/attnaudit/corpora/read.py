@@ -12,9 +12,9 @@ from typing import Any, cast
 import numpy as np
 from jaxtyping import Int64
 
+from attnaudit.core import Progress, silent
 from attnaudit.core.given import expanded
 from attnaudit.core.printable import printable
-from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import coerce
 from attnaudit.corpora.corpus import SPLITS, Corpus, fingerprint
 from attnaudit.corpora.formats.lines import bad_file, require_utf8

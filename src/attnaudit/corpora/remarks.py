@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from attnaudit.core.numbers import count
+from attnaudit.core import count
 from attnaudit.corpora.corpus import SPLITS, Split
 from attnaudit.corpora.formats.lines import bad_file
 from attnaudit.corpora.formats.rows import Task

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.core.settings import Settings, from_plain, refuse_unused, setting
 from attnaudit.corpora.formats.rows import ROLES, Columns, column_option
 from attnaudit.corpora.registry import CORPORA, UnitName

@@ -35,7 +35,7 @@ from attnaudit.experiments.replacement import Replacement
 from attnaudit.experiments.rows import keys
 from attnaudit.experiments.shards import tables_of_shards
 from attnaudit.experiments.surrogate import Surrogate
-from attnaudit.results.groups import by_group
+from attnaudit.results import by_group
 
 # Reports and audits follow the order of registration.
 for _experiment in (

@@ -14,9 +14,8 @@ from attnaudit.corpora.prepare.vocabulary import UNKNOWN
 from attnaudit.experiments.rows import (
     make_table,
 )
-from attnaudit.results import SUMMARY_SCHEMA, summary_row
-from attnaudit.results.groups import text_number
-from attnaudit.results.measures import Measure, ranges_of
+from attnaudit.results import SUMMARY_SCHEMA, Measure, summary_row, text_number
+from attnaudit.results.measures import ranges_of
 from attnaudit.stats.bootstrap import ratio_intervals
 from attnaudit.stats.inference import wilson_interval
 from attnaudit.trace import Trace

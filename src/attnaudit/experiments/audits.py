@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from attnaudit.core.progress import Progress, silent
+from attnaudit.core import Progress, silent
 from attnaudit.experiments.registry import (
     EXPERIMENTS,
     Experiment,
@@ -19,8 +19,7 @@ from attnaudit.experiments.registry import (
 )
 from attnaudit.experiments.replay import network_of
 from attnaudit.experiments.shards import tables_of_shards
-from attnaudit.results import Result, Results
-from attnaudit.results.table import read_table, table_file
+from attnaudit.results import Result, Results, read_table, table_file
 from attnaudit.trace import ASKING, Trace, trace_rows, trace_task
 from attnaudit.trace.tails import Network
 

@@ -24,7 +24,7 @@ from attnaudit.experiments.rows import (
     row_streams,
     summarise_measures,
 )
-from attnaudit.results.measures import SIGNED, Measure
+from attnaudit.results import SIGNED, Measure
 from attnaudit.stats.measures import ERASURE_WAYS as WAYS
 from attnaudit.trace import Trace
 

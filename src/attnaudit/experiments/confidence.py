@@ -15,9 +15,7 @@ from jaxtyping import Bool, Float
 
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.stats.measures import activate
-from attnaudit.trace import Trace
-from attnaudit.trace.readout import Readout
-from attnaudit.trace.tails import IdentityTail
+from attnaudit.trace import IdentityTail, Readout, Trace
 
 CONFIDENCE = 0.9
 HALVINGS = 60  # until the ends of float64 meet

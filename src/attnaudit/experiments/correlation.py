@@ -20,11 +20,10 @@ from attnaudit.experiments.rows import (
     summarise_measures,
     taken_names,
 )
-from attnaudit.results.measures import SIGNED, Measure
+from attnaudit.results import SIGNED, Measure
 from attnaudit.stats.inference import benjamini_hochberg
 from attnaudit.stats.kendall import kendall_tau
-from attnaudit.trace import Trace
-from attnaudit.trace.schema import SHOWN
+from attnaudit.trace import SHOWN, Trace
 
 # Even two measures of importance agree only in part: their agreement is the reference.
 YARDSTICK = "gradient_loo"

@@ -13,7 +13,8 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from attnaudit.core.tolerance import TOLERANCE
-from attnaudit.results.summary import SummaryRows, texts
+from attnaudit.results import SummaryRows
+from attnaudit.results.summary import texts
 from attnaudit.stats.inference import FEWEST
 from attnaudit.stats.measures import LN2
 

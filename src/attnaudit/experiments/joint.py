@@ -27,11 +27,10 @@ from attnaudit.experiments.rows import (
     summarise_measures,
 )
 from attnaudit.experiments.through_tail import Outputs
-from attnaudit.results.measures import Measure
+from attnaudit.results import Measure
 from attnaudit.stats.measures import LN2, jsd, predicted_class
-from attnaudit.trace import Trace
+from attnaudit.trace import SHOWN, Trace
 from attnaudit.trace.joint import JointReadout
-from attnaudit.trace.schema import SHOWN
 
 # Attended sums of one call: 32 MiB.
 NUMBERS = 1 << 22

@@ -18,7 +18,7 @@ from attnaudit.experiments.rows import (
     words_of,
 )
 from attnaudit.experiments.shuffles import BEHIND_A_TAIL, median_delta_y
-from attnaudit.results.measures import Measure
+from attnaudit.results import Measure
 from attnaudit.trace import Trace
 
 

@@ -20,7 +20,7 @@ from attnaudit.experiments.rows import (
     summarise_measures,
     taken_names,
 )
-from attnaudit.results.measures import SIGNED, Measure
+from attnaudit.results import SIGNED, Measure
 from attnaudit.stats.agreement import chance_rationale_agreement, rationale_agreement
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.trace import Trace

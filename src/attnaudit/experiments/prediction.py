@@ -10,9 +10,8 @@ from jaxtyping import Int
 
 from attnaudit.core.papers import JAIN2019
 from attnaudit.experiments.rows import keys, vector_column
-from attnaudit.results import SUMMARY_SCHEMA, summary_row
-from attnaudit.results.groups import LARGE, numbers_of, text_number
-from attnaudit.results.measures import Measure
+from attnaudit.results import SUMMARY_SCHEMA, Measure, summary_row, text_number
+from attnaudit.results.groups import LARGE, numbers_of
 from attnaudit.stats.bootstrap import Units
 from attnaudit.stats.classification import ScoreSums
 from attnaudit.stats.sums import UnitSums

@@ -7,10 +7,11 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 import polars as pl
 import polars.selectors as cs
 
-from attnaudit.core.errors import InputError, TraceError, did_you_mean
+from attnaudit.core import InputError, TraceError, did_you_mean
 from attnaudit.core.papers import Paper
 from attnaudit.core.registry import Registry
-from attnaudit.results.measures import OF_TRANSLATIONS, Measure, measure_of
+from attnaudit.results import Measure, measure_of
+from attnaudit.results.measures import OF_TRANSLATIONS
 from attnaudit.trace import Trace
 
 LACKS = "the trace has no column"

@@ -30,12 +30,9 @@ from attnaudit.experiments.rows import (
     taken_names,
     words_of,
 )
-from attnaudit.results import summarise_means
-from attnaudit.results.groups import by_group
-from attnaudit.results.measures import SIGNED, Measure
-from attnaudit.trace import Trace
-from attnaudit.trace.schema import SHOWN, flat, lengths_of
-from attnaudit.trace.tails import IdentityTail, LinearTail
+from attnaudit.results import SIGNED, Measure, by_group, summarise_means
+from attnaudit.trace import SHOWN, IdentityTail, LinearTail, Trace
+from attnaudit.trace.schema import flat, lengths_of
 
 REFERENCES = ("loo", "gradient")  # the first that a trace has is what a heatmap is compared with
 SHARE = "replacement_share"

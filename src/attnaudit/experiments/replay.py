@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attnaudit.core.errors import InputError
-from attnaudit.core.extras import require
+from attnaudit.core import InputError, require
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.stats.measures import activate, tvd
 from attnaudit.trace import Trace, trace_metadata

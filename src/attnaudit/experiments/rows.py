@@ -14,10 +14,9 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import stream_keys
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN
 from attnaudit.experiments.registry import measures_of_rows
-from attnaudit.results import summarise_means
-from attnaudit.results.groups import OF_HEAD, by_group
-from attnaudit.trace import ROW_KEYS, Trace
-from attnaudit.trace.schema import SHOWN, list_column, width_of
+from attnaudit.results import OF_HEAD, by_group, summarise_means
+from attnaudit.trace import ROW_KEYS, SHOWN, Trace, list_column
+from attnaudit.trace.schema import width_of
 
 
 def keys(trace: Trace) -> pl.DataFrame:

@@ -8,7 +8,7 @@ from functools import partial
 
 import polars as pl
 
-from attnaudit.core.progress import Progress
+from attnaudit.core import Progress
 from attnaudit.core.threads import cores
 from attnaudit.experiments.registry import Experiment
 from attnaudit.experiments.through_tail import has_compiled_tail

@@ -22,8 +22,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.core.threads import on_threads
 from attnaudit.experiments.through_tail import has_compiled_tail, predict_several
 from attnaudit.stats.measures import tvd
-from attnaudit.trace.readout import Readout
-from attnaudit.trace.tails import IdentityTail
+from attnaudit.trace import IdentityTail, Readout
 
 # Numbers of shuffles of a row with a target error: doubled until the error is reached.
 COUNTS = (200, 400, 800, 1600, 3200, 6400, 12_800)

@@ -28,11 +28,8 @@ from attnaudit.experiments.rows import (
     summarise_measures,
     taken_names,
 )
-from attnaudit.results import summarise_ratio
-from attnaudit.results.groups import by_group
-from attnaudit.results.measures import SIGNED, Measure
-from attnaudit.trace import Trace
-from attnaudit.trace.schema import SHOWN
+from attnaudit.results import SIGNED, Measure, by_group, summarise_ratio
+from attnaudit.trace import SHOWN, Trace
 
 SHARE = "surrogate_share"
 LEAD = "replacement_{score}_minus_replacement_surrogate"

@@ -17,8 +17,7 @@ from jaxtyping import Bool, Float, Int64
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.stats.measures import Activation, predicted_class, tvd, two_classes
-from attnaudit.trace.readout import Readout
-from attnaudit.trace.tails import IdentityTail, TanhTail
+from attnaudit.trace import IdentityTail, Readout, TanhTail
 
 Predictions = Float[np.ndarray, "b C"]
 Indices = Int64[np.ndarray, " b"]

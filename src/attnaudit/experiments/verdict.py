@@ -30,7 +30,7 @@ from attnaudit.experiments.findings import (
     skill,
 )
 from attnaudit.experiments.replacement import LIMIT, REFERENCES, SHARE
-from attnaudit.results.summary import TEXT, SummaryRows
+from attnaudit.results import TEXT, SummaryRows
 from attnaudit.stats.inference import FEWEST, exact_interval, interval_of_several
 
 Code = Literal["show", "mixed", "where", "none"]

@@ -6,9 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from attnaudit.core.errors import InputError
-from attnaudit.core.numbers import count
-from attnaudit.core.progress import Progress, silent
+from attnaudit.core import InputError, Progress, count, silent
 from attnaudit.hf.model import WRITING, reading, require_task
 from attnaudit.hf.texts import Texts
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import Gate
 from attnaudit.hf.layers import Layer

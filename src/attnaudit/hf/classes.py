@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Int32
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.core.given import named_outputs
 from attnaudit.corpora.formats.rows import MISSING, ordered_classes
 from attnaudit.hf.model import WRITING

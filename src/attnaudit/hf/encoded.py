@@ -13,9 +13,7 @@ import torch
 from jaxtyping import Int, Int32, Int64
 from torch import Tensor
 
-from attnaudit.core.errors import InputError
-from attnaudit.core.files import content_key
-from attnaudit.core.numbers import count
+from attnaudit.core import InputError, content_key, count
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import stream_keys
 from attnaudit.hf.model import OF_TOKENS, WRITING, ModelTask

@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from attnaudit.core.errors import describe_error
-from attnaudit.core.numbers import count
+from attnaudit.core import count, describe_error
 from attnaudit.hf.classes import require_classes
 from attnaudit.hf.kinds import objections
 from attnaudit.hf.layers import LENGTHS, Layer, Probe, layers_of, refusal

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from transformers.modeling_outputs import TokenClassifierOutput
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.encoded import Encoded, Positions, at_positions, drawn_place
 from attnaudit.hf.model import positions_per_pass, reading, require_task

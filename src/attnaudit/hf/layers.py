@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.torch.capture import Attention, Pass
 
 # Tokens of the two texts, and of the decoder's output: no block of a layer divides them.

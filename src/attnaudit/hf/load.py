@@ -13,7 +13,7 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES as CLASSIFIERS,
 )
 
-from attnaudit.core.errors import InputError, describe_error
+from attnaudit.core import InputError, describe_error
 from attnaudit.core.given import expanded
 from attnaudit.core.model_folder import CONFIG, SAVE_MODEL, check_model_folder, refusal
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from transformers import logging
 from transformers.pytorch_utils import Conv1D
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.models.weights import weights_fingerprint
 from attnaudit.training.loop import evaluating, without_gradients
 

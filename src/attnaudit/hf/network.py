@@ -16,7 +16,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from attnaudit.core.errors import InputError, TraceError
+from attnaudit.core import InputError, TraceError
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.load import load_pretrained

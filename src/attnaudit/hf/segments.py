@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Bool, Int64
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.formats.rows import Span
 from attnaudit.hf.encoded import Encoded

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnaudit.core.files import atomic
+from attnaudit.core import atomic
 from attnaudit.hf.model import tvd
 from attnaudit.hf.replay import EXACT, TRIALS, States, replayed
 from attnaudit.trace.tails import ROWS, GraphTail

@@ -14,11 +14,9 @@ import polars as pl
 from jaxtyping import Int, Int32, Int64
 from torch.utils.data import Dataset
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError, Progress, count, silent
 from attnaudit.core.given import expanded, plain
-from attnaudit.core.numbers import count
 from attnaudit.core.printable import printable
-from attnaudit.core.progress import Progress, silent
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import from_plain
 from attnaudit.corpora.corpus import SPLITS, Corpus, ParallelCorpus, RawText, SkippedRow, Split

@@ -14,8 +14,7 @@ import polars as pl
 from torch import Tensor
 from transformers import Pipeline, PreTrainedModel
 
-from attnaudit.core.errors import InputError, describe_error
-from attnaudit.core.progress import Progress, silent
+from attnaudit.core import InputError, Progress, describe_error, silent
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.answers import with_answers
 from attnaudit.hf.choose import OPERATION, Chosen, Numbers, choose_layers, keys_seen
@@ -50,8 +49,7 @@ from attnaudit.hf.segments import SegmentDonors, with_segments
 from attnaudit.hf.tail import MOST_PARAMETERS, write_tail
 from attnaudit.hf.texts import read_texts
 from attnaudit.hf.unwrap import one_output, unwrap
-from attnaudit.trace import Trace, aggregate, concatenate
-from attnaudit.trace.schema import COLUMNS, SHOWN
+from attnaudit.trace import COLUMNS, SHOWN, Trace, aggregate, concatenate
 from attnaudit.trace.tails import GRAPH_FILE, GraphTail
 from attnaudit.trace.words import SPECIAL
 from attnaudit.tracing.settings import HEATMAP, ReplacementSettings

@@ -17,8 +17,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerFast, logging
 from transformers.pytorch_utils import Conv1D
 
-from attnaudit.core.errors import InputError
-from attnaudit.core.files import unwritable
+from attnaudit.core import InputError, unwritable
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import SPLITS, Corpus, Split
 from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, UNK

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from transformers import Pipeline, PreTrainedModel
 
-from attnaudit.core.errors import describe_error
+from attnaudit.core import describe_error
 from attnaudit.hf.labels import one_end
 from attnaudit.hf.layers import Probe, refusal
 from attnaudit.hf.model import FAILURES, difference, reading, tvd

@@ -12,8 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from attnaudit.core.errors import InputError
-from attnaudit.core.files import read_json, write_json
+from attnaudit.core import InputError, read_json, write_json
 from attnaudit.core.given import expanded
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import Split

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from pkgutil import resolve_name
 from typing import Any, ClassVar, Literal, get_args
 
-from attnaudit.core.errors import InputError, require_known
-from attnaudit.core.numbers import count
+from attnaudit.core import InputError, count, require_known
 from attnaudit.core.registry import Registry
 from attnaudit.core.settings import Settings, setting
 from attnaudit.corpora.spec import Preset

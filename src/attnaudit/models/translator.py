@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from jaxtyping import Int
 
-from attnaudit.core.errors import InputError
-from attnaudit.core.files import read_json, write_bytes, write_json
+from attnaudit.core import InputError, read_json, write_json
+from attnaudit.core.files import write_bytes
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import Pairs
 from attnaudit.corpora.prepare.tokenise import Pieces, Units, Words, learn_pieces

@@ -14,8 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from attnaudit.core.errors import RunError
-from attnaudit.core.files import atomic
+from attnaudit.core import RunError, atomic
 
 FILE = "weights.safetensors"
 

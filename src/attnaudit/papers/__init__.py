@@ -1,6 +1,6 @@
 """Papers that can be reproduced, a file of data for each, and their published numbers."""
 
-from attnaudit.core.errors import require_known
+from attnaudit.core import require_known
 from attnaudit.core.papers import JAIN2019, PRUTHI2020, SERRANO2019, SNELL2021, WIEGREFFE2019
 from attnaudit.papers.declaration import Cell, Declaration, Table
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from attnaudit.core.errors import InputError, did_you_mean, require_known
+from attnaudit.core import InputError, did_you_mean, require_known
 from attnaudit.papers.published import (
     ALL,
     GROUP,
@@ -17,8 +17,7 @@ from attnaudit.papers.published import (
     published,
     published_corpus,
 )
-from attnaudit.results import summary_row
-from attnaudit.results.record import RunRecord, read_record
+from attnaudit.results import RunRecord, read_record, summary_row
 from attnaudit.stats.inference import median_interval
 
 # Every agreement with its mark, the best first. Of one published value only those of our interval

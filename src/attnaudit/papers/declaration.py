@@ -10,7 +10,7 @@ from importlib.resources import files
 from itertools import product
 from typing import Any
 
-from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core import InputError, did_you_mean
 from attnaudit.core.papers import Paper
 
 DATA = "papers/data"

@@ -9,8 +9,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, ClassVar, Literal
 
-from attnaudit.core.errors import InputError
-from attnaudit.core.files import read_with_digest
+from attnaudit.core import InputError, read_with_digest
 from attnaudit.core.given import expanded
 from attnaudit.core.settings import Settings, coerce, from_plain, override, setting
 from attnaudit.corpora.formats.rows import ROLES

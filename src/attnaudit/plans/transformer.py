@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.core.settings import Settings, setting
 from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.corpora.spec import spec_of as corpus_spec

@@ -9,10 +9,16 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from attnaudit.core.errors import InputError
-from attnaudit.core.files import atomic, sha256, write_json, write_with_digest
+from attnaudit.core import (
+    InputError,
+    Progress,
+    atomic,
+    sha256,
+    silent,
+    write_json,
+    write_with_digest,
+)
 from attnaudit.core.given import expanded
-from attnaudit.core.progress import Progress, silent
 from attnaudit.experiments import (
     Experiment,
     Tables,
@@ -27,12 +33,20 @@ from attnaudit.experiments.verdict import QUALITY, decide_verdict
 from attnaudit.papers.comparison import with_references
 from attnaudit.plans.audit import Battery, choose
 from attnaudit.plans.spec import SCHEMA
-from attnaudit.results import SUMMARY_SCHEMA
-from attnaudit.results.about import About
-from attnaudit.results.table import table_file, tables_in
-from attnaudit.steps import SERIAL, Folder, Pool, Recipe, Step, execute
-from attnaudit.steps.finished import read_spec, refuse_other, trace_digests
-from attnaudit.steps.folder import SPEC
+from attnaudit.results import SUMMARY_SCHEMA, About, table_file
+from attnaudit.results.table import tables_in
+from attnaudit.steps import (
+    SERIAL,
+    SPEC,
+    Folder,
+    Pool,
+    Recipe,
+    Step,
+    execute,
+    read_spec,
+    refuse_other,
+    trace_digests,
+)
 from attnaudit.steps.pieces import do_missing, is_whole, piece, whole
 from attnaudit.trace import Trace, trace_files, trace_metadata, trace_task
 

@@ -19,11 +19,17 @@ from attnaudit.calibration.check import checked
 from attnaudit.calibration.construction import OF_TRANSFORMERS, TRANSFORMER, AnySpec, training_of
 from attnaudit.calibration.score import scores
 from attnaudit.calibration.verdicts import verdict_of
-from attnaudit.core.errors import InputError, require_known
-from attnaudit.core.extras import require
-from attnaudit.core.files import read_json, write_json
+from attnaudit.core import (
+    InputError,
+    Progress,
+    read_json,
+    require,
+    require_known,
+    silent,
+    within,
+    write_json,
+)
 from attnaudit.core.given import expanded
-from attnaudit.core.progress import Progress, silent, within
 from attnaudit.core.settings import Settings, override, setting
 from attnaudit.corpora.registry import CORPORA
 from attnaudit.experiments import facts
@@ -41,9 +47,8 @@ from attnaudit.recipes.study import (
     training_calls,
     training_folder,
 )
-from attnaudit.results.measures import measure_of
-from attnaudit.steps import Planned, Recipe, Step, check_place, execute, read_manifest
-from attnaudit.steps.folder import MANIFEST
+from attnaudit.results import measure_of
+from attnaudit.steps import MANIFEST, Planned, Recipe, Step, check_place, execute, read_manifest
 from attnaudit.trace import Trace
 from attnaudit.training.transformers import config_named
 

@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 
 from attnaudit.calibration.check import interventions
-from attnaudit.core.errors import InputError
-from attnaudit.core.files import content_key, sha256, write_json
-from attnaudit.core.progress import Progress
+from attnaudit.core import InputError, Progress, content_key, sha256, write_json
 from attnaudit.corpora.corpus import SPLITS, Corpus, Split
 from attnaudit.corpora.prepare.derived import taught_by, without_words
 from attnaudit.corpora.prepare.planting import with_planted
@@ -22,8 +20,7 @@ from attnaudit.models.log_odds import word_log_odds
 from attnaudit.plans.spec import RunSpec
 from attnaudit.recipes.audit import Notes
 from attnaudit.recipes.job import INTERVENTIONS, TEACHER, Trained, corpus_seed
-from attnaudit.steps import Folder
-from attnaudit.steps.finished import trace_digests
+from attnaudit.steps import Folder, trace_digests
 from attnaudit.trace import Trace, write_shards
 from attnaudit.tracing.texts import collect_shards
 from attnaudit.training.loop import Epoch

@@ -6,26 +6,18 @@ from typing import Any
 
 import polars as pl
 
-from attnaudit.core.errors import InputError, RunError
-from attnaudit.core.files import atomic
+from attnaudit.core import InputError, RunError, atomic
 from attnaudit.experiments import EXPERIMENTS, keys, make_experiment
 from attnaudit.experiments.registry import measures_of_rows
 from attnaudit.experiments.verdict import decide_verdict
 from attnaudit.plans.audit import TransformerSpec
 from attnaudit.recipes.kinds import KINDS
 from attnaudit.report.cards.skill import no_skill_of_run
+from attnaudit.results import SummaryRows, read_record
 from attnaudit.results.paired import MeasuredRun, PairedRuns, pair
-from attnaudit.results.record import read_record
-from attnaudit.results.summary import SummaryRows
-from attnaudit.steps.finished import (
-    read_spec,
-    refuse_other,
-    require_as_written,
-    require_finished,
-    trace_shown,
-)
-from attnaudit.trace import ROW_KEYS, Trace
-from attnaudit.trace.schema import SHOWN
+from attnaudit.steps import read_spec, refuse_other, require_as_written, require_finished
+from attnaudit.steps.finished import trace_shown
+from attnaudit.trace import ROW_KEYS, SHOWN, Trace
 
 # Kinds of folders that hold the results of one trace.
 AUDITED = ("audit", TransformerSpec.kind, *KINDS)

@@ -13,17 +13,14 @@ from typing import Any
 import polars as pl
 
 from attnaudit.copying.study import NAME, Copying, summarise
-from attnaudit.core.errors import require_known
-from attnaudit.core.extras import require
-from attnaudit.core.files import write_json
+from attnaudit.core import Progress, require, require_known, silent, write_json
 from attnaudit.core.given import expanded
-from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import override
 from attnaudit.core.threads import cores
 from attnaudit.corpora.planted.sequences import SYMBOLS
 from attnaudit.plans.spec import refuse_options, refuse_settings
 from attnaudit.recipes.audit import RESULTS, report_step
-from attnaudit.results.table import read_table, table_file
+from attnaudit.results import read_table, table_file
 from attnaudit.steps import Folder, Recipe, Step, execute
 
 BY_OPTION = {"copying.kind": "CORPUS", "copying.seed": "--seed"}

@@ -13,9 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
-from attnaudit.core.errors import InputError
-from attnaudit.core.files import atomic
-from attnaudit.core.progress import Progress, silent
+from attnaudit.core import InputError, Progress, atomic, silent
 from attnaudit.recipes.audit import PAGE, TRANSLATION_PAGE, Audit, Notes, pages, report_step
 from attnaudit.steps import SERIAL, Folder, Recipe, Step
 from attnaudit.steps.pieces import collected, piece

@@ -8,8 +8,7 @@ from attnaudit.core.given import expanded
 from attnaudit.experiments import audit
 from attnaudit.recipes.audit import audit_into
 from attnaudit.results import Results
-from attnaudit.steps.finished import read_spec, refuse_other
-from attnaudit.steps.folder import SPEC
+from attnaudit.steps import SPEC, read_spec, refuse_other
 from attnaudit.tracing.judged import JudgeOptions, Predict, collect_scores
 from attnaudit.tracing.strings import OPERATION
 

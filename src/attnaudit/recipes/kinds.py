@@ -5,11 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnaudit.core.errors import InputError, did_you_mean
-from attnaudit.core.extras import require
-from attnaudit.core.files import content_key
+from attnaudit.core import InputError, Progress, content_key, did_you_mean, require
 from attnaudit.core.given import expanded
-from attnaudit.core.progress import Progress
 from attnaudit.corpora.registry import is_parallel
 from attnaudit.models.presets import ENCODERS, ERASURE_PRESETS
 from attnaudit.plans.pretrained import FineTuning

@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from attnaudit.core.errors import InputError, RunError
-from attnaudit.core.files import content_key
-from attnaudit.core.progress import Progress, silent
+from attnaudit.core import InputError, Progress, RunError, content_key, silent
 from attnaudit.corpora.registry import CORPORA
 from attnaudit.experiments import make_experiment, require_usable
 from attnaudit.hf.answers import with_answers
@@ -38,8 +36,7 @@ from attnaudit.hf.unwrap import one_output
 from attnaudit.plans.audit import TransformerSpec
 from attnaudit.recipes.audit import PAGE, pages, report_step
 from attnaudit.recipes.job import COLLECT, Job
-from attnaudit.steps import Folder, Pool, Recipe, Step
-from attnaudit.steps.finished import read_manifest, read_spec
+from attnaudit.steps import Folder, Pool, Recipe, Step, read_manifest, read_spec
 from attnaudit.trace import Trace
 
 _NEXT = "whose next token is the prediction"

@@ -11,19 +11,26 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnaudit.core.errors import RunError
-from attnaudit.core.files import content_key, read_json, unwritable, write_json, write_text
+from attnaudit.core import (
+    Progress,
+    RunError,
+    content_key,
+    read_json,
+    silent,
+    unwritable,
+    write_json,
+    write_text,
+)
 from attnaudit.core.given import expanded
 from attnaudit.core.printable import printable
-from attnaudit.core.progress import Progress, silent
 from attnaudit.plans.spec import SCHEMA
 from attnaudit.recipes.audit import PAGE
 from attnaudit.recipes.compare import AUDITED, DIFFERENCES, measured_run, trace_of
 from attnaudit.report.cards.skill import no_skill_of_run
-from attnaudit.results.record import read_record
-from attnaudit.results.summary import SummaryRows
-from attnaudit.steps.finished import read_spec, require_as_written, require_finished, require_text
-from attnaudit.steps.folder import MANIFEST, SPEC, is_free
+from attnaudit.results import SummaryRows, read_record
+from attnaudit.steps import MANIFEST, SPEC, read_spec, require_as_written, require_finished
+from attnaudit.steps.finished import require_text
+from attnaudit.steps.folder import is_free
 
 if TYPE_CHECKING:
     from attnaudit.report.site.page import SiteRun

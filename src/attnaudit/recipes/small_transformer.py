@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 
 from attnaudit.calibration.check import interventions
-from attnaudit.core.errors import InputError
-from attnaudit.core.files import write_json
-from attnaudit.core.progress import Progress
+from attnaudit.core import InputError, Progress, write_json
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import Corpus, Split
 from attnaudit.corpora.prepare.derived import marks, without_words

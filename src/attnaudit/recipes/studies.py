@@ -4,15 +4,13 @@ from pathlib import Path
 from typing import Any
 
 from attnaudit.copying.study import NAME as COPYING
-from attnaudit.core.errors import InputError, require_known
+from attnaudit.core import InputError, Progress, require_known, silent
 from attnaudit.core.given import expanded
-from attnaudit.core.progress import Progress, silent
 from attnaudit.recipes.calibration import PLACE as CALIBRATION
 from attnaudit.recipes.calibration import Calibration, calibrate, plan_calibration
 from attnaudit.recipes.copying import copying_study, run_copying
 from attnaudit.recipes.study import Say, StudySpec, prepared, run_study
-from attnaudit.steps import SERIAL, Planned, Pool, plan_calls
-from attnaudit.steps.folder import MANIFEST
+from attnaudit.steps import MANIFEST, SERIAL, Planned, Pool, plan_calls
 from attnaudit.studies import EVERY_STUDY
 
 NAMES = (*EVERY_STUDY, COPYING, CALIBRATION)

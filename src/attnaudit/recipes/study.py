@@ -17,10 +17,16 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from attnaudit.core.errors import InputError, RunError, did_you_mean
-from attnaudit.core.files import content_key, write_json
+from attnaudit.core import (
+    InputError,
+    Progress,
+    RunError,
+    content_key,
+    did_you_mean,
+    silent,
+    write_json,
+)
 from attnaudit.core.given import expanded
-from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import override
 from attnaudit.papers import PAPERS
 from attnaudit.papers.comparison import with_references
@@ -31,10 +37,10 @@ from attnaudit.recipes.audit import PAGE, RESULTS, Audit, report_step, trace_aud
 from attnaudit.recipes.job import COLLECT, TEACHER, read_translations
 from attnaudit.recipes.kinds import LastCorpus, Read, kind_of, kind_of_corpus
 from attnaudit.recipes.trained import do_training
-from attnaudit.results import SUMMARY_SCHEMA
-from attnaudit.results.table import table_file
+from attnaudit.results import SUMMARY_SCHEMA, table_file
 from attnaudit.steps import (
     SERIAL,
+    SPEC,
     Call,
     Pool,
     Recipe,
@@ -43,9 +49,9 @@ from attnaudit.steps import (
     execute,
     read_manifest,
     read_spec,
+    trace_digests,
 )
-from attnaudit.steps.finished import some_of, trace_digests
-from attnaudit.steps.folder import SPEC
+from attnaudit.steps.finished import some_of
 from attnaudit.studies import Study
 from attnaudit.studies.base import base_rows
 from attnaudit.trace import Trace, trace_task

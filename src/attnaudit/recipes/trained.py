@@ -8,12 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from attnaudit.core import Progress, silent
 from attnaudit.core.given import expanded
-from attnaudit.core.progress import Progress, silent
 from attnaudit.plans.audit import Battery
 from attnaudit.recipes.job import COLLECT, Trained, resolve_device
 from attnaudit.recipes.kinds import job_of
 from attnaudit.steps import (
+    MANIFEST,
     SERIAL,
     Call,
     Planned,
@@ -22,9 +23,8 @@ from attnaudit.steps import (
     check_place,
     execute,
     plan,
+    read_manifest,
 )
-from attnaudit.steps.finished import read_manifest
-from attnaudit.steps.folder import MANIFEST
 
 
 def run(

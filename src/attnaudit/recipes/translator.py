@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from attnaudit.core.files import atomic
-from attnaudit.core.progress import Progress
+from attnaudit.core import Progress, atomic
 from attnaudit.corpora.corpus import Pairs, ParallelCorpus
 from attnaudit.corpora.parallel import excluded_links, read_parallel
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN

@@ -7,9 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError, Progress, silent
 from attnaudit.core.given import expanded
-from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import from_plain
 from attnaudit.corpora.formats.rows import Columns
 from attnaudit.corpora.formats.tables import keep_table
@@ -23,9 +22,8 @@ from attnaudit.recipes.audit import PAGE, pages, report_step
 from attnaudit.recipes.compare import compare_runs
 from attnaudit.recipes.kinds import TRANSLATOR, TRANSLATORS, kind_of_corpus, model_options
 from attnaudit.recipes.site import site_into
-from attnaudit.steps import SERIAL, Pool, held
-from attnaudit.steps.finished import read_manifest, read_spec, require_as_written, trace_shown
-from attnaudit.steps.folder import SPEC
+from attnaudit.steps import SERIAL, SPEC, Pool, held, read_manifest, read_spec, require_as_written
+from attnaudit.steps.finished import trace_shown
 from attnaudit.trace import Trace
 
 PUBLISHED = "jain2019"  # what a single run is compared with

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.corpora.remarks import WARNING
 from attnaudit.experiments.findings import POLICY, UNCLEAR, skill
 from attnaudit.experiments.registry import LACKS
@@ -30,11 +30,8 @@ from attnaudit.report.sections.heatmaps import (
 )
 from attnaudit.report.sections.instances import height_of, read_rows
 from attnaudit.report.words import difference, figure, interval, listed
-from attnaudit.results.about import About
-from attnaudit.results.record import RunRecord
-from attnaudit.results.summary import SummaryRows
-from attnaudit.trace import Trace
-from attnaudit.trace.schema import SHOWN
+from attnaudit.results import About, RunRecord, SummaryRows
+from attnaudit.trace import SHOWN, Trace
 
 SIGNS = {"show": "✔", "where": "✘", "mixed": "±", "none": "–"}
 LABELS = {

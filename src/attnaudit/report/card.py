@@ -7,7 +7,7 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from attnaudit.core.numbers import count
+from attnaudit.core import count
 from attnaudit.core.printable import as_markup
 from attnaudit.experiments import EXPERIMENTS
 from attnaudit.experiments.verdict import QUALITY, Verdict, decide_verdict
@@ -24,9 +24,9 @@ from attnaudit.report.cards.wording import (
 )
 from attnaudit.report.sections.provenance import corpus_title
 from attnaudit.report.words import describe_heads, name_head
-from attnaudit.results.about import UNKNOWN, About
-from attnaudit.results.summary import TEXT, Head, Heads, SummaryRows
-from attnaudit.trace.schema import SHOWN
+from attnaudit.results import TEXT, About, Head, Heads, SummaryRows
+from attnaudit.results.about import UNKNOWN
+from attnaudit.trace import SHOWN
 
 LINES = (QUALITY, ("replacement",), ("correlation",), ("permutation",), ("adversary", "ranges"))
 """Experiments of the rows of a card; the first of a line with a result takes it."""

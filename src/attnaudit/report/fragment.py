@@ -5,15 +5,12 @@ from html import escape
 import numpy as np
 import polars as pl
 
-from attnaudit.core.errors import InputError
-from attnaudit.core.numbers import thousands
+from attnaudit.core import InputError, thousands
 from attnaudit.experiments import make_experiment, settings_for_task
 from attnaudit.experiments import refusal as why_not
 from attnaudit.report.page import page_text
 from attnaudit.report.sections.playground import epsilon_of, playground_section, refusal
-from attnaudit.results import Results
-from attnaudit.results.about import About
-from attnaudit.results.record import RunRecord
+from attnaudit.results import About, Results, RunRecord
 from attnaudit.trace import Trace
 
 ASKED = ("adversary", "erasure")  # whose answers the buttons are

@@ -5,7 +5,7 @@ from typing import Any
 
 from attnaudit.report.page import Section, page_text
 from attnaudit.report.sections.playground import SCRIPTS, STYLES
-from attnaudit.results.summary import TEXT
+from attnaudit.results import TEXT
 
 
 def start_page(entries: Sequence[Mapping[str, Any]]) -> str:

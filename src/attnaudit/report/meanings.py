@@ -7,8 +7,8 @@ from attnaudit.copying.study import NAME as COPYING
 from attnaudit.experiments import facts
 from attnaudit.report.models import figure_and_model
 from attnaudit.report.words import of_unit
-from attnaudit.results.measures import OF_BASE, OF_TRANSLATIONS, measure_of
-from attnaudit.results.summary import TEXT
+from attnaudit.results import TEXT, measure_of
+from attnaudit.results.measures import OF_BASE, OF_TRANSLATIONS
 from attnaudit.studies import EVERY_STUDY, known_measures
 
 

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 
 import polars as pl
 
-from attnaudit.core.numbers import count
+from attnaudit.core import count
 from attnaudit.report.charts.marks import interval_chart
 from attnaudit.report.charts.svg import Panel, drawn
-from attnaudit.results.measures import Measure
+from attnaudit.results import Measure
 from attnaudit.studies import Study
 
 _LABELS = {

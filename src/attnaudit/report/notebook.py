@@ -15,8 +15,8 @@ from typing import Any
 import polars as pl
 from rich.console import Console
 
+from attnaudit.core import InputError, did_you_mean
 from attnaudit.core.display import Shown
-from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.experiments import measure_label
 from attnaudit.experiments.verdict import Verdict, decide_verdict
 from attnaudit.report.answer import Answer, answer
@@ -33,10 +33,8 @@ from attnaudit.report.picture import save_shown as save_shown  # the renderer's
 from attnaudit.report.sections.heatmaps import Heatmap, heatmap, read_instances
 from attnaudit.report.terminal import print_answer
 from attnaudit.report.words import figure, interval
-from attnaudit.results import Result, Results, counted
-from attnaudit.results.about import UNKNOWN, About
-from attnaudit.results.record import RunRecord
-from attnaudit.results.summary import ROW, TEXT, Heads
+from attnaudit.results import ROW, TEXT, About, Heads, Result, Results, RunRecord, counted
+from attnaudit.results.about import UNKNOWN
 from attnaudit.trace import Trace
 
 FIRST, BRIEF = 6, 40  # rows of a trace that are shown, tokens of each

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from attnaudit.core.files import write_text
-from attnaudit.core.numbers import count, thousands
+from attnaudit.core import count, thousands, write_text
 from attnaudit.core.printable import data_without_controls, without_controls
 from attnaudit.report import words
 from attnaudit.report.charts.palette import LegendEntry

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from attnaudit.core.files import atomic
-from attnaudit.core.numbers import count
+from attnaudit.core import atomic, count
 from attnaudit.papers import Cell, Declaration, Table
 from attnaudit.papers.comparison import (
     AGREEMENTS,

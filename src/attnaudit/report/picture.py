@@ -8,8 +8,8 @@ from pathlib import Path
 import vl_convert
 from rich.cells import cell_len
 
+from attnaudit.core import InputError
 from attnaudit.core.display import Shown
-from attnaudit.core.errors import InputError
 from attnaudit.core.files import write_bytes
 from attnaudit.core.given import expanded
 from attnaudit.report.charts.palette import LegendEntry

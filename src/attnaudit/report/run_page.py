@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
+from attnaudit.core import count, thousands
 from attnaudit.core.given import expanded
-from attnaudit.core.numbers import count, thousands
 from attnaudit.report.answer import Example, answer
 from attnaudit.report.card import verdict
 from attnaudit.report.cards import columns_of_figures
@@ -30,8 +30,7 @@ from attnaudit.report.sections.provenance import (
     provenance_sections,
 )
 from attnaudit.report.words import row_of_heads
-from attnaudit.results.record import read_record
-from attnaudit.results.summary import ROW
+from attnaudit.results import ROW, read_record
 from attnaudit.trace import Trace
 
 FIGURES = 3  # that are shown at once

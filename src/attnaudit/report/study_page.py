@@ -9,7 +9,7 @@ import polars as pl
 
 from attnaudit.copying.measures import MEASURES
 from attnaudit.copying.study import NAME, Copying
-from attnaudit.core.files import read_with_digest
+from attnaudit.core import read_with_digest
 from attnaudit.report.card import VerdictCard, verdict
 from attnaudit.report.cards import copying
 from attnaudit.report.cards.card import CardRow, of_enough, without_conclusions
@@ -25,11 +25,8 @@ from attnaudit.report.sections.numbers import (
     summary_cell,
 )
 from attnaudit.report.sections.provenance import corpus_title, provenance_sections
-from attnaudit.results import read_table
-from attnaudit.results.about import About
-from attnaudit.results.measures import BASE, OF_BASE, measure_of
-from attnaudit.results.record import read_summary
-from attnaudit.results.summary import SummaryRows
+from attnaudit.results import About, SummaryRows, measure_of, read_summary, read_table
+from attnaudit.results.measures import BASE, OF_BASE
 from attnaudit.studies import EVERY_STUDY, known_measures
 from attnaudit.studies.dynamics.measures import STEP
 

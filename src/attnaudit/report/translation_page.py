@@ -8,9 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from attnaudit.core.files import read_with_digest
+from attnaudit.core import read_with_digest, thousands
 from attnaudit.core.given import expanded
-from attnaudit.core.numbers import thousands
 from attnaudit.core.papers import LUONG2015, SNELL2020
 from attnaudit.report.cards.skill import no_skill_of_run
 from attnaudit.report.page import Section, write_page
@@ -18,10 +17,7 @@ from attnaudit.report.sections.heatmaps import marks_words
 from attnaudit.report.sections.numbers import numbers_section, summary_numbers
 from attnaudit.report.sections.provenance import corpus_title, provenance_sections
 from attnaudit.report.words import with_interval
-from attnaudit.results import read_table
-from attnaudit.results.about import About
-from attnaudit.results.record import read_summary
-from attnaudit.results.summary import SummaryRows
+from attnaudit.results import About, SummaryRows, read_summary, read_table
 from attnaudit.trace import Trace
 
 EXAMPLES = 8  # translations that are shown: the first of the test split

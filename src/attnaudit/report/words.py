@@ -4,8 +4,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from attnaudit.core.numbers import count
-from attnaudit.results.summary import POSITION, TEXT, Head, Heads
+from attnaudit.core import count
+from attnaudit.results import TEXT, Head, Heads
+from attnaudit.results.summary import POSITION
 from attnaudit.stats.measures import LN2
 
 # Shares of ln 2. A quarter is where the verdict begins to call attentions different.

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.results.groups import numbers_of, text_number
 from attnaudit.results.summary import ROW, TEXT

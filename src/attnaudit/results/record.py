@@ -13,12 +13,12 @@ import numpy as np
 import polars as pl
 from jaxtyping import Int64
 
-from attnaudit.core.errors import InputError, RunError
-from attnaudit.core.files import read_json, read_with_digest
+from attnaudit.core import InputError, RunError, read_json, read_with_digest
 from attnaudit.core.given import expanded
-from attnaudit.results import SUMMARY_SCHEMA, read_table
 from attnaudit.results.about import About
+from attnaudit.results.estimates import SUMMARY_SCHEMA
 from attnaudit.results.groups import LARGE, pieces_of
+from attnaudit.results.table import read_table
 from attnaudit.trace import ROW_KEYS, Trace, trace_metadata
 
 

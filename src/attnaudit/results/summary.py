@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from attnaudit.results.groups import OF_HEAD
-from attnaudit.trace.schema import SHOWN
+from attnaudit.trace import SHOWN
 
 ROW, TEXT, POSITION = "row", "text", "position"
 """Nouns for the unit of a mean; a text with several heads or positions has several rows."""

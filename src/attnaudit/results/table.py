@@ -9,14 +9,13 @@ from typing import Any
 import polars as pl
 from rich.console import Console
 
+from attnaudit.core import RunError, atomic, write_json
 from attnaudit.core.display import Shown, in_notebook, render, show
-from attnaudit.core.errors import RunError
-from attnaudit.core.files import atomic, write_json
 from attnaudit.core.given import expanded
 from attnaudit.results.estimates import SUMMARY_SCHEMA
 from attnaudit.results.groups import ALL, OF_HEAD
 from attnaudit.results.summary import SummaryRows
-from attnaudit.trace.schema import SHOWN
+from attnaudit.trace import SHOWN
 
 ROW_GROUP = 32_768  # rows of a results file in memory at a time
 MOST_SHOWN = 20  # measures in the repr of results

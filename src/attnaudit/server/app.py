@@ -18,16 +18,16 @@ from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException as RoutingError
 from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 
-from attnaudit.core.errors import AttnauditError
+from attnaudit.core import AttnauditError
 from attnaudit.core.printable import data_without_controls, printable
 from attnaudit.experiments.verdict import decide_verdict
 from attnaudit.recipes.compare import AUDITED, trace_of
 from attnaudit.report.answer import LABELS, SIGNS
 from attnaudit.report.live import start_page, typing_page
-from attnaudit.results.record import read_record
+from attnaudit.results import read_record
 from attnaudit.server.guard import NOTHING, Guard, problem
 from attnaudit.server.sentence import MOST_CHARACTERS, Reader, why_not
-from attnaudit.steps.finished import read_spec
+from attnaudit.steps import read_spec
 
 HOSTS = ["127.0.0.1", "localhost"]  # any other name is a page from elsewhere
 MOST_BYTES = 256 * 1024  # enough for a text and a question in which JSON escapes each character

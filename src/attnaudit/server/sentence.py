@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.report.fragment import facts_of
 from attnaudit.report.sections.heatmaps import visible
 from attnaudit.report.sections.playground import epsilon_of, playground_data
-from attnaudit.results.about import About
-from attnaudit.steps.finished import read_spec, require_finished
+from attnaudit.results import About
+from attnaudit.steps import read_spec, require_finished
 
 if TYPE_CHECKING:
     from attnaudit.models.classifier import AttentionModel

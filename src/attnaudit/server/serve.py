@@ -11,10 +11,10 @@ from pathlib import Path
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from attnaudit.core.errors import RunError
+from attnaudit.core import RunError
 from attnaudit.core.given import expanded
 from attnaudit.server.app import make_app
-from attnaudit.steps.finished import require_as_written
+from attnaudit.steps import require_as_written
 
 HOST = "127.0.0.1"
 PORT = 8765

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int64
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.core.ragged import Ragged
 
 TOP = 5  # per cent of the positions, rounded up to a whole number

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.stats.bootstrap import (
     RESAMPLES,
     Units,

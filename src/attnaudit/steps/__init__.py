@@ -1,13 +1,24 @@
 """Steps: what is made once in a folder, resumed after a kill, here or on a cluster."""
 
-from attnaudit.steps.finished import check_place, read_manifest, read_spec, require_as_written
-from attnaudit.steps.folder import Folder, Record, Step, held
+from attnaudit.steps.finished import (
+    check_place,
+    read_manifest,
+    read_spec,
+    refuse_other,
+    require_as_written,
+    require_finished,
+    trace_digests,
+    whole_manifest,
+)
+from attnaudit.steps.folder import MANIFEST, SPEC, Folder, Record, Step, held
 from attnaudit.steps.pool import SERIAL, Call, Pool
 from attnaudit.steps.pools import pool_of
 from attnaudit.steps.recipe import Planned, Recipe, execute, plan, plan_calls
 
 __all__ = [
+    "MANIFEST",
     "SERIAL",
+    "SPEC",
     "Call",
     "Folder",
     "Planned",
@@ -23,5 +34,9 @@ __all__ = [
     "pool_of",
     "read_manifest",
     "read_spec",
+    "refuse_other",
     "require_as_written",
+    "require_finished",
+    "trace_digests",
+    "whole_manifest",
 ]

@@ -14,8 +14,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from attnaudit.core.errors import RunError
-from attnaudit.core.files import unwritable
+from attnaudit.core import RunError, unwritable
 
 NAME = ".claim.json"
 BEAT, SILENT = 2.0, 10.0  # seconds between heartbeats, and without one until a process is dead

@@ -17,8 +17,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from attnaudit.core.errors import AttnauditError, InputError, RunError
-from attnaudit.core.files import (
+from attnaudit.core import (
+    AttnauditError,
+    InputError,
+    RunError,
     content_key,
     read_with_digest,
     sha256,

@@ -8,9 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from attnaudit.core.errors import RunError
-from attnaudit.core.files import read_with_digest, write_with_digest
-from attnaudit.core.progress import Progress
+from attnaudit.core import Progress, RunError, read_with_digest, write_with_digest
 from attnaudit.steps.folder import digests
 from attnaudit.steps.pool import Call, Pool
 from attnaudit.trace import tail_file

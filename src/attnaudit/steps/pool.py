@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnaudit.core.errors import InputError
-from attnaudit.core.progress import Progress, within
+from attnaudit.core import InputError, Progress, within
 from attnaudit.steps.folder import MANIFEST
 
 

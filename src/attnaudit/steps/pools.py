@@ -2,7 +2,7 @@
 
 from contextlib import AbstractContextManager, nullcontext
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.steps.pool import SERIAL, Pool
 from attnaudit.steps.ray_pool import RayPool
 

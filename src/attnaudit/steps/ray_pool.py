@@ -17,9 +17,9 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, Self
 
-from attnaudit.core.errors import InputError, LostError, RunError
-from attnaudit.core.extras import require
-from attnaudit.core.progress import WITHIN, Progress, silent
+from attnaudit.core import InputError, Progress, RunError, require, silent
+from attnaudit.core.errors import LostError
+from attnaudit.core.progress import WITHIN
 from attnaudit.core.threads import cores, take
 from attnaudit.steps.claim import BusyError
 from attnaudit.steps.pool import Call, Done, Pool, done

@@ -1,7 +1,7 @@
 """Studies, which train models again: each says which, and what their traces show together."""
 
 from attnaudit.plans.training import Training
-from attnaudit.results.measures import Measure
+from attnaudit.results import Measure
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.deceive import Deceive, PairDeceive, TransformerDeceive
 from attnaudit.studies.dynamics.study import Dynamics, PairDynamics

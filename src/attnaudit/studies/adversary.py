@@ -14,7 +14,7 @@ from attnaudit.experiments.adversary.experiment import Adversary, divergence
 from attnaudit.experiments.prediction import Prediction
 from attnaudit.experiments.rows import vector_column
 from attnaudit.plans.training import Training, TrainingId, seeded, usual
-from attnaudit.results.measures import Measure
+from attnaudit.results import Measure
 from attnaudit.stats.bootstrap import means_over_seeds
 from attnaudit.stats.measures import LN2, predicted_class, tvd
 from attnaudit.studies.over_seeds import SummaryRows, by_model, by_seed, means, scores, seeds_row

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.core.papers import PRUTHI2020
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import setting
@@ -20,7 +20,7 @@ from attnaudit.corpora.prepare.derived import marks
 from attnaudit.experiments.adversary.experiment import divergence
 from attnaudit.experiments.rows import is_correct, over_words
 from attnaudit.plans.training import Training, TrainingId
-from attnaudit.results.measures import Measure
+from attnaudit.results import Measure
 from attnaudit.stats.bleu import bleu_counts, bleu_over_seeds
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.studies.over_seeds import SummaryRows, by_model, means, seeds_row

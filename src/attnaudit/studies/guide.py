@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 import polars as pl
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.core.papers import WIEGREFFE2019
 from attnaudit.core.settings import setting
 from attnaudit.corpora.prepare.derived import taught_by

@@ -14,12 +14,11 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.experiments.prediction import Prediction
 from attnaudit.experiments.rows import vector_column
 from attnaudit.plans.training import TrainingId, strength_text
-from attnaudit.results import summary_row
-from attnaudit.results.measures import Measure
+from attnaudit.results import Measure, summary_row
 from attnaudit.stats.bootstrap import means_over_seeds, percentile_interval, ratio
 from attnaudit.stats.classification import Scores, scores_over_seeds
 from attnaudit.stats.inference import unseen_interval

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import polars as pl
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.core.papers import WIEGREFFE2019
 from attnaudit.core.settings import setting
 from attnaudit.experiments.adversary.experiment import divergence
 from attnaudit.experiments.rows import keys
 from attnaudit.plans.training import Training, usual
-from attnaudit.results import summarise_means
-from attnaudit.results.groups import by_group
-from attnaudit.results.measures import SIGNED, Measure
+from attnaudit.results import SIGNED, Measure, by_group, summarise_means
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.stats.measures import tvd
 from attnaudit.studies.study import Study, Traces, same_instances

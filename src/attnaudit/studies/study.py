@@ -11,12 +11,11 @@ import polars as pl
 import polars.selectors as cs
 from jaxtyping import Int64
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.core.papers import Paper
 from attnaudit.core.settings import Settings, setting
 from attnaudit.plans.training import Training, TrainingId, seeded
-from attnaudit.results import SUMMARY_SCHEMA
-from attnaudit.results.measures import Measure
+from attnaudit.results import SUMMARY_SCHEMA, Measure
 from attnaudit.trace import Trace
 
 # Roles of trainings, in the order of tables.

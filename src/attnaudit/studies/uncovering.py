@@ -8,7 +8,7 @@ from attnaudit.experiments.erasure.experiment import MINIMUM, Erasure
 from attnaudit.experiments.joint import Joint
 from attnaudit.experiments.maximal_change.experiment import MaximalChange
 from attnaudit.experiments.rows import over_words
-from attnaudit.results.measures import Measure
+from attnaudit.results import Measure
 from attnaudit.trace import Trace
 
 # Columns of a trace whose largest value names a token.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.core.papers import WIEGREFFE2019
 from attnaudit.core.settings import setting
 from attnaudit.plans.training import Training, TrainingId

@@ -16,9 +16,8 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError, count
 from attnaudit.core.given import known, named_outputs, plain, plain_metadata
-from attnaudit.core.numbers import count
 from attnaudit.models.classifier import probabilities
 from attnaudit.stats.measures import Activation
 from attnaudit.torch.arguments import TokenArguments

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from attnaudit.core.errors import describe_error
+from attnaudit.core import describe_error
 from attnaudit.corpora.remarks import WARNING
 from attnaudit.stats.measures import Activation
 from attnaudit.torch.arguments import TokenArguments, named

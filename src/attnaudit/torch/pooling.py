@@ -17,7 +17,7 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakIdKeyDictionary
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.models.weights import Fingerprinted, weights_fingerprint
 from attnaudit.torch.capture import FUSED, SOFTMAX, attend_in_two_steps, flat, tag_of

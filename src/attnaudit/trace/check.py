@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from attnaudit.core.errors import TraceError
-from attnaudit.core.numbers import count
+from attnaudit.core import TraceError, count
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.stats.measures import tvd

@@ -13,8 +13,7 @@ import polars as pl
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from attnaudit.core.errors import TraceError
-from attnaudit.core.files import atomic
+from attnaudit.core import TraceError, atomic
 from attnaudit.core.given import expanded
 from attnaudit.trace.tails import (
     GRAPH_FILE,

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from attnaudit.core.errors import TraceError
+from attnaudit.core import TraceError
 from attnaudit.trace.files import read_pieces
 from attnaudit.trace.schema import conform
 

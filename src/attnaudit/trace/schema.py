@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from attnaudit.core.errors import TraceError
+from attnaudit.core import TraceError
 from attnaudit.core.ragged import Ragged
 
 # The model sets the width of a vector; 1 stands for it in the types below.

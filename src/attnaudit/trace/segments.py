@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float, Int64, Shaped
 
-from attnaudit.core.errors import TraceError
+from attnaudit.core import TraceError
 from attnaudit.core.ragged import Ragged
 from attnaudit.trace.schema import column_of, flat
 from attnaudit.trace.table import Trace

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from attnaudit.core import TraceError
 from attnaudit.core.display import Shown, render
-from attnaudit.core.errors import TraceError
 from attnaudit.core.given import expanded, named_outputs, plain_metadata
 from attnaudit.core.printable import printable
 from attnaudit.core.ragged import Ragged

@@ -12,9 +12,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float, Float32, Int64
 
-from attnaudit.core.errors import TraceError
-from attnaudit.core.extras import require
-from attnaudit.core.files import sha256
+from attnaudit.core import TraceError, require, sha256
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.threads import on_threads
 

@@ -9,16 +9,14 @@ from typing import Any, cast
 import numpy as np
 from jaxtyping import Float, Int64
 
-from attnaudit.core.errors import InputError, describe_error, did_you_mean
+from attnaudit.core import InputError, Progress, describe_error, did_you_mean, silent
 from attnaudit.core.given import known, named_outputs, plain
-from attnaudit.core.progress import Progress, silent
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import stream_keys, uniform
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.corpora.corpus import keyed
 from attnaudit.stats.measures import ERASED_SHARES, tvd, two_classes
-from attnaudit.trace import Trace
-from attnaudit.trace.schema import COLUMNS, SHOWN
+from attnaudit.trace import COLUMNS, SHOWN, Trace
 from attnaudit.tracing.replacement import Donors, Predicted, TextReplacement, chosen_texts
 from attnaudit.tracing.settings import ReplacementSettings
 from attnaudit.tracing.strings import COMPUTED, OPERATION, TAKEN, Cut, Strings, read_scores

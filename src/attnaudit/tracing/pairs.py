@@ -17,16 +17,14 @@ import torch
 from jaxtyping import Float, Int, Int64
 from torch import Tensor
 
-from attnaudit.core.errors import InputError
-from attnaudit.core.progress import Progress, silent
+from attnaudit.core import InputError, Progress, silent
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import Pairs
 from attnaudit.corpora.prepare.vocabulary import EOS
 from attnaudit.models.batch import PairBatch, PairInputs
 from attnaudit.models.seq2seq import EncoderDecoder, PairForward
 from attnaudit.models.translator import Translator
-from attnaudit.trace import Trace, concatenate
-from attnaudit.trace.tails import LinearTail
+from attnaudit.trace import LinearTail, Trace, concatenate
 from attnaudit.tracing.replacement import Donors, Predicted, TextReplacement
 from attnaudit.tracing.settings import PairCollectSettings, ReplacementSettings
 from attnaudit.tracing.texts import frozen

@@ -17,11 +17,12 @@ import numpy as np
 import polars as pl
 from jaxtyping import Bool, Float, Int64
 
-from attnaudit.core.progress import Progress, silent
+from attnaudit.core import Progress, silent
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import stream_keys
 from attnaudit.corpora.corpus import keyed
-from attnaudit.trace.schema import FEW_OUTPUTS, MOST_OUTPUTS, list_column, nested_column
+from attnaudit.trace import list_column
+from attnaudit.trace.schema import FEW_OUTPUTS, MOST_OUTPUTS, nested_column
 from attnaudit.tracing.settings import ReplacementSettings
 
 # Shares of words that copies lose, in turn: small ones isolate words, large ones show the rest.

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from attnaudit.core.errors import InputError, describe_error
-from attnaudit.core.extras import require
+from attnaudit.core import InputError, describe_error, require
 from attnaudit.corpora.formats.tables import is_table
 
 OPERATION = "judge"

@@ -12,15 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attnaudit.core.errors import InputError
-from attnaudit.core.progress import Progress, silent
+from attnaudit.core import InputError, Progress, silent
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.threads import cores
 from attnaudit.corpora.corpus import Corpus, Pairs, Split
 from attnaudit.models.batch import Inputs
 from attnaudit.models.classifier import AttentionModel, Forward, TanhHead
-from attnaudit.trace import Trace, concatenate, write_shards
-from attnaudit.trace.tails import TanhTail
+from attnaudit.trace import TanhTail, Trace, concatenate, write_shards
 from attnaudit.tracing.classifier import Replacement
 from attnaudit.tracing.importance import gradient_importance, input_falls
 from attnaudit.tracing.leave_one_out import leave_one_out

@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from attnaudit.core.files import atomic
+from attnaudit.core import atomic
 from attnaudit.models.weights import copied, digest_of
 
 

@@ -12,9 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attnaudit.core.errors import InputError, RunError
-from attnaudit.core.files import sha256
-from attnaudit.core.progress import Progress
+from attnaudit.core import InputError, Progress, RunError, sha256
 from attnaudit.models.batch import Inputs, PairInputs
 from attnaudit.training.checkpoint import (
     load_checkpoint,

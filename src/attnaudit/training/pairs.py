@@ -10,8 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from attnaudit.core.errors import InputError
-from attnaudit.core.progress import Progress
+from attnaudit.core import InputError, Progress
 from attnaudit.corpora.corpus import ParallelCorpus
 from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, UNK
 from attnaudit.models.batch import Inputs, PairBatch, PairInputs

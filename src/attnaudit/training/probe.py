@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 from jaxtyping import Int64
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.core.random import stream_keys
 
 # Optimizer steps at which Snell et al. 2020 measure.

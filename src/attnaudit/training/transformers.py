@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from attnaudit.core.errors import InputError, require_known
+from attnaudit.core import InputError, require_known
 from attnaudit.core.settings import Settings, setting
 from attnaudit.training.settings import TrainingSettings
 

@@ -9,7 +9,7 @@ import zlib
 from itertools import accumulate
 from pathlib import Path
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.corpora.formats.lines import most_inflated
 
 _MEMBER = 512  # bytes that even an empty member takes

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.core.files import may_never_end
 
 LONGEST_LINE = 16 << 20  # characters: ten times the longest novel

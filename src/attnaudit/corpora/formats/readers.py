@@ -11,8 +11,7 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
-from attnaudit.core.errors import InputError
-from attnaudit.core.numbers import count
+from attnaudit.core import InputError, count
 from attnaudit.corpora.formats.lines import (
     bad_file,
     filled_lines,

@@ -11,9 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from attnaudit.core.errors import did_you_mean
-from attnaudit.core.files import write_text
-from attnaudit.core.numbers import count
+from attnaudit.core import count, did_you_mean, write_text
 from attnaudit.corpora.formats.lines import (
     LONGEST_LINE,
     bad_file,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64
 
-from attnaudit.core.errors import InputError, require_known
+from attnaudit.core import InputError, require_known
 from attnaudit.corpora.corpus import (
     SPLITS,
     Corpus,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int64
 
-from attnaudit.core.errors import InputError, require_known
+from attnaudit.core import InputError, require_known
 from attnaudit.core.random import below, stream_keys
 
 Symbols = Int64[np.ndarray, "rows length"]

@@ -6,8 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from attnaudit.core.errors import InputError, require_known
-from attnaudit.core.numbers import count
+from attnaudit.core import InputError, count, require_known
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import Corpus, Split, fingerprint
 from attnaudit.trace import Trace

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.corpora.corpus import Corpus, Split, fingerprint, keyed
 from attnaudit.corpora.planted import (
     BAD,

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from attnaudit.core.errors import InputError
-from attnaudit.core.extras import require
+from attnaudit.core import InputError, require
 from attnaudit.corpora.corpus import Split
 
 DIGITS = "qqq"

@@ -23,7 +23,7 @@ from attnaudit.experiments.adversary.program import LEAST, Box, Solution, Task, 
 from attnaudit.experiments.adversary.state import CLASSES, GAP, Proposal, State
 from attnaudit.experiments.through_tail import attended_sums, output_layer, two_classes
 from attnaudit.stats.measures import LN2, activate
-from attnaudit.trace.tails import TanhTail
+from attnaudit.trace import TanhTail
 
 PerToken = Float[np.ndarray, " T"]
 

@@ -20,8 +20,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.core.threads import over_rows
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.stats.measures import LN2, jsd_terms
-from attnaudit.trace.readout import Readout
-from attnaudit.trace.tails import IdentityTail
+from attnaudit.trace import IdentityTail, Readout
 
 PerRow = Float[np.ndarray, " n"]
 

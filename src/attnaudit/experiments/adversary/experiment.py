@@ -27,7 +27,7 @@ from attnaudit.experiments.adversary.exact import (
 from attnaudit.experiments.adversary.search import bounded_attention
 from attnaudit.experiments.confidence import at_same_confidence
 from attnaudit.experiments.rows import make_table, no_single_decision, summarise_measures
-from attnaudit.results.measures import Measure
+from attnaudit.results import Measure
 from attnaudit.stats.measures import LN2, tvd
 from attnaudit.trace import Trace
 

@@ -40,8 +40,7 @@ from attnaudit.experiments.through_tail import (
     has_compiled_tail,
 )
 from attnaudit.stats.measures import jsd_terms
-from attnaudit.trace.readout import Readout
-from attnaudit.trace.tails import IdentityTail, LinearTail
+from attnaudit.trace import IdentityTail, LinearTail, Readout
 
 Indices = Int64[np.ndarray, " m"]
 

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from attnaudit.experiments.erasure.removal import RANKINGS
-from attnaudit.results.groups import text_number
+from attnaudit.results import text_number
 from attnaudit.stats.inference import share_interval
 
 MINIMUM, RANDOM = "minimum", "random"

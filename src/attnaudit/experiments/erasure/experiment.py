@@ -21,7 +21,7 @@ from attnaudit.experiments.rows import (
     row_streams,
     summarise_measures,
 )
-from attnaudit.results.measures import SIGNED, Measure
+from attnaudit.results import SIGNED, Measure
 from attnaudit.trace import Trace
 
 MOST_ORDERS = 10_000

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int64, UInt64
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.erasure.removal import Rows, Walks, in_blocks, in_chunks
 from attnaudit.stats.measures import ERASED_SHARES
-from attnaudit.trace.readout import Readout
+from attnaudit.trace import Readout
 
 
 def falls(

@@ -21,8 +21,7 @@ from attnaudit.core.threads import LEAST, cores, on_threads
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.through_tail import Measure, Outputs, has_compiled_tail
 from attnaudit.stats.measures import predicted_class
-from attnaudit.trace.readout import Readout
-from attnaudit.trace.tails import IdentityTail, LinearTail, TanhTail
+from attnaudit.trace import IdentityTail, LinearTail, Readout, TanhTail
 
 Indices = Int64[np.ndarray, " m"]
 PerWalk = Int64[np.ndarray, " walks"]

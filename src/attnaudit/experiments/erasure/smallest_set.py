@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int64
 
 from attnaudit.experiments.erasure.removal import Rows, Walks, added_up, without_each
-from attnaudit.trace.tails import IdentityTail
+from attnaudit.trace import IdentityTail
 
 # Behind a network: positions read at each step of the greedy search, and steps.
 TRIED, GREEDY = 4, 8

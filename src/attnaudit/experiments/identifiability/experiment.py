@@ -12,7 +12,7 @@ from attnaudit.experiments.rows import (
     make_table,
     summarise_measures,
 )
-from attnaudit.results.measures import Measure
+from attnaudit.results import Measure
 from attnaudit.trace import Trace
 
 

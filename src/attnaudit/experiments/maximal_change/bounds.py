@@ -22,8 +22,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.through_tail import Outputs, has_compiled_tail, output_layer
 from attnaudit.stats.measures import activate, two_classes
-from attnaudit.trace.readout import Readout
-from attnaudit.trace.tails import IdentityTail, TanhTail
+from attnaudit.trace import IdentityTail, Readout, TanhTail
 
 # Most classes of which every difference of two logits is bounded, C² numbers a row. With more, each
 # logit is bounded by itself, which is looser.

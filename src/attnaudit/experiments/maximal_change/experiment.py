@@ -16,7 +16,7 @@ from attnaudit.experiments.rows import (
     words_of,
 )
 from attnaudit.experiments.through_tail import Outputs
-from attnaudit.results.measures import Measure
+from attnaudit.results import Measure
 from attnaudit.trace import Trace
 
 # Above the rounding of any tail, and far below a change that matters (0.15).

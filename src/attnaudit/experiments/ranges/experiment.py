@@ -10,7 +10,7 @@ from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.adversary.exact import one_logit_decides, slab_within
 from attnaudit.experiments.ranges.line import ranges_in_slab
 from attnaudit.experiments.rows import make_table, summarise_measures
-from attnaudit.results.measures import Measure
+from attnaudit.results import Measure
 from attnaudit.trace import Trace
 
 

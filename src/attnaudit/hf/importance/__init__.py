@@ -14,8 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnaudit.core.errors import InputError, require_known
-from attnaudit.core.extras import require
+from attnaudit.core import InputError, require, require_known
 from attnaudit.core.random import stream_keys, uniform
 from attnaudit.hf.choose import Numbers, choose_layers
 from attnaudit.hf.encoded import Encoded
@@ -25,7 +24,7 @@ from attnaudit.hf.importance.attnlrp import attnlrp, require_rules
 from attnaudit.hf.importance.case import OPERATION, Case, Graph, embeddings_as, ends_of, read_logits
 from attnaudit.hf.model import FAILURES, NO_TOKEN, positions_per_pass, without_padding
 from attnaudit.torch.capture import Attention, Exchange, forward
-from attnaudit.trace.schema import COLUMNS, SHOWN
+from attnaudit.trace import COLUMNS, SHOWN
 
 
 def gradient_input(case: Case) -> Float[Tensor, "B T"]:

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.hf.importance.case import OPERATION, Answer, Case, Ends, embeddings_as, read_logits
 from attnaudit.hf.layers import Probe
 from attnaudit.hf.model import frozen, require_task

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import Gate
 from attnaudit.hf.model import positions_per_pass, require_task

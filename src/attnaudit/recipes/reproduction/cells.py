@@ -6,11 +6,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from attnaudit.core.errors import RunError
+from attnaudit.core import RunError
 from attnaudit.papers import Cell, Declaration
 from attnaudit.plans.spec import differences
-from attnaudit.steps.finished import read_spec, some_of, whole_manifest
-from attnaudit.steps.folder import MANIFEST
+from attnaudit.steps import MANIFEST, read_spec, whole_manifest
+from attnaudit.steps.finished import some_of
 
 RUNS = "runs"
 

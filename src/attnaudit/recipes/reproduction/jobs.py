@@ -10,10 +10,8 @@ from typing import Any
 import polars as pl
 
 from attnaudit.copying.study import NAME as COPYING
-from attnaudit.core.errors import InputError
-from attnaudit.core.files import read_json
+from attnaudit.core import InputError, Progress, read_json
 from attnaudit.core.given import expanded
-from attnaudit.core.progress import Progress
 from attnaudit.corpora.registry import CORPORA as REGISTERED
 from attnaudit.corpora.registry import is_parallel
 from attnaudit.papers import PAPERS, Cell, Declaration
@@ -26,11 +24,8 @@ from attnaudit.recipes.kinds import Read
 from attnaudit.recipes.reproduction.cells import RUNS
 from attnaudit.recipes.reproduction.records import FOLDER
 from attnaudit.recipes.study import Say, StudySpec, run_study
-from attnaudit.results import read_table, summary_row
-from attnaudit.results.record import read_record
-from attnaudit.steps.finished import check_place, read_spec, refuse_other, whole_manifest
-from attnaudit.steps.folder import MANIFEST
-from attnaudit.steps.pool import Pool
+from attnaudit.results import read_record, read_table, summary_row
+from attnaudit.steps import MANIFEST, Pool, check_place, read_spec, refuse_other, whole_manifest
 from attnaudit.studies import EVERY_STUDY
 
 STUDIES, TABLE = "studies", "reproduction.csv"

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from attnaudit.core.errors import InputError
-from attnaudit.core.files import read_json, write_json
+from attnaudit.core import InputError, read_json, write_json
 from attnaudit.papers import Cell, Declaration
 from attnaudit.papers.comparison import possible
 from attnaudit.papers.published import ALL

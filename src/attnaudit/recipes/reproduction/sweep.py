@@ -8,8 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from attnaudit.core.errors import InputError, RunError
-from attnaudit.core.progress import Progress, silent, within
+from attnaudit.core import InputError, Progress, RunError, silent, within
 from attnaudit.corpora.registry import CORPORA as REGISTERED
 from attnaudit.papers import Cell
 from attnaudit.recipes.kinds import LastCorpus
@@ -25,8 +24,7 @@ from attnaudit.recipes.reproduction.records import (
 )
 from attnaudit.recipes.study import Say
 from attnaudit.recipes.trained import run
-from attnaudit.steps import SERIAL, Call, Planned, Pool
-from attnaudit.steps.finished import read_spec, whole_manifest
+from attnaudit.steps import SERIAL, Call, Planned, Pool, read_spec, whole_manifest
 
 PAGE = "index.html"
 

@@ -4,7 +4,7 @@ An experiment computes and names its measures; `attnaudit.experiments.findings` 
 claimed; a card words it. Registering a card is a second call beside `register_experiment`.
 """
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.experiments import EXPERIMENTS
 from attnaudit.report.cards import (
     adversary,

@@ -6,8 +6,7 @@ from attnaudit.experiments.findings import furthest
 from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale, Violins
 from attnaudit.report.words import difference, figure, with_interval
-from attnaudit.results.about import About
-from attnaudit.results.summary import SummaryRows
+from attnaudit.results import About, SummaryRows
 from attnaudit.stats.measures import LN2
 
 QUESTION = "How different can attention be with nearly the same output?"

@@ -10,9 +10,7 @@ from attnaudit.report.cards.card import Card, CardRow, card_row
 from attnaudit.report.charts.marks import cell_chart
 from attnaudit.report.charts.svg import Figure, drawn
 from attnaudit.report.words import figure, with_interval
-from attnaudit.results.about import About
-from attnaudit.results.measures import SCORES
-from attnaudit.results.summary import SummaryRows
+from attnaudit.results import SCORES, About, SummaryRows
 
 QUESTION = "Do measures of importance agree with each other?"
 _CAPTION = (

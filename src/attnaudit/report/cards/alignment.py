@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 from attnaudit.report.cards.card import Card, CardRow, card_row
 from attnaudit.report.words import figure, percent, with_interval
-from attnaudit.results.about import About
-from attnaudit.results.summary import SummaryRows
+from attnaudit.results import About, SummaryRows
 
 QUESTION = "Does attention find the source words that a target word translates?"
 

@@ -6,13 +6,12 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from attnaudit.core.numbers import count
+from attnaudit.core import count
 from attnaudit.experiments.findings import AGAINST, FEW, FOR, NEITHER, Finding
 from attnaudit.report.charts.specs import FigureSpec
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.words import amount, interval
-from attnaudit.results.about import About
-from attnaudit.results.summary import TEXT, SummaryRows
+from attnaudit.results import TEXT, About, SummaryRows
 from attnaudit.stats.inference import FEWEST
 
 WITHHELD = "No conclusion: see the line on top."

@@ -6,8 +6,7 @@ from attnaudit.experiments.findings import POLICY, comprehensiveness
 from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
 from attnaudit.report.cards.wording import of_head
 from attnaudit.report.words import amount, with_interval
-from attnaudit.results.about import About
-from attnaudit.results.summary import SummaryRows
+from attnaudit.results import About, SummaryRows
 
 QUESTION = "Are the most attended tokens needed for the prediction, and enough for it?"
 _NAME = "comprehensiveness"

@@ -17,14 +17,14 @@ from attnaudit.copying.study import (
     outcomes,
     passing,
 )
-from attnaudit.core.numbers import count
+from attnaudit.core import count
 from attnaudit.experiments.findings import AGAINST, FOR, decide
 from attnaudit.report.cards.card import CardRow, Claim, card_row
 from attnaudit.report.charts.marks import Scale, cell_chart, line_chart, point_chart
 from attnaudit.report.charts.palette import Palette
 from attnaudit.report.charts.svg import Figure, Panel, drawn
 from attnaudit.report.words import figure, percent, with_interval
-from attnaudit.results.summary import SummaryRows
+from attnaudit.results import SummaryRows
 from attnaudit.stats.agreement import TOP, chance_agreement
 
 QUESTION = "How is attention learned? The copying task"

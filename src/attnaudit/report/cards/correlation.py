@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from attnaudit.core.numbers import count
+from attnaudit.core import count
 from attnaudit.experiments.findings import agreement
 from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
 from attnaudit.report.cards.wording import REFERENCES
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
 from attnaudit.report.words import degree, figure, with_interval
-from attnaudit.results.about import About
-from attnaudit.results.summary import SummaryRows
+from attnaudit.results import About, SummaryRows
 
 QUESTION = "Does attention rank tokens as measures of their importance do?"
 _NAME = "correlation"

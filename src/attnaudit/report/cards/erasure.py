@@ -12,8 +12,7 @@ from attnaudit.report.charts.palette import Palette
 from attnaudit.report.charts.specs import Drawing, FigureSpec
 from attnaudit.report.charts.svg import Drawing as Drawn
 from attnaudit.report.words import percent, with_interval
-from attnaudit.results.about import About
-from attnaudit.results.summary import SummaryRows
+from attnaudit.results import About, SummaryRows
 
 QUESTION = "How many tokens must be removed before the prediction flips?"
 _NAMES = {

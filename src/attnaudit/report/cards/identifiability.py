@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from attnaudit.report.cards.card import Card, CardRow, card_row
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale, Violins
 from attnaudit.report.words import amount, figure, percent
-from attnaudit.results.about import About
-from attnaudit.results.summary import SummaryRows
+from attnaudit.results import About, SummaryRows
 
 QUESTION = "How far can attention move with exactly the same attended sum?"
 _NAME = "identifiability"

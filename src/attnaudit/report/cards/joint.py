@@ -6,8 +6,7 @@ from attnaudit.report.cards.card import Card, CardRow, card_row
 from attnaudit.report.cards.wording import heads
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
 from attnaudit.report.words import figure, percent, with_interval
-from attnaudit.results.about import About
-from attnaudit.results.summary import SummaryRows
+from attnaudit.results import About, SummaryRows
 from attnaudit.stats.measures import LN2
 
 QUESTION = "How much does the output depend on the weights of all heads at once?"

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 
-from attnaudit.core.numbers import count
+from attnaudit.core import count
 from attnaudit.experiments.findings import AGAINST, BOTH, FEW, FOR, UNCLEAR, side_of
 from attnaudit.experiments.verdict import Verdict, held_out
 from attnaudit.report.cards.card import CardRow
 from attnaudit.report.cards.wording import REFERENCES, enough, replacing
 from attnaudit.report.words import percent
-from attnaudit.results.summary import TEXT
+from attnaudit.results import TEXT
 from attnaudit.stats.inference import FEWEST
 
 _CLAIMS = {

@@ -8,8 +8,7 @@ from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
 from attnaudit.report.cards.wording import heads, of_head
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
 from attnaudit.report.words import figure, name_head, percent, with_interval
-from attnaudit.results.about import About
-from attnaudit.results.summary import SummaryRows
+from attnaudit.results import About, SummaryRows
 
 QUESTION = "How much can attention change the output at all?"
 _NAME = "maximal_change"

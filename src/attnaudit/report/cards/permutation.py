@@ -7,8 +7,7 @@ from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
 from attnaudit.report.cards.wording import left_out, of_head
 from attnaudit.report.charts.specs import FigureSpec, Scale, Violins
 from attnaudit.report.words import degree, figure, with_interval
-from attnaudit.results.about import About
-from attnaudit.results.summary import SummaryRows
+from attnaudit.results import About, SummaryRows
 
 QUESTION = "How much does shuffling attention change the output?"
 _CHANGES = (

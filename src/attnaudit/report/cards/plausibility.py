@@ -4,9 +4,8 @@ from collections.abc import Iterator
 
 from attnaudit.report.cards.card import Card, CardRow, card_row
 from attnaudit.report.words import figure, percent
-from attnaudit.results.about import About
-from attnaudit.results.summary import SummaryRows
-from attnaudit.trace.schema import SHOWN
+from attnaudit.results import About, SummaryRows
+from attnaudit.trace import SHOWN
 
 QUESTION = "Does attention find the tokens known to matter?"
 _NAME = "plausibility"

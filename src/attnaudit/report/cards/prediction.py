@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from attnaudit.core.numbers import count
+from attnaudit.core import count
 from attnaudit.report.cards.card import Card, CardRow, card_row
 from attnaudit.report.cards.wording import MOST_NAMED
 from attnaudit.report.words import figure, listed, percent, with_interval
-from attnaudit.results.about import About
+from attnaudit.results import TEXT, About, SummaryRows
 from attnaudit.results.measures import CHANCE
-from attnaudit.results.summary import POSITION, TEXT, SummaryRows
+from attnaudit.results.summary import POSITION
 from attnaudit.stats.inference import FEWEST
 
 QUESTION = "How well does the model predict?"

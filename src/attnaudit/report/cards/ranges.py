@@ -6,8 +6,7 @@ from attnaudit.report.cards.adversary import within_epsilon
 from attnaudit.report.cards.card import Card, CardRow, card_row
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale, Violins
 from attnaudit.report.words import figure, percent
-from attnaudit.results.about import About
-from attnaudit.results.summary import SummaryRows
+from attnaudit.results import About, SummaryRows
 
 QUESTION = "How much attention could, and must, each token have with nearly the same output?"
 

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 
-from attnaudit.core.numbers import count
+from attnaudit.core import count
 from attnaudit.experiments.replacement import LIMIT, SHARE
 from attnaudit.experiments.verdict import follows, rank_scores, reference_of
 from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
 from attnaudit.report.cards.wording import REFERENCES, name_score, of_head, other_heatmap
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
 from attnaudit.report.words import figure, with_interval
-from attnaudit.results.about import About
-from attnaudit.results.summary import TEXT, SummaryRows, texts
-from attnaudit.trace.schema import SHOWN
+from attnaudit.results import TEXT, About, SummaryRows
+from attnaudit.results.summary import texts
+from attnaudit.trace import SHOWN
 
 QUESTION = "Does the output follow the attended words?"
 _NAME = "replacement"

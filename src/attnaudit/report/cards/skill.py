@@ -3,7 +3,7 @@
 from attnaudit.experiments.findings import skill
 from attnaudit.experiments.verdict import QUALITY
 from attnaudit.report.words import figure, with_interval
-from attnaudit.results.summary import SummaryRows
+from attnaudit.results import SummaryRows
 
 _BASELINES = {
     "majority": "always predicting the most frequent label",

@@ -6,9 +6,8 @@ from attnaudit.report.cards.card import Card, CardRow, card_row
 from attnaudit.report.cards.wording import of_head
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
 from attnaudit.report.words import figure, with_interval
-from attnaudit.results.about import About
-from attnaudit.results.summary import SummaryRows
-from attnaudit.trace.schema import SHOWN
+from attnaudit.results import About, SummaryRows
+from attnaudit.trace import SHOWN
 
 QUESTION = "Do a few words add up to the prediction?"
 _NAME = "surrogate"

@@ -4,15 +4,14 @@ from collections.abc import Mapping, Sequence
 from math import floor, log10
 from typing import Any
 
-from attnaudit.core.numbers import count, thousands
+from attnaudit.core import count, thousands
 from attnaudit.experiments.findings import UNCLEAR, Finding
 from attnaudit.experiments.verdict import rank_scores, replacement_texts
 from attnaudit.report.words import figure, name_head, name_heads
-from attnaudit.results.about import About
-from attnaudit.results.measures import SCORES
-from attnaudit.results.summary import SummaryRows, head_of, texts
+from attnaudit.results import SCORES, About, SummaryRows
+from attnaudit.results.summary import head_of, texts
 from attnaudit.stats.inference import FEWEST
-from attnaudit.trace.schema import SHOWN
+from attnaudit.trace import SHOWN
 
 APART = 0.1  # groups whose means differ by less, or within their intervals, are not listed
 REFERENCES = {"loo": "leave-one-out", "gradient": "the gradient"}

@@ -7,14 +7,14 @@ import polars as pl
 import polars.selectors as cs
 from altair.utils.schemapi import debug_mode
 
-from attnaudit.core.numbers import count
+from attnaudit.core import count
 from attnaudit.experiments import EXPERIMENTS
 from attnaudit.report.cards import card
 from attnaudit.report.charts.palette import LegendEntry, Palette, group_rows, legend
 from attnaudit.report.charts.specs import Chart, FigureSpec
 from attnaudit.report.charts.svg import Figure, Panel, drawn
 from attnaudit.report.words import of_unit
-from attnaudit.results.summary import TEXT, SummaryRows
+from attnaudit.results import TEXT, SummaryRows
 
 NOTHING = "Undefined for every text: nothing to draw."
 

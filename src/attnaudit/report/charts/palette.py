@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import altair as alt
 import polars as pl
 
-from attnaudit.core.numbers import count
-from attnaudit.results.summary import TEXT
+from attnaudit.core import count
+from attnaudit.results import TEXT
 
 OTHER = "other classes"
 # Okabe and Ito's colours, told apart under the common colour blindnesses; black and yellow do not

@@ -7,7 +7,7 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.core.printable import as_markup, printable
 from attnaudit.experiments import measure_label
 from attnaudit.papers.comparison import AGREEMENTS, compare_runs, legend_of, tally
@@ -15,7 +15,7 @@ from attnaudit.papers.published import published_corpus
 from attnaudit.report.page import Section
 from attnaudit.report.sections.numbers import group_label
 from attnaudit.report.words import figure, interval
-from attnaudit.results.record import RunRecord
+from attnaudit.results import RunRecord
 
 PAPER = "jain2019"
 VECTORS_DIFFER = (

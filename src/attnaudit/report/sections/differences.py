@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from rich.console import Console
 
-from attnaudit.core.numbers import count, thousands
+from attnaudit.core import count, thousands
 from attnaudit.core.printable import printable
 from attnaudit.experiments import measure_label
 from attnaudit.report.answer import ADVICE, LABELS, SIGNS
@@ -17,8 +17,8 @@ from attnaudit.report.page import Section, write_page
 from attnaudit.report.sections.comparison import print_table
 from attnaudit.report.sections.heatmaps import visible
 from attnaudit.report.words import figure, interval
+from attnaudit.results import ROW
 from attnaudit.results.paired import HIGHER, LOWER, MOST, B, PairedRuns
-from attnaudit.results.summary import ROW
 from attnaudit.trace import SEVERAL
 
 TOP = 3  # tokens of largest weight that are shown

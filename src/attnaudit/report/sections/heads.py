@@ -11,7 +11,7 @@ from zlib import crc32
 import numpy as np
 import polars as pl
 
-from attnaudit.core.numbers import count
+from attnaudit.core import count
 from attnaudit.experiments import measure_label
 from attnaudit.report.card import head_cards
 from attnaudit.report.meanings import measure_meaning
@@ -20,9 +20,8 @@ from attnaudit.report.sections.heatmaps import heatmap, of_heads, read_instances
 from attnaudit.report.sections.instances import LISTED_TOKENS, read_rows
 from attnaudit.report.sections.numbers import summary_cell
 from attnaudit.report.words import anchor, figure, name_head
-from attnaudit.results import OF_HEAD
-from attnaudit.results.record import RunRecord
-from attnaudit.results.summary import TEXT, Head, Heads, head_of
+from attnaudit.results import OF_HEAD, TEXT, Head, Heads, RunRecord
+from attnaudit.results.summary import head_of
 from attnaudit.trace import Trace
 
 STRENGTH = "max_delta_y"  # the measure by which heads are ordered, strongest first

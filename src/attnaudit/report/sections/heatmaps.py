@@ -17,10 +17,9 @@ from jaxtyping import Float
 
 from attnaudit.core.printable import without_controls
 from attnaudit.report.words import figure, percent
-from attnaudit.results.measures import SCORES
+from attnaudit.results import SCORES
 from attnaudit.stats.measures import two_classes
-from attnaudit.trace import ROW_KEYS, Trace
-from attnaudit.trace.schema import SHOWN
+from attnaudit.trace import ROW_KEYS, SHOWN, Trace
 from attnaudit.trace.words import join_tokens, to_words
 
 MEASURES = ("max_alpha", "tau_gradient", "tau_loo", "median_delta_y", "emax_jsd", "emax_jsd_upper")

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Int64
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import SAVE, Section
 from attnaudit.report.sections.heatmaps import (
@@ -25,8 +25,7 @@ from attnaudit.report.sections.heatmaps import (
     read_instances,
 )
 from attnaudit.report.words import of_unit
-from attnaudit.results.record import RunRecord
-from attnaudit.results.summary import ROW, TEXT, Heads, SummaryRows
+from attnaudit.results import ROW, TEXT, Heads, RunRecord, SummaryRows
 from attnaudit.trace import Trace, concatenate, trace_rows
 
 STATIC_TOKENS, LISTED_TOKENS = 400, 100

@@ -9,9 +9,8 @@ from attnaudit.experiments import measure_label
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import Section
 from attnaudit.report.words import figure, interval
-from attnaudit.results import OF_HEAD, counted
+from attnaudit.results import OF_HEAD, TEXT, Heads, counted
 from attnaudit.results.groups import OF_CLASS
-from attnaudit.results.summary import TEXT, Heads
 
 MOST_COLUMNS = 7  # that fit the width of a page
 MOST_OPEN = 5  # tables; where there are more, each is closed until a reader opens it

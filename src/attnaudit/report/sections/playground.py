@@ -21,10 +21,8 @@ from attnaudit.experiments.adversary.frontier import frontier, frontier_epsilons
 from attnaudit.experiments.erasure.experiment import MINIMUM
 from attnaudit.report.page import Section
 from attnaudit.report.sections.heatmaps import as_address, full_name, visible
-from attnaudit.results.about import About
-from attnaudit.results.summary import TEXT
-from attnaudit.trace import Trace
-from attnaudit.trace.tails import TanhTail
+from attnaudit.results import TEXT, About
+from attnaudit.trace import TanhTail, Trace
 
 READ = (
     *("instance", "tokens", "question", "alpha", "readout", "offset", "prediction", "candidates"),

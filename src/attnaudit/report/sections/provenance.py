@@ -3,12 +3,11 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.corpora.registry import CORPORA
 from attnaudit.experiments import EXPERIMENTS, facts, make_experiment, refusal
 from attnaudit.report.page import Section
-from attnaudit.results.about import About
-from attnaudit.results.record import RunRecord
+from attnaudit.results import About, RunRecord
 from attnaudit.trace import Trace
 
 

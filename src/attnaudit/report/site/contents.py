@@ -27,8 +27,8 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import measure_label
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.sections.heatmaps import visible
+from attnaudit.results import RunRecord
 from attnaudit.results.paired import MeasuredRun
-from attnaudit.results.record import RunRecord
 from attnaudit.stats.measures import two_classes
 from attnaudit.trace import ROW_KEYS, Trace, concatenate
 from attnaudit.trace.schema import flat

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from attnaudit.core.numbers import count
+from attnaudit.core import count
 from attnaudit.experiments.replacement import SHARE
 from attnaudit.experiments.verdict import decide_verdict
 from attnaudit.report.answer import LABELS, SIGNS
@@ -18,9 +18,7 @@ from attnaudit.report.page import Section, write_page
 from attnaudit.report.sections.provenance import corpus_title
 from attnaudit.report.site.contents import measure_facts
 from attnaudit.report.words import figure, interval
-from attnaudit.results.about import About
-from attnaudit.results.record import RunRecord
-from attnaudit.results.summary import TEXT
+from attnaudit.results import TEXT, About, RunRecord
 
 SCRIPTS = (
     *("heatmap.js", "chart.js"),

@@ -1,6 +1,6 @@
 """Measures of dynamics, and the pairs of scores that they compare."""
 
-from attnaudit.results.measures import Measure
+from attnaudit.results import Measure
 
 STEP = "step:"  # group of a step, followed by its number
 Pair = tuple[str, str]

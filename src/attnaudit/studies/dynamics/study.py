@@ -11,7 +11,7 @@ import polars as pl
 from jaxtyping import Float
 from scipy.special import entr
 
-from attnaudit.core.errors import InputError
+from attnaudit.core import InputError
 from attnaudit.core.papers import SNELL2020
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import setting

@@ -10,8 +10,7 @@ from attnaudit.report.cards.card import CardRow, Claim, StudyCard, card_row
 from attnaudit.report.charts.marks import Scale, point_chart
 from attnaudit.report.charts.svg import Figure, drawn
 from attnaudit.report.words import figure
-from attnaudit.results.about import About
-from attnaudit.results.summary import SummaryRows
+from attnaudit.results import About, SummaryRows
 from attnaudit.studies.adversary import ModelAdversary
 
 _KINDS = {

@@ -11,8 +11,7 @@ from attnaudit.report.cards.card import CardRow, Claim, StudyCard, card_row
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.models import score_panels, seeds_and_spread
 from attnaudit.report.words import percent
-from attnaudit.results.about import About
-from attnaudit.results.summary import SummaryRows
+from attnaudit.results import About, SummaryRows
 from attnaudit.studies.base import PREFERRED
 from attnaudit.studies.deceive import Deceive
 

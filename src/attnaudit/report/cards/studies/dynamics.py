@@ -5,14 +5,13 @@ from typing import Any
 
 import polars as pl
 
-from attnaudit.core.numbers import count
+from attnaudit.core import count
 from attnaudit.experiments.findings import AGAINST, FOR, HIGH, LOW, NEITHER, UNCLEAR, Finding
 from attnaudit.report.cards.card import CardRow, Claim, StudyCard, card_row
 from attnaudit.report.charts.marks import Scale, line_chart
 from attnaudit.report.charts.svg import Figure, Panel, drawn
 from attnaudit.report.words import figure, percent, with_interval
-from attnaudit.results.about import About
-from attnaudit.results.summary import SummaryRows
+from attnaudit.results import About, SummaryRows
 from attnaudit.studies.dynamics.measures import ABOVE_HABIT, ELSEWHERE, STEP
 from attnaudit.studies.dynamics.study import Dynamics
 

@@ -9,8 +9,7 @@ from attnaudit.report.cards.card import CardRow, Claim, StudyCard, card_row
 from attnaudit.report.charts.marks import Scale, box_chart
 from attnaudit.report.charts.svg import Figure, drawn
 from attnaudit.report.words import difference, figure
-from attnaudit.results.about import About
-from attnaudit.results.summary import SummaryRows
+from attnaudit.results import About, SummaryRows
 from attnaudit.stats.measures import LN2
 from attnaudit.studies.seeds import Seeds, bins
 

@@ -10,8 +10,7 @@ from attnaudit.report.cards.card import CardRow, Claim, StudyCard, card_row
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.models import model_label, score_panels, seeds_and_spread
 from attnaudit.report.words import figure, with_interval
-from attnaudit.results.about import About
-from attnaudit.results.summary import SummaryRows
+from attnaudit.results import About, SummaryRows
 from attnaudit.studies.uniform import Uniform
 
 _DIFFERENCE = "difference_f1_macro_"
