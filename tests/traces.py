@@ -180,7 +180,7 @@ def known(value, tolerance=1e-12) -> Any:
     return None if value is None or np.isnan(value) else pytest.approx(value, abs=tolerance)
 
 
-def trace_of(alpha, readout, offset=0.0, tail=None, **columns):
+def trace_of(alpha, readout, offset: Any = 0.0, tail=None, **columns):
     """A trace of known attention and contributions, with the prediction that they give.
 
     ``alpha`` is n rows, ``readout`` (N, P), or (N,) for one number a position; one output is a sigmoid, several are a softmax.

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,7 +85,7 @@ def left(place):
     return {path.name for path in names if path.suffix != ".lock"}
 
 
-def fails(place, leaves=frozenset(), **arguments):
+def fails(place, leaves: Any = frozenset(), **arguments):
     with pytest.raises(InputError) as caught:
         fetch_corpus("tiny", place, **arguments)
     assert left(place) == leaves

@@ -1,5 +1,7 @@
 """More than two classes, or a tail: what is found is allowed, and nothing beats the bound."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -19,7 +21,7 @@ def tail_trace(
     outputs,
     hidden,
     seed,
-    kind=TanhTail,
+    kind: Any = TanhTail,
 ):
     """A trace with a tanh tail that is neither flat nor saturated, or with a linear one."""
     rng = np.random.default_rng([seed, n, outputs, hidden])

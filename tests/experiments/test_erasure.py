@@ -39,7 +39,7 @@ def some_trace(kind, rows=40, lengths=(1, 9), seed=1):
 def walks(trace, row):
     """The order of every ranking, and three random ones."""
     alpha, slope = trace.alpha[row], weight_gradient(trace, row)
-    stream = row_streams(trace, 0, "erasure")[row]
+    stream = int(row_streams(trace, 0, "erasure")[row])
     scores = {"attention": alpha, "gradient": slope, "gradient_attention": slope * alpha}
     found = {
         name: [np.argsort(-np.round(score, 12), kind="stable").tolist()]

@@ -96,7 +96,7 @@ def test_removals_and_falls_are_those_of_the_same_tail_as_a_formula(kind):
     )
     longer = trace.alpha.lengths > 1
     orders = [table.filter(longer)["by_order"].explode() for table in (found, expected)]
-    np.testing.assert_array_equal(*orders)
+    np.testing.assert_array_equal(orders[0], orders[1])
     found, expected = Comprehensiveness()(opaque(trace)), Comprehensiveness()(trace)
     names = [
         name

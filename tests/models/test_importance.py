@@ -1,5 +1,7 @@
 """Gradient and leave-one-out against Algorithm 1 written out."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -105,7 +107,7 @@ def test_a_planted_bug_in_leave_one_out_is_caught(encoder, has_question, monkeyp
     assert np.abs(frozen - naive).max() > 1e-3
 
 
-def assert_gradient(model, inputs, outputs="all"):
+def assert_gradient(model, inputs, outputs: Any = "all"):
     """With attention held, and through it too."""
     batch = inputs.batch(np.arange(len(inputs)))
     found = gradient_importance(model, batch, outputs)

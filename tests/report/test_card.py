@@ -1,5 +1,7 @@
 """The verdict card says what the figures say, and no more."""
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -15,7 +17,7 @@ from tests.traces import make_trace
 ABOUT = About(corpus="sst", encoder="bilstm", attention="additive", seed=3)
 
 
-def row_of(about=ABOUT, **figures):
+def row_of(about: Any = ABOUT, **figures):
     (row,) = verdict(summary_of(**figures), about).rows
     return row
 

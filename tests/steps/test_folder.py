@@ -39,7 +39,7 @@ def step(name, given, after="", done=None):
     return Step(name, inputs, (f"{name}.json",), work)
 
 
-def recipe(first=1, last=3, done=None):
+def recipe(first: Any = 1, last: Any = 3, done=None):
     steps = [step("a", first, done=done), step("b", 2, "a", done), step("c", last, "b", done)]
     return Recipe({"kind": "test"}, steps, lambda folder: {"kind": "test"})
 

@@ -1,6 +1,7 @@
 """What studies say, against the formulas worked out instance by instance; and what must not change it."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -153,7 +154,7 @@ def test_models_of_other_instances_or_seeds_are_refused():
         list(scores(Uniform(), pl.concat([predictions("a", 0, base), some_rows])))
 
 
-def adversary_traces():
+def adversary_traces() -> dict[str, Any]:
     base, *others = some(seeds=4)
     return dict(
         zip(

@@ -121,7 +121,7 @@ def collected(net, batches=BATCHES, **options):
     return collect(net, batches, attention="pool", **options)
 
 
-def refuses(net, message, batches=BATCHES[:1], path="pool"):
+def refuses(net, message, batches=BATCHES[:1], path: Any = "pool"):
     with pytest.raises(InputError, match=message):
         collect(net, batches, attention=path)
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int, Int64
@@ -182,7 +183,7 @@ def as_split(examples: Sequence[Example], classes: Sequence[str]) -> Split:
     """Make a split of examples; answers that are no class are no candidates."""
     number = {name: index for index, name in enumerate(classes)}
 
-    def column(name):
+    def column(name) -> Any:
         values = [getattr(example, name) for example in examples]
         is_known = any(value is not None for value in values)
         return [value or [] for value in values] if is_known else None
