@@ -9,6 +9,8 @@ from typing import Any
 import altair as alt
 import vl_convert
 
+from attnaudit.core.printable import data_without_controls
+
 Drawing = alt.Chart | alt.LayerChart | alt.FacetChart | alt.HConcatChart
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif"
 _INK = "currentColor"
@@ -79,8 +81,13 @@ def drawn(title: str, chart: Drawing, name: str, label: str, note: str = "") -> 
         note: A note below it.
     """
     # Altair put the chart together: checking it takes as long as drawing it.
-    spec = chart.to_dict(validate=False)
-    svg = vl_convert.vegalite_to_svg(spec | {"config": _CONFIG})
+    spec = data_without_controls(chart.to_dict(validate=False))
+    try:
+        svg = vl_convert.vegalite_to_svg(spec | {"config": _CONFIG})
+    except ValueError as error:  # such as for a long name of emoji, cut within one of them
+        reason = str(error).strip().rpartition("\n")[2].strip()
+        said = f"This chart could not be drawn ({reason}); its numbers are below."
+        return Panel(title, note=" ".join(filter(None, (note, said))), numbers=tables_behind(spec))
     svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', svg)
     svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", svg)
     # These parts have no label of their own.
