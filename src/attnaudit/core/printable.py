@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 # Control characters except tab, line feed and carriage return; marks that end a line, or reverse
-# its direction, which can make a text read as another; halves of characters, and code points that are
-# none, at which the renderer of charts aborts the process.
+# its direction, which can make a text read as another; halves of characters, and code points that
+# are none, at which the renderer of charts aborts the process.
 _CONTROLS = re.compile(
     "[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff"
     "\\ufdd0-\\ufdef\\ufffe\\uffff"
