@@ -213,8 +213,12 @@ class Calibration(Settings):
             "seeds": self.seeds,
             "encoders": self.encoders,
             "constructions": self.constructions and list(self.constructions),
-            "model": self.model and next(iter(self.base.values())).to_json()["model"],
+            "model": self.model and self._named_model(),
         }
+
+    def _named_model(self) -> dict[str, Any]:
+        spec: Any = next(iter(self.base.values()))
+        return {"name": spec.config, **spec.to_json()["model"]}
 
 
 def calibrate(
