@@ -8,11 +8,14 @@ import torch
 from torch import Tensor, nn
 from transformers.models.bert import modeling_bert
 
+import attnaudit as aa
 from attnaudit.core.errors import InputError, TraceError
 from attnaudit.hf import check_model, collect, load_pretrained
+from attnaudit.hf.model import reading
 from attnaudit.hf.unwrap import one_output
 from tests.hf.classes import tiny
 from tests.hf.command import audit, refused, write
+from tests.hf.exact import assert_exact_under_any_attention
 from tests.hf.tokenizing import SIZE, tokenizer
 
 TOKENIZER = tokenizer("wordpiece", "[CLS] $A [SEP]")
@@ -86,6 +89,10 @@ def test_an_end_of_an_answer_under_any_weights_is_that_of_the_model(end, monkeyp
         own = float(output[f"{end}_logits"][0].softmax(dim=-1)[row["query"]])
         return [1 - own, own]
 
+    with_own, again = (
+        aa.audit(trace, ["permutation"], replay=one)["permutation"].table for one in (None, model)
+    )
+    assert with_own.equals(again)
     asked_first = [pair[::-1] for pair in PAIRS]
     assert_the_models(trace, model, asked_first, probability, monkeypatch)
 
@@ -159,6 +166,18 @@ def test_weights_that_are_no_attention_are_not_predicted_with():
             trace.predict(wrong)
     with pytest.raises(TraceError, match=r"alpha, instance 1: .* with a sum of 1"):
         trace.predict([*own[:2], own[2] / 2, own[3]])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["DistilBert", "Llama", "DebertaV2", "Electra"])
+@pytest.mark.parametrize("head", ["ForTokenClassification", "ForQuestionAnswering"])
+def test_other_classes_are_exact_under_any_attention(name, head, tmp_path):
+    model: Any = tiny(f"{name}{head}")
+    model = one_output(model, "end" if "Question" in head else None)
+    gate = check_model(model)
+    assert gate.can_be_audited
+    with reading(model):
+        assert_exact_under_any_attention(model, gate, tmp_path)
 
 
 @pytest.mark.slow

@@ -85,9 +85,9 @@ class TransformerCollect(Settings):
     )
     heatmap: str = setting(HEATMAP_MEANING, HEATMAP)
     positions: Literal["one", "all", "last", "answer"] | None = setting(
-        "Positions of a text whose next token is the prediction, or answer: the prediction is of a "
-        "whole target or answer; default: one of a target, drawn by the seed, the answer to a "
-        "prompt, else its last.",
+        "Positions of a text whose label or next token is predicted, or answer: the prediction "
+        "is of a whole target or answer; default: one of a target or of labelled words, drawn by "
+        "the seed, the answer to a prompt, else its last.",
         None,
     )
     classes: tuple[str, ...] | None = setting(
@@ -101,8 +101,9 @@ class TransformerCollect(Settings):
         None,
     )
     output: str | None = setting(
-        "Output that is audited, of a classifier with several labels for a text, each with a "
-        "probability of its own; default: none, the outputs are classes.",
+        "Output that is audited: of a classifier with several labels for a text, each with a "
+        "probability of its own; start or end of an extracted answer; default: none, the outputs "
+        "are classes.",
         None,
     )
     generate: int | None = setting(

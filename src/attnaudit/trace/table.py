@@ -359,8 +359,11 @@ class Trace:
             Probabilities, float64 ``(n, C)``.
 
         Raises:
-            TraceError: If the weights have other lengths, or are no distribution.
+            TraceError: If the weights have other lengths, or are no distribution, or the trace has
+                scores alone.
         """
+        if not self.has(*ATTENTION):
+            raise TraceError("predict", "trace", "no attention (tail none)", "a trace with alpha")
         rows = alpha if isinstance(alpha, Ragged) else Ragged.from_rows(list(alpha), np.float64)
         if rows.lengths.tolist() != self.lengths.tolist():
             got, expected = f"{len(rows)} rows of {len(rows.values)} weights", "one for each token"
