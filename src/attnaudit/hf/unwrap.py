@@ -13,6 +13,7 @@ from attnaudit.hf.labels import one_end
 from attnaudit.hf.layers import Probe, refusal
 from attnaudit.hf.model import FAILURES, difference, reading, tvd
 
+LOGITS = ("logits", "start_logits", "end_logits")
 EXACT = 1e-6  # TVD of the predictions with adapters apart, and merged
 
 
@@ -40,7 +41,8 @@ def _merged(model: Any) -> PreTrainedModel:
         merged = copy.deepcopy(model).merge_and_unload()
         with reading(model), reading(merged), torch.no_grad():
             inputs = Probe.of(merged).inputs
-            change = tvd(merged(**inputs).logits, model(**inputs).logits)
+            own, other = model(**inputs), merged(**inputs)
+            change = max(tvd(other[name], own[name]) for name in LOGITS if name in own)
     except FAILURES as error:
         expected, do = f"{merge} to give a model of the same output", "audit such a model"
         raise refusal(name, describe_error(error), expected, do) from error
