@@ -21,7 +21,7 @@ from attnaudit.experiments.through_tail import Outputs
 from attnaudit.hf.choose import choose_layers
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import Gate, check_model
-from attnaudit.hf.importance import MEASURES
+from attnaudit.hf.importance import defined_measures
 from attnaudit.hf.importance.case import Graph
 from attnaudit.hf.model import logits_at_query
 from attnaudit.hf.network import Replay
@@ -398,7 +398,7 @@ def test_a_classifier_without_a_padding_token_reads_the_last_token_of_each_text(
     model: Any = tiny(name, pad_token_id=None)
     texts = random_texts(model, 3, lengths=(4, 6))
     assert len(set(texts.ids.lengths)) == 2
-    case = traced(model, tmp_path, texts=texts, scores=tuple(MEASURES))
+    case = traced(model, tmp_path, texts=texts, scores=defined_measures(model, "all"))
     assert case.gate.batching == "of one length"
     assert model.config.pad_token_id is None
     np.testing.assert_allclose(case.trace.prediction, own_predictions(case), atol=1e-6)
