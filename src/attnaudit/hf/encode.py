@@ -26,7 +26,7 @@ from attnaudit.corpora.prepare.tokenise import MARK
 from attnaudit.corpora.remarks import WARNING
 from attnaudit.hf.classes import Outputs, outputs_of
 from attnaudit.hf.encoded import ASKED, Encoded, Written
-from attnaudit.hf.model import OF_TOKENS, WRITING, ModelTask, require_task
+from attnaudit.hf.model import WRITING, ModelTask, require_task
 from attnaudit.hf.texts import Span, Texts
 from attnaudit.trace.words import SPECIAL
 
@@ -72,9 +72,6 @@ def encode(
     if texts.kind != kind:
         got, do = f"texts read for {texts.kind}", f"read_texts(…, {kind!r})"
         raise InputError(OPERATION, type(model).__name__, got, f"texts for {kind}", do)
-    if texts.segments and kind in OF_TOKENS:
-        got, do = "segments for a model that labels tokens", "leave out collect.segments"
-        raise InputError(OPERATION, type(model).__name__, got, "tokens", do)
     limits = limits_of(model, tokenizer, max_tokens)
     limit = min(limits, key=lambda name: limits[name], default="")
     pairs = texts.second is not None and kind != "seq2seq"

@@ -14,7 +14,7 @@ from transformers.modeling_outputs import TokenClassifierOutput
 from attnaudit.core import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.encoded import Encoded, Positions, at_positions, drawn_place
-from attnaudit.hf.model import positions_per_pass, reading, require_task
+from attnaudit.hf.model import OF_TOKENS, positions_per_pass, reading, require_task
 
 ENDS = ("start", "end")
 
@@ -79,8 +79,14 @@ def labelled(
         positions: The choice (`positions_of`).
         seed: Seed of the draw.
         batching: Texts that may share a batch, as in `Gate.batching`.
+
+    Raises:
+        InputError: Tokens of segments are to be labelled.
     """
     task = require_task(model)
+    if texts.segment is not None and task in OF_TOKENS:
+        got, do = "segments for a model that labels tokens", "leave out collect.segments"
+        raise InputError("collect", type(model).__name__, got, "tokens", do)
     if task == "question-answering":
         at = np.zeros(len(texts), np.int64)
         with reading(model), torch.no_grad():
