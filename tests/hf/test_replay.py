@@ -5,6 +5,7 @@ Exactness is tested with the gate of every class.
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -14,14 +15,16 @@ from attnaudit.hf.gate import check_model
 from attnaudit.hf.model import tvd
 from attnaudit.hf.record import record, repeated, resumed
 from attnaudit.hf.replay import queries_read, replayed, states_of
+from attnaudit.hf.trace import collect
 from attnaudit.torch.capture import forward
 from tests.hf.classes import tiny
 from tests.hf.encoding import random_texts
 from tests.hf.exact import dirichlet, whole
+from tests.hf.tokenizing import SIZE, tokenizer
 
 STEPS = ["", "", "step", "step", "step", "step"]
 WAYS = {
-    "BertForSequenceClassification": ["upper", "position"],
+    "BertForSequenceClassification": ["query", "position"],
     "ConvBertForSequenceClassification": ["upper", "upper"],  # convolutions read neighbours
     "GPT2ForSequenceClassification": ["step", "position"],
     "GPT2LMHeadModel": ["step", "position"],
@@ -48,7 +51,7 @@ def test_predictions_that_are_saturated_hide_no_wrong_way():
     model: Any = tiny("LlamaForSequenceClassification", is_causal=False, num_hidden_layers=3)
     with torch.no_grad():
         model.score.weight.mul_(1000)
-    assert [layer.way for layer in check_model(model).layers] == ["upper", "upper", "position"]
+    assert [layer.way for layer in check_model(model).layers] == ["query", "query", "position"]
 
 
 @pytest.mark.parametrize("settings", [{}, {"local_attention": 32}])
@@ -60,7 +63,7 @@ def test_layers_are_replayed_with_the_mask_of_the_text_at_hand(settings: dict[st
     inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
     seen = forward(model, inputs)
     states = states_of(model, inputs, "classification", 0)
-    for number, way in ((0, "upper"), (1, "position")):
+    for number, way in ((0, "query"), (0, "upper"), (1, "position")):
         drawn = dirichlet(3, seen.attentions[number])
         values = seen.attentions[number].values[0]
         found = replayed(model, states, {number: torch.einsum("nhk,hkd->nhd", drawn, values)}, way)
@@ -109,3 +112,26 @@ def test_a_layer_that_reads_its_neighbours_is_not_replayed_by_position(
     monkeypatch.setattr("attnaudit.hf.replay.NOISE", ())
     monkeypatch.setattr("attnaudit.hf.replay.APART", 1.0)
     assert check_model(tiny("ConvBertForSequenceClassification")).layers[-1].way == "position"
+
+
+def test_a_lower_layer_is_replayed_by_its_query_alone():
+    model = tiny("BertForSequenceClassification", num_hidden_layers=4)
+    inputs = random_texts(model).batch([0])
+    seen, states = forward(model, inputs), states_of(model, inputs, "classification", 0)
+    for number in range(3):
+        drawn = dirichlet(3, seen.attentions[number])
+        sums = {number: torch.einsum("nhk,hkd->nhd", drawn, seen.attentions[number].values[0])}
+        expected = whole(model, inputs, "classification", 0, {number: drawn})
+        assert tvd(replayed(model, states, sums, "query"), expected) <= 1e-6
+    with pytest.raises(ValueError, match="no layers above"):
+        replayed(model, states, {3: states.sums[3][None]}, "query")
+
+
+def test_outputs_that_are_asked_for_again_are_not_computed_again(monkeypatch: pytest.MonkeyPatch):
+    model = tiny("BertForSequenceClassification", vocab_size=SIZE)
+    trace = collect(model, tokenizer("wordpiece", "[CLS] $A [SEP]"), ["a mill"], layers="all")
+    tail, place = trace.readout.tail, np.zeros(3, np.int64)
+    sums = np.random.default_rng(0).normal(size=(3, 8))
+    first = tail(sums, place)
+    monkeypatch.setattr("attnaudit.hf.network.replayed", None)
+    assert np.array_equal(tail(sums[::-1], place), first[::-1])

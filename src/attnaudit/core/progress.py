@@ -12,6 +12,10 @@ def silent(stage: str, done: int, total: int) -> None:
     """Show no progress."""
 
 
+def ignore(number: int) -> None:
+    """Do nothing with the amount just done."""
+
+
 def within(label: str, progress: Progress) -> Progress:
     """Prefix the stages of one of several trainings or runs with its label."""
     return lambda stage, done, total: progress(f"{label}{WITHIN}{stage}", done, total)

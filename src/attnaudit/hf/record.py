@@ -86,8 +86,12 @@ def record(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[Pass, dict[int,
     }
 
 
+class ReachedError(Exception):
+    """A pass has come as far as it is needed; its arguments are what was computed there."""
+
+
 @contextmanager
-def resumed(place: Place, choose: Choice) -> Iterator[None]:
+def resumed(place: Place, choose: Choice, until: int | None = None) -> Iterator[list[Tensor]]:
     """Begin passes inside the block at one call of a layer.
 
     Args:
@@ -95,12 +99,19 @@ def resumed(place: Place, choose: Choice) -> Iterator[None]:
             before it do nothing but return what they returned.
         choose: Makes tensors of the recorded pass those of this pass: it repeats them, and may take
             one position.
+        until: Number of a later call that raises `ReachedError` with its hidden input.
+
+    Yields:
+        A list that holds the hidden input of the latest call.
     """
-    done = 0
+    done, latest = 0, list[Tensor]()
 
     def run(own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         nonlocal done
         number, done = done, done + 1
+        latest[:] = (args or tuple(kwargs.values()))[:1]
+        if number == until:
+            raise ReachedError(*latest)
         if number < place.number:
             return _mapped(place.calls[number].output, choose)
         if number == place.number:
@@ -115,7 +126,7 @@ def resumed(place: Place, choose: Choice) -> Iterator[None]:
     for module in distinct:
         module.forward = partial(run, module.forward)
     try:
-        yield
+        yield latest
     finally:
         for module in distinct:
             del module.forward

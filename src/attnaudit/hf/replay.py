@@ -1,11 +1,12 @@
 """Predictions under other attention of one query, by the shortest pass that is exact.
 
 The query is the position that the prediction reads: what a classifier pools, or the last position
-of a model that writes. There are four ways to its prediction (`WAYS`):
+of a model that writes. There are five ways to its prediction (`WAYS`):
 
 - ``position``: one position of the last layer and what comes after it.
 - ``step``: the last position of a decoder from the layer on, with keys and values of earlier
   positions kept.
+- ``query``: one position of the layer and of the last one, all positions of those between.
 - ``upper``: all positions, from the layer on.
 - ``full``: everything.
 
@@ -20,19 +21,21 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from attnaudit.hf.model import FAILURES, ModelTask, difference, logits_at_query, tvd
-from attnaudit.hf.record import Place, record, repeated, resumed
+from attnaudit.hf.record import Place, ReachedError, record, repeated, resumed
 from attnaudit.torch.capture import Attention, Exchange, Mixture, forward
 
-WAYS = ("position", "step", "upper", "full")
+WAYS = ("position", "step", "query", "upper", "full")
 TRIALS = 5
 EXACT = 1e-5  # TVD of the predictions of a shorter way from those of the whole pass
 # Two float32 computations of the same logits, relative to the largest. Predictions alone would hide
@@ -41,6 +44,7 @@ ROUNDING = 1e-4
 APART = 1e-6  # as `ROUNDING`, where a position hears of the others by its attention alone
 # Standard deviations of the states put at other positions, relative to their own.
 NOISE = (0.1, 0.3, 1.0)
+OF_ENTRY = 256  # bytes of an entry of a dictionary
 Sums = Float[Tensor, "N H D"]
 
 
@@ -88,6 +92,7 @@ class States:
         last: Inputs of the last position of a decoder, with keys and values of all earlier ones;
             None if such a pass would give other logits.
         tried: Ways that hold for this text, by way and attentions (`way_of_text`).
+        known: Logits of earlier replays, by the digest of what they replaced.
     """
 
     inputs: Mapping[str, Tensor]
@@ -98,6 +103,7 @@ class States:
     logits: Float[Tensor, "1 C"]
     last: Mapping[str, Any] | None
     tried: dict[tuple[str, tuple[int, ...]], str] = field(default_factory=dict)
+    known: dict[bytes, np.ndarray] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -106,7 +112,8 @@ class States:
         # two more of its size.
         stacks = {id(place.calls): place.calls for place in self.places.values()}.values()
         hidden = sum(call.hidden.nbytes for calls in stacks for call in calls)
-        return 3 * hidden + self.logits.nbytes
+        known = len(self.known) * (OF_ENTRY + self.logits.nbytes)
+        return 3 * hidden + self.logits.nbytes + known
 
     def hidden(self, attention: int) -> Float[Tensor, "1 W"]:
         """Return the input of an attention's layer at the query."""
@@ -191,11 +198,73 @@ def replayed(
             raise ValueError("keys and values are not kept")
         return _from_layer(model, states, changes, _copies(states.last, rows), alone=True)
     place = states.places[min(changes)]
+    if way == "query":
+        return _through_query(model, states, changes, place)
     if len(changes) > 1 or place.call is not place.calls[-1] or states.task == "seq2seq":
         raise ValueError("several layers, or layers above, or a model that writes another text")
     own = states.hidden(min(changes)).repeat(rows, 1) if hidden is None else hidden
     one = {name: ids[:, position : position + 1] for name, ids in states.inputs.items()}
     return _from_layer(model, states, changes, _copies(one, rows), own[:, None], alone=True)
+
+
+def _through_query(
+    model: Any, states: States, changes: Changes, place: Place
+) -> Float[Tensor, "N C"]:
+    """Compute logits by passes of the query alone in the layer with changes, and in the last one.
+
+    The layer gives other positions what it gave them in the pass of the text.
+    """
+    rows, position, last = len(next(iter(changes.values()))), states.position, len(states.sums) - 1
+    if len(changes) > 1 or place.call is place.calls[-1] or states.task == "seq2seq":
+        raise ValueError("several layers, or no layers above, or a model that writes another text")
+    one = {name: ids[:, position : position + 1] for name, ids in states.inputs.items()}
+    following = Place(place.calls, place.number + 1)
+    try:
+        with resumed(place, repeated(rows, position), following.number):
+            skipped = place.call.attentions.start
+            forward(model, _copies(one, rows), _exchange(changes, 0, skipped))
+        raise IndexError("no layer follows")
+    except ReachedError as reached:
+        hidden = following.call.hidden.repeat(rows, 1, 1)
+        hidden[:, position] = reached.args[0][:, 0]
+
+    skipped = following.call.attentions.start
+
+    def stop(found: Attention) -> None:
+        if found.index + skipped == last:
+            weights = found.weights[:, :, position : position + 1]
+            raise ReachedError((weights @ found.values)[:, :, 0])
+
+    others, own = repeated(rows), following.call.hidden
+    start = resumed(following, lambda one: hidden if one is own else others(one))
+    with start as latest, _elsewhere(following.call.module, own, hidden, position):
+        try:
+            forward(model, _copies(states.inputs, rows), stop)
+            raise IndexError("the last attention is not computed")
+        except ReachedError as reached:
+            sums = {last: reached.args[0]}
+    return replayed(model, states, sums, "position", latest[0][:, position])
+
+
+@contextmanager
+def _elsewhere(layer: nn.Module, own: Tensor, hidden: Tensor, position: int) -> Iterator[None]:
+    """Let linear maps of a layer's input, ``hidden``, compute what is not that of ``own``."""
+
+    def run(apply: Any, given: Tensor) -> Tensor:
+        if given is not hidden:
+            return apply(given)
+        output = apply(own).repeat(len(hidden), 1, 1)
+        output[:, position] = apply(hidden[:, position])
+        return output
+
+    linear = [one for one in layer.modules() if isinstance(one, nn.Linear)]
+    for one in linear:
+        one.forward = partial(run, one.forward)
+    try:
+        yield
+    finally:
+        for one in linear:
+            del one.forward
 
 
 def _from_layer(

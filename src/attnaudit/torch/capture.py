@@ -48,7 +48,7 @@ class Attention:
     """One attention of a forward pass of B texts: H heads, Q queries, K keys, values of width D.
 
     Attributes:
-        path: Path of the module that multiplies.
+        path: Path of the module that multiplies; empty in a pass with an ``exchange``.
         index: Number of the attention in the pass.
         weights: The weights that the values are multiplied with.
         values: The values.
@@ -121,7 +121,8 @@ def forward(
         watch.paths.pop()
 
     with ExitStack() as stack:
-        for path, module in model.named_modules():
+        # Hooks in all modules take as long as a small layer, and replays are many.
+        for path, module in model.named_modules() if exchange is None else ():
             stack.enter_context(module.register_forward_pre_hook(enter(path)))
             stack.enter_context(module.register_forward_hook(leave))
         # A switch that changes nothing would still cut an exported graph into parts.
@@ -192,7 +193,7 @@ class _Watch(TorchFunctionMode):
         self.batch, self.exchange, self.masks = batch, exchange, masks
         self.attentions = list[Attention]()
         self.unread = list[tuple[str, tuple[int, ...]]]()
-        self.paths = list[str]()  # of the running modules, the innermost last
+        self.paths = [""]  # of the running modules, the innermost last
         # Tensors with their softmax.
         self._weights, self._values = WeakIdKeyDictionary(), WeakIdKeyDictionary()
 
