@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from jaxtyping import Float, Int64
 
 from attnaudit.core.papers import JAIN2019
 from attnaudit.core.settings import Settings, setting
@@ -17,7 +18,7 @@ from attnaudit.experiments.rows import (
     summarise_measures,
     words_of,
 )
-from attnaudit.experiments.shuffles import BEHIND_A_TAIL, median_delta_y
+from attnaudit.experiments.shuffles import BEHIND_A_TAIL, OF_MODEL, median_delta_y
 from attnaudit.results import Measure
 from attnaudit.trace import Trace
 
@@ -40,7 +41,7 @@ class Permutation(Settings):
         permutations: Shuffles per row, 100 in the paper. None draws 200 and doubles them until the
             standard error of the row's median is at most ``error``, up to 12,800. Rows of up to 6
             tokens then get all orders. Traces with a tail get 100 shuffles, because each is a pass
-            through the tail.
+            through the tail; where the model is run again 25, doubled to 100 at most.
         error: Standard error to reach.
     """
 
@@ -99,6 +100,10 @@ class Permutation(Settings):
         above=0,
         most=1,
     )
+
+    def passes(self, tokens: Int64[np.ndarray, " n"], heads: int) -> Float[np.ndarray, " n"]:
+        """Estimate how many outputs of a network each row asks for, by its tokens."""
+        return 0.0 * tokens + 2.0 * (self.permutations or OF_MODEL[0])
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the table, one row per row of the trace."""

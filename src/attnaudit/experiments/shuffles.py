@@ -23,11 +23,14 @@ from attnaudit.core.threads import on_threads
 from attnaudit.experiments.through_tail import has_compiled_tail, predict_several
 from attnaudit.stats.measures import tvd
 from attnaudit.trace import IdentityTail, Readout
+from attnaudit.trace.tails import JointTail
 
 # Numbers of shuffles of a row with a target error: doubled until the error is reached.
 COUNTS = (200, 400, 800, 1600, 3200, 6400, 12_800)
 # As in the paper. It is not raised, because each shuffle is a pass through the tail.
 BEHIND_A_TAIL = 100
+# The same where a model is run again: each shuffle is a pass through its layers.
+OF_MODEL = (25, 50, BEHIND_A_TAIL)
 # Longest row, in tokens, that takes all of its orders: 6! = 720.
 ENUMERATED = 6
 # Numbers in one call of the readout at 200 shuffles a row. With 12,800 a row has 64 times as many.
@@ -63,14 +66,15 @@ def median_delta_y(
         alpha: Attention of these rows.
         streams: Random stream of each row.
         count: Shuffles per row. None draws as many as ``error`` needs if the weighted sums are the
-            logits, and `BEHIND_A_TAIL` otherwise.
+            logits or a model is run again, and `BEHIND_A_TAIL` otherwise.
         error: Standard error of the median to reach.
 
     Returns:
         The medians, their errors, and the number of shuffles of each row.
     """
     as_needed = count is None and isinstance(readout.tail, IdentityTail)
-    counts = COUNTS if as_needed else (count or BEHIND_A_TAIL,)
+    usual = OF_MODEL if isinstance(readout.tail, JointTail) else (BEHIND_A_TAIL,)
+    counts = COUNTS if as_needed else (count,) if count else usual
     result, first = np.zeros((3, len(alpha))), np.arange(min(len(alpha), 1))
     outputs = readout.take(first)(alpha.take(first)).shape[1]
 
@@ -90,7 +94,7 @@ def median_delta_y(
 
     draw = partial(_draw, counts=counts, error=error)
     if not as_needed:
-        in_blocks(draw, np.arange(len(alpha)), counts[0])
+        in_blocks(draw, np.arange(len(alpha)), counts[-1])
         return Shuffled(*result)
     for length in range(1, ENUMERATED + 1):
         in_blocks(_take_all_orders, np.flatnonzero(alpha.lengths == length), factorial(length))
