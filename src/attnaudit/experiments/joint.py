@@ -152,6 +152,10 @@ class Joint(Settings):
         several = trace.has("instance") and len(np.unique(trace.array("head"))) > 1
         return None if several else "a layer of one head is what the other experiments are about"
 
+    def passes(self, tokens: Int64[np.ndarray, " n"], heads: int) -> Float[np.ndarray, " n"]:
+        """Estimate how many outputs of a network each row asks for, by its tokens."""
+        return (heads > 1) * (self.sweeps * tokens + (BISECTIONS * tokens + self.shuffles) / heads)
+
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the changes of each row's layer and text."""
         readout, alpha = trace.readout, trace.alpha

@@ -4,8 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import Field, fields, is_dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
+import numpy as np
 import polars as pl
 import polars.selectors as cs
+from jaxtyping import Float, Int64
 
 from attnaudit.core import InputError, TraceError, did_you_mean
 from attnaudit.core.papers import Paper
@@ -43,6 +45,20 @@ class Experiment(Protocol):
 
     def summarise(self, table: pl.LazyFrame) -> pl.DataFrame:
         """Summarise the table of all shards."""
+        ...
+
+
+@runtime_checkable
+class Replaying(Protocol):
+    """An experiment that estimates how many outputs of a network its rows ask for."""
+
+    def passes(self, tokens: Int64[np.ndarray, " n"], heads: int) -> Float[np.ndarray, " n"]:
+        """Return the number for each row.
+
+        Args:
+            tokens: Tokens of the rows.
+            heads: Recorded heads of a layer.
+        """
         ...
 
 

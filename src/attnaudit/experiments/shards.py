@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
+import numpy as np
 import polars as pl
 
 from attnaudit.core import Progress
+from attnaudit.core.progress import ignore
 from attnaudit.core.threads import cores
-from attnaudit.experiments.registry import Experiment
+from attnaudit.experiments.registry import Experiment, Replaying
 from attnaudit.experiments.through_tail import has_compiled_tail
 from attnaudit.trace import Trace
+from attnaudit.trace.tails import Network
 
 Tables = Iterator[tuple[str, pl.DataFrame]]
 # Called with an experiment's name, a shard's number and a function that computes the table.
@@ -36,7 +39,8 @@ def tables_of_shards(
         experiments: Experiments by name.
         shards: Parts of one trace.
         rows: Number of rows of the whole trace.
-        progress: Callback for the number of rows done; each experiment counts as a share of a row.
+        progress: Callback for the number of rows done. Each experiment counts as a share of a row,
+            by the outputs that it asks of a model that is run again.
         keep: Cache of slow tables, those that need a network: it computes and stores a table, or
             returns the stored one.
 
@@ -49,15 +53,29 @@ def tables_of_shards(
     def tables(number, shard):
         nonlocal done
         slow = keep is not None and _is_network(shard)
+        asked = {name: _outputs(one, shard) for name, one in experiments.items()}
         for name, experiment in experiments.items():
             if stopped.is_set():
                 return
+            begun, share = done, len(shard) * asked[name] / sum(asked.values())
+
+            def tell(replays: int, name: str = name, begun: float = begun, share: float = share):
+                nonlocal read
+                read += replays
+                part = share * min(read / asked[name], 1.0)
+                progress(f"audit: {name}, {read:,} outputs", round(begun + part), rows)
+
             with lock:
                 progress(f"audit: {name}", round(done), rows)
+            read = 0
+            if isinstance(shard.tail, Network):
+                shard.tail.replays = tell
             make = partial(experiment, shard)
             yield name, keep(name, number, make) if keep is not None and slow else make()
+            if isinstance(shard.tail, Network):
+                shard.tail.replays = ignore
             with lock:
-                done += len(shard) / len(experiments)
+                done += share
 
     with ThreadPoolExecutor(cores()) as pool:
         try:
@@ -75,6 +93,14 @@ def tables_of_shards(
         finally:
             # After an error the pool still runs what is queued, which then has nothing to do.
             stopped.set()
+
+
+def _outputs(experiment: Experiment, shard: Trace) -> float:
+    """Estimate the outputs that an experiment asks of a model that is run again; 1 without one."""
+    if not (isinstance(shard.tail, Network) and isinstance(experiment, Replaying)):
+        return 1.0
+    heads = len(np.unique(shard.array("head"))) if shard.has("head") else 1
+    return 1.0 + float(experiment.passes(shard.alpha.lengths, heads).sum())
 
 
 def _is_network(shard: Trace) -> bool:

@@ -257,7 +257,7 @@ def _elsewhere(layer: nn.Module, own: Tensor, hidden: Tensor, position: int) -> 
         output[:, position] = apply(hidden[:, position])
         return output
 
-    linear = [one for one in layer.modules() if isinstance(one, nn.Linear)]
+    linear: list[Any] = [one for one in layer.modules() if isinstance(one, nn.Linear)]
     for one in linear:
         one.forward = partial(run, one.forward)
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -130,6 +131,30 @@ class TransformerCollect(Settings):
 
 
 @dataclass(frozen=True)
+class Limits(Settings):
+    """Limits of an audit."""
+
+    name: ClassVar = "audit"
+    budget: str | None = setting(
+        "CPU time of an audit that runs layers again, by which texts and heads are left out before "
+        "it starts, as 90s, 5m or 2h; none: no limit.",
+        "5m",
+    )
+
+    def __post_init__(self) -> None:
+        """Check the budget. Raises InputError."""
+        if self.budget is not None and not self.seconds:
+            expected = "a time, as 90s, 5m or 2h, or none"
+            raise InputError("read settings", "setting audit.budget", self.budget, expected)
+
+    @property
+    def seconds(self) -> float:
+        """The budget in seconds; 0 for what is no time."""
+        parts = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", self.budget or "")
+        return float(parts[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[parts[2]] if parts else 0.0
+
+
+@dataclass(frozen=True)
 class TransformerSpec(Spec):
     """The audit of a model folder on a corpus.
 
@@ -139,6 +164,7 @@ class TransformerSpec(Spec):
         collect: Which attention of which texts.
         battery: The experiments.
         replacement: Settings of the copies of texts with words replaced.
+        audit: Limits of the audit.
         seed: Seed of the sample.
         corpus: Options of the corpus reader.
     """
@@ -150,6 +176,7 @@ class TransformerSpec(Spec):
     collect: TransformerCollect = TransformerCollect()
     battery: Battery = Battery()
     replacement: ReplacementSettings = field(default_factory=ReplacementSettings)
+    audit: Limits = Limits()
     seed: int = 0
     corpus: Mapping[str, Any] = field(default_factory=dict)
 
@@ -170,8 +197,8 @@ class TransformerSpec(Spec):
             model: Folder of the model.
             source: The corpus.
             experiments: Names of the only experiments; none for all.
-            settings: Settings of ``corpus``, ``collect``, ``replacement`` and experiments, by
-                dotted name.
+            settings: Settings of ``corpus``, ``collect``, ``replacement``, ``audit`` and
+                experiments, by dotted name.
             seed: Seed of the sample.
             **corpus: Options of the corpus reader.
 
@@ -182,6 +209,7 @@ class TransformerSpec(Spec):
         read = take_section(given, "corpus")
         read = {key.removeprefix("corpus."): value for key, value in read.items()}
         sections = {"collect": TransformerCollect(), "replacement": ReplacementSettings()}
+        sections["audit"] = Limits()
         own = {key: value for name in sections for key, value in take_section(given, name).items()}
         chosen = override(sections, own)
         battery = choose(experiments, given)
@@ -225,6 +253,7 @@ class TransformerSpec(Spec):
             "seed": self.seed,
             "collect": collect,
             "replacement": asdict(self.replacement),
+            "audit": asdict(self.audit),
             "experiments": self.battery.settings,
             "chosen": self.battery.chosen,
             "model": {"name": self.model.resolve().name},

@@ -35,8 +35,9 @@ from attnaudit.hf.trace import collect_shards, texts_of_a_shard
 from attnaudit.hf.unwrap import one_output
 from attnaudit.plans.audit import TransformerSpec
 from attnaudit.recipes.audit import PAGE, pages, report_step
+from attnaudit.recipes.budget import Allotted, allot
 from attnaudit.recipes.job import COLLECT, Job
-from attnaudit.steps import Folder, Pool, Recipe, Step, read_manifest, read_spec
+from attnaudit.steps import SPEC, Folder, Pool, Recipe, Step, read_manifest, read_spec
 from attnaudit.trace import Trace
 
 _NEXT = "whose next token is the prediction"
@@ -107,6 +108,10 @@ class SavedTransformer(Job):
         rows = labelled(model, encoded, positions, spec.seed, gate.batching)
         network = Replay(model, gate)
         told = [said[positions]] if positions in (said := POSITIONS[task in OF_TOKENS]) else []
+        allotted = _allotted(spec, out, network, rows, chosen, progress)
+        if allotted is not None:
+            told += allotted.notes(rows, chosen, str(spec.audit.budget))
+            rows, chosen = allotted.rows(rows, spec.seed), allotted.layers(chosen)
         named = {"name": gate.model, "folder": spec.model.resolve().name}
         named |= {"output": collect.output} if collect.output else {}
         matched = outputs.to_json() if outputs else {}
@@ -115,7 +120,8 @@ class SavedTransformer(Job):
         job = cls(
             trace=out / "trace",
             battery=spec.battery,
-            plain={**spec.to_json(), "fingerprint": content_key(*made_of)},
+            plain={**spec.to_json(), "fingerprint": content_key(*made_of)}
+            | ({} if allotted is None else {"allotted": allotted.to_json()}),
             progress=progress,
             replay=spec.model if pool.shares else network,
             pool=pool,
@@ -145,7 +151,8 @@ class SavedTransformer(Job):
 
         def inputs(folder):
             names = ("fingerprint", "corpus", "collect", "replacement", "seed")
-            return [*(self.plain[name] for name in names), self.positions]
+            own = self.plain.get("allotted")
+            return [*(self.plain[name] for name in names), self.positions, *([own] if own else [])]
 
         def work(folder, made):
             return self.collect(None if self.pool.shares else self.replay.model, folder, made)
@@ -221,6 +228,30 @@ class SavedTransformer(Job):
     def origin(self, model: Any, folder: Folder | None = None) -> dict[str, Any]:
         """Add the checks."""
         return {**super().origin(model, folder), "gate": self.gate.to_json()}
+
+
+def _allotted(
+    spec: TransformerSpec,
+    out: Path,
+    network: Replay,
+    rows: Encoded,
+    chosen: tuple[Chosen, ...],
+    progress: Progress,
+) -> Allotted | None:
+    """Return the texts and heads that fit into the budget, those of the run that is resumed if any.
+
+    An audit that runs no layer again has no limit.
+    """
+    if spec.audit.budget is None or all(one.layer.way == "position" for one in chosen):
+        return None
+    if (out / SPEC).exists():
+        return Allotted.of(read_spec(out)["allotted"])
+    experiments = (make_experiment(*one) for one in spec.battery.settings.items())
+    limit = spec.audit.budget, spec.audit.seconds
+    fits = allot(network, rows, chosen, experiments, spec.replacement, limit, spec.seed)
+    shown = f"{fits.texts} texts and {len(fits.heads)} heads a layer"
+    progress(f"estimate {fits.seconds:.0f} s of CPU time, {shown}", 0, 0)
+    return fits
 
 
 def _task_ahead(spec: TransformerSpec) -> ModelTask:

@@ -10,7 +10,7 @@ from attnaudit.copying.study import Copying
 from attnaudit.core.settings import bounds, described
 from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.experiments import EXPERIMENTS, make_experiment, with_settings
-from attnaudit.plans.audit import TransformerCollect
+from attnaudit.plans.audit import Limits, TransformerCollect
 from attnaudit.plans.pretrained import FineTuning
 from attnaudit.plans.spec import BY_OPTION, RunSpec, TranslationSpec
 from attnaudit.plans.transformer import TransformerTraining
@@ -72,6 +72,7 @@ def _sections() -> Iterator[tuple[str, list[Setting]]]:
         for name in names:
             yield f"{name} of {title}", _settings(name, getattr(base, name), hidden)
     yield "collect of audited transformers", _settings("collect", TransformerCollect())
+    yield "audit of transformers", _settings("audit", Limits())
     yield "replacement", _settings("replacement", ReplacementSettings())
     for name in EXPERIMENTS:
         if name in with_settings():

@@ -40,7 +40,7 @@ def check_place(out: Path, spec: Mapping[str, Any], do: str = "") -> None:
     Args:
         out: The folder.
         spec: What its ``spec.json`` is to say. Before the corpus is read it has no
-            ``fingerprint``, and that of the run there is not compared.
+            ``fingerprint`` and no ``allotted`` texts, and those of the run there are not compared.
         do: Advice to the user; by default to choose another ``--out``.
 
     Raises:
@@ -50,8 +50,8 @@ def check_place(out: Path, spec: Mapping[str, Any], do: str = "") -> None:
     if is_free(out):
         return
     found = read_spec(out)
-    if "fingerprint" not in spec:
-        found.pop("fingerprint", None)
+    for name in {"fingerprint", "allotted"} - spec.keys():
+        found.pop(name, None)
     if differing := differences(spec, found):
         got = f"it holds another run: {some_of(differing)}"
         do = do or "resume that run by giving its options, or keep it and choose another --out"

@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakIdKeyDictionary
 
 from attnaudit.core import InputError
+from attnaudit.core.progress import ignore
 from attnaudit.core.ragged import Ragged
 from attnaudit.models.weights import Fingerprinted, weights_fingerprint
 from attnaudit.torch.capture import FUSED, SOFTMAX, attend_in_two_steps, flat, tag_of
@@ -223,12 +224,14 @@ class PoolingNetwork(Fingerprinted):
         pool: The submodule, or the module itself.
         output: Name or position of the logits in its output; None if it returns them.
         texts: Batch, and place in it, of every instance.
+        replays: Called with the number of outputs just computed, for progress.
     """
 
     net: nn.Module
     pool: nn.Module
     output: str | int | None = None
     texts: dict[int, tuple[Any, int]] = field(default_factory=dict)
+    replays: Callable[[int], None] = ignore
 
     @property
     def inlined(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -73,7 +74,13 @@ class LayersTail(JointTail, Protocol):
 
 @runtime_checkable
 class Network(Protocol):
-    """A model that is run again from the weighted sum on, for traces that store no tail."""
+    """A model that is run again from the weighted sum on, for traces that store no tail.
+
+    Attributes:
+        replays: Called with the number of outputs just computed, for progress.
+    """
+
+    replays: Callable[[int], None]
 
     @property
     def model(self) -> Any:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 
 from attnaudit.core.papers import JAIN2019, WIEGREFFE2019
 from attnaudit.core.ragged import Ragged
@@ -129,6 +129,10 @@ class Adversary(Settings):
         "Largest change of the output that an adversary may cause, in TVD.", 0.01, least=0, most=1
     )
     refuses = staticmethod(no_single_decision)
+
+    def passes(self, tokens: Int64[np.ndarray, " n"], heads: int) -> Float[np.ndarray, " n"]:
+        """Estimate how many outputs of a network each row asks for, by its tokens."""
+        return 3.5 * tokens  # of most heads every attention is within ε, and few are read
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the table of a trace."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 import polars.selectors as cs
-from jaxtyping import Int64
+from jaxtyping import Float, Int64
 
 from attnaudit.core.papers import SERRANO2019
 from attnaudit.core.settings import Settings, setting
@@ -181,6 +181,10 @@ class Erasure(Settings):
     seed: int = 0
     orders: int = setting("Number of random removal orders.", 5, least=1, most=MOST_ORDERS)
     refuses = staticmethod(no_single_decision)
+
+    def passes(self, tokens: Int64[np.ndarray, " n"], heads: int) -> Float[np.ndarray, " n"]:
+        """Estimate how many outputs of a network each row asks for, by its tokens."""
+        return (self.orders + 4.0) * tokens + 32.0
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Remove weights from each row of a trace."""

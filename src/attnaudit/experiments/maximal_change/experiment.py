@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from jaxtyping import Float, Int64
 
 from attnaudit.core.papers import JAIN2019, SERRANO2019
 from attnaudit.experiments.confidence import at_same_confidence
@@ -86,6 +87,10 @@ class MaximalChange:
     summarise = summarise_measures
     seed: int = 0
     refuses = staticmethod(no_single_decision)
+
+    def passes(self, tokens: Int64[np.ndarray, " n"], heads: int) -> Float[np.ndarray, " n"]:
+        """Estimate how many outputs of a network each row asks for, by its tokens."""
+        return tokens + 36.0  # mixtures, of all tokens and of words
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Search and bound the largest change for each row."""
