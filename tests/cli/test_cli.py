@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import re
 import signal
 import subprocess
@@ -476,3 +477,45 @@ def test_a_path_at_home_is_found_behind_an_option(tmp_path: Path, monkeypatch: p
     assert len(Trace.read("~/made trace")) == 12
     assert {path.name for path in home.iterdir()} == {"made trace", "audited", "saved"}
     assert not list(here.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "said"),
+    [
+        ("corpora list --json | true; exit ${PIPESTATUS[0]}", 141, ""),
+        ("corpora list 2>&-", 0, ""),
+        ("corpora list >&-", 0, ""),
+        ("audit nowhere >&- 2>&-", 2, ""),
+        ("corpora list >/dev/full", 2, "No space left on device"),
+        ("audit nowhere --out $'r\\xff'", 2, "bytes that are no UTF-8"),
+    ],
+)
+def test_streams_that_are_closed_or_full_cost_no_traceback(command: str, status: int, said: str):
+    line = f"{sys.executable} -m attnaudit {command}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, check=False)
+    assert done.returncode == status
+    assert done.stderr.decode().count("\n") == bool(said)
+    assert said in done.stderr.decode()
+
+
+def test_a_terminal_of_few_letters_gets_escapes(trace):
+    command = [sys.executable, "-m", "attnaudit", "audit", str(trace), "--experiment=correlation"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, capture_output=True, check=False, env=environment)
+    assert (done.returncode, done.stderr.count(b"Traceback")) == (0, 0)
+    assert b"\\u2013" in done.stdout or b"\\xb7" in done.stdout
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, -15)])
+def test_a_signal_during_imports_ends_with_one_line(number: signal.Signals, status: int):
+    program = "import sys, attnaudit.cli; print(flush=True); sys.exit(attnaudit.cli.main())"
+    command = [sys.executable, "-c", program, "run", "planted-decisive", "--out", "nowhere/at/all"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout
+        assert process.stdout.readline() == b"\n"
+        time.sleep(0.1)
+        process.send_signal(number)
+        said = process.communicate()[1].decode()
+    assert process.returncode == status
+    assert said.startswith("attnaudit: ")
+    assert said.count("\n") == 1

@@ -1,95 +1,51 @@
-"""The command line, from arguments to an exit status.
-
-The status is 0 when all that was asked was done, and 2 with one line on stderr for an input error.
-"""
+"""The command line. Only what a signal during slow imports needs is imported here."""
 
 import os
-import re
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-import typer
-from typer.main import get_command
-
-from attnaudit.cli.app import app
-from attnaudit.core import AttnauditError, InputError
-from attnaudit.core.errors import LostError
-from attnaudit.core.printable import printable
-
-ADVICE = "try --set corpus.max_tokens=200 or --set training.batch_size=16"
-DONE, BAD_INPUT, INTERRUPTED = 0, 2, 130
-# How long an idle OpenMP thread spins before it sleeps. Left alone it spins for milliseconds, which
-# makes a small training much slower as soon as another process wants the cores; this many turns
-# cost nothing when the machine is free. Read when torch is loaded.
-SPINS = "20000"
+INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit status.
-
-    An error that is our own keeps its traceback.
+    """Run the command line and return its exit status; see `attnaudit.cli.command`.
 
     Args:
-        arguments: Arguments; by default those of this process. None of them ask for help.
+        arguments: Arguments; by default those of this process, whose streams and signal to end are
+            then set as well.
     """
-    os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
-    given = [_at_home(one) for one in (sys.argv[1:] if arguments is None else arguments)]
+    if arguments is None:
+        _prepare()
     try:
-        status = get_command(app).main(
-            args=given or ["--help"], prog_name="attnaudit", standalone_mode=False
-        )
-    except typer.TyperException as error:
-        return fail(_usage(error))
-    except LostError as error:
-        end(fail(str(error)))
-    except AttnauditError as error:
-        return fail(str(error))
-    except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        expected = "a place that can be read and written, with free space"
-        return fail(f"{place}{error.strerror or error}; expected {expected}")
-    except MemoryError:
-        return fail(f"out of memory; {ADVICE}")
-    except RuntimeError as error:
-        # Recognise torch's failed allocation, on GPU or CPU, without importing torch.
-        if type(error).__name__ != "OutOfMemoryError" and "can't allocate memory" not in str(error):
-            raise
-        return fail(f"out of memory: {error}; {ADVICE}")
-    if status == INTERRUPTED:
-        return fail(
-            "interrupted; finished steps are kept, and the same command resumes", INTERRUPTED
-        )
-    return status if isinstance(status, int) else DONE
+        from attnaudit.cli.command import run
+
+        status = run(sys.argv[1:] if arguments is None else arguments)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # whoever reads has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except KeyboardInterrupt:  # before the command began
+        print("attnaudit: interrupted", file=sys.stderr)
+        return INTERRUPTED
 
 
-def fail(message: str, status: int = BAD_INPUT) -> int:
-    """Print one line on stderr."""
-    print(f"attnaudit: {printable(' '.join(message.split()))}", file=sys.stderr)
-    return status
+def _prepare() -> None:
+    """Let nothing that is printed fail, and a request to end say what is kept."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+        getattr(sys, name).reconfigure(errors="backslashreplace")
+    signal.signal(signal.SIGTERM, _terminate)
 
 
-def end(status: int) -> NoReturn:
-    """End this process without what libraries do at the end."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)
-
-
-def _at_home(argument: str) -> str:
-    """Expand ``~`` where a shell does not: within quotes and behind ``=``, as in ``--out=~/r``."""
-    home = str(Path.home())
-    return re.sub(r"^((?:[\w.-]+=)*)~(?=/|$)", lambda found: found[1] + home, argument)
-
-
-def _usage(error: typer.TyperException) -> str:
-    context = getattr(error, "ctx", None)
-    advice = f"see {context.command_path if context is not None else 'attnaudit'} --help"
-    # typer passes on the words of pydantic for a refused number, which do not say what came.
-    refused, option = getattr(error.__cause__, "errors", None), getattr(error, "param", None)
-    if refused is None or option is None:
-        return f"{error.format_message().rstrip('.')}; {advice}"
-    found, name = refused()[0], max(option.opts, key=len)
-    expected = found["msg"].removeprefix("Input should be ")
-    return str(InputError("read options", name, repr(found["input"]), expected, advice))
+def _terminate(number: int, frame: object) -> NoReturn:
+    # Only the process that was asked: its children have their own ends.
+    said = "terminated; finished steps are kept, and the same command resumes"
+    print(f"attnaudit: {said}", file=sys.stderr, flush=True)
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    raise SystemExit(TERMINATED)
