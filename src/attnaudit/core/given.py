@@ -62,7 +62,7 @@ def named_outputs(operation: str, where: str, given: Any, number: int | None = N
     if not isinstance(names, list | tuple):
         raise InputError(operation, where, f"{given!r} of type {type(given).__name__}", expected)
     usable: list[Any] = [str(one) if _is_number(one) and not listed else one for one in names]
-    whole = all(isinstance(one, str) and one.strip() for one in usable)
+    whole = all(isinstance(one, str) for one in usable)
     different = len(set(usable)) == len(usable) and number in (None, len(usable))
     if not (whole and different) or (listed and not usable):
         got = listed or f"{', '.join(map(str, names))} ({len(names)})"
