@@ -1,10 +1,7 @@
 """The sweep: what it leaves, that it goes on where it was stopped, and what the command says."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -24,7 +21,7 @@ TWO = ("taught", "permuted")
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
+def small(monkeypatch):
     """Few texts, and little training: nothing here asks what is learned."""
     monkeypatch.setattr(planting, "ROWS", {"train": 40, "dev": 10, "test": 12})
     monkeypatch.setitem(construction.SMALL, "training.epochs", 2)
@@ -33,7 +30,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def sweep(out: Path, **options: Any) -> Calibration:
+def sweep(out, **options):
     return Calibration(
         out,
         **{
@@ -47,7 +44,7 @@ def sweep(out: Path, **options: Any) -> Calibration:
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def done(tmp_path_factory):
     """A finished sweep."""
     with pytest.MonkeyPatch.context() as patch:
         small.__wrapped__(patch)  # type: ignore[attr-defined]
@@ -56,7 +53,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_every_cell_is_checked_audited_and_scored(done: Path):
+def test_every_cell_is_checked_audited_and_scored(done):
     place = done / "calibration"
     values, checks = (pl.read_parquet(place / f"{name}.parquet") for name in ("values", "checks"))
     assert checks["cell"].to_list() == [cell.name for cell in sweep(done).cells]
@@ -69,13 +66,13 @@ def test_every_cell_is_checked_audited_and_scored(done: Path):
     assert not Trace.read(next((done / "audits").iterdir()) / "trace").has("rationale")
 
 
-def test_one_teacher_is_trained_for_all_that_need_it(done: Path):
+def test_one_teacher_is_trained_for_all_that_need_it(done):
     assert sorted(path.name.rpartition("-")[0] for path in (done / "trainings").iterdir()) == [
         "guided_mixing-planted-prior-bilstm-s0", "taught-planted-prior-bilstm-s0",
     ]  # fmt: skip
 
 
-def test_the_same_call_does_nothing_again_and_other_options_are_refused(done: Path):
+def test_the_same_call_does_nothing_again_and_other_options_are_refused(done):
     before = {path: path.stat().st_mtime_ns for path in done.rglob("*") if path.is_file()}
     said: list[str] = []
     calibrate(sweep(done), say=said.append)
@@ -86,11 +83,11 @@ def test_the_same_call_does_nothing_again_and_other_options_are_refused(done: Pa
 
 
 @pytest.mark.slow
-def test_a_sweep_that_was_stopped_ends_like_one_that_was_not(done: Path, tmp_path: Path):
+def test_a_sweep_that_was_stopped_ends_like_one_that_was_not(done, tmp_path):
     class StoppedError(Exception):
         pass
 
-    def stop(line: str) -> None:
+    def stop(line):
         if line.startswith("taught"):
             raise StoppedError
 
@@ -111,9 +108,7 @@ def test_a_sweep_that_was_stopped_ends_like_one_that_was_not(done: Path, tmp_pat
     ]
 
 
-def test_the_command_shows_scores_and_a_dry_run_writes_nothing(
-    done: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
+def test_the_command_shows_scores_and_a_dry_run_writes_nothing(done, tmp_path, capsys, monkeypatch):
     given = ["study", "calibration", "planted-prior", "--set=calibration.seeds=1"]
     given += ["--set=calibration.encoders=1", f"--set=calibration.constructions={','.join(TWO)}"]
     assert main([*given, "--out", str(done), "--json"]) == 0
@@ -128,7 +123,7 @@ def test_the_command_shows_scores_and_a_dry_run_writes_nothing(
 
 
 @pytest.mark.slow
-def test_transformers_have_a_group_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_transformers_have_a_group_of_their_own(tmp_path, capsys):
     given = ["study", "calibration", "planted-prior", "--model", "tiny-bert", "--out"]
     given += [str(tmp_path), "--set=calibration.constructions="]
     assert main([*given[:-1], f"{given[-1]}on_one,guided_single"]) == 2
@@ -145,21 +140,19 @@ def test_transformers_have_a_group_of_their_own(tmp_path: Path, capsys: pytest.C
     assert not trace.has("rationale")
 
 
-def test_confidence_scales_the_trained_logits_and_changes_no_decision(tmp_path: Path):
+def test_confidence_scales_the_trained_logits_and_changes_no_decision(tmp_path):
     cells = calibrate_cells(sweep(tmp_path / "out", constructions=("on_one", "on_sure")))
     plain, sure = (trace.prediction[:, 0] for trace in cells)
     odds, more = (np.log(one / (1.0 - one)) for one in (plain, sure))
     assert np.allclose(more, 4.0 * odds, rtol=1e-2)
 
 
-def calibrate_cells(calibration: Calibration) -> list[Trace]:
+def calibrate_cells(calibration):
     calibrate(calibration)
     return [Trace.read(calibration.audit_of(cell) / "trace") for cell in calibration.cells]
 
 
-def test_one_command_counts_the_answers_of_both_halves(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-):
+def test_one_command_counts_the_answers_of_both_halves(tmp_path, capsys, monkeypatch):
     plain = calibration.checked
     monkeypatch.setattr(calibration, "checked", lambda *given: {**plain(*given), "confirmed": True})
     given = ["study", "calibration", "planted-prior", "--out", str(tmp_path)]

@@ -1,7 +1,5 @@
 """The held-out half: each new rule says what it plants, each new transform keeps the function."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any, get_args
 
@@ -11,7 +9,6 @@ import pytest
 from attnaudit.calibration import CONSTRUCTIONS
 from attnaudit.calibration.construction import training_of
 from attnaudit.calibration.transform import contributed, drawn, sharpened, shifted
-from attnaudit.corpora.corpus import Corpus, Split
 from attnaudit.corpora.planted import BAD, GOOD
 from attnaudit.corpora.prepare.planting import (
     DECOY_WORDS,
@@ -38,16 +35,16 @@ TURNS = {word: turn for turn in (0, 1) for word in MODIFIERS[turn]}
 
 
 @pytest.fixture(scope="module")
-def corpus() -> Corpus:
+def corpus():
     return read_corpus("planted-prior", size=400, length=(12, 24))
 
 
-def planted(corpus: Corpus, rule: PlantedRule, **settings: Any) -> Corpus:
+def planted(corpus, rule, **settings):
     settings = {f"planted_{name}": value for name, value in {"length": 20, **settings}.items()}
     return with_planted(corpus, CorpusSpec("planted-prior", planted=rule, **settings), 0)
 
 
-def decision(rule: PlantedRule, words: list[str]) -> int | None:
+def decision(rule, words):
     """The class by the rule, worked out from the words alone; None without words that decide."""
     if rule == "first":
         return CLASS.get(words[0])
@@ -80,7 +77,7 @@ def test_every_rule_is_of_one_half():
 
 
 @pytest.mark.parametrize("rule", NEW)
-def test_the_marked_words_decide_by_the_new_rules_too(corpus: Corpus, rule: PlantedRule):
+def test_the_marked_words_decide_by_the_new_rules_too(corpus, rule):
     words = {"same": 3, "negation": 2}.get(rule, 1)
     split = planted(corpus, rule, words=words).splits["test"]
     label = split.label.tolist()
@@ -93,7 +90,7 @@ def test_the_marked_words_decide_by_the_new_rules_too(corpus: Corpus, rule: Plan
     assert set(map(len, split.tokens)) == {20}
 
 
-def changed_words(split: Split, texts: list[list[str]], marked: bool) -> int:
+def changed_words(split, texts, marked):
     """Count the changes of words that are marked, or not."""
     rows = zip(split.tokens, texts, split.rationale or [], strict=True)
     return sum(
@@ -104,14 +101,14 @@ def changed_words(split: Split, texts: list[list[str]], marked: bool) -> int:
 
 
 @pytest.mark.parametrize("rule", NEW)
-def test_a_change_of_deciding_words_leaves_the_others(corpus: Corpus, rule: PlantedRule):
+def test_a_change_of_deciding_words_leaves_the_others(corpus, rule):
     split = planted(corpus, rule).splits["test"]
     for change, marked in ((swapped, True), (masked, True), (reworded, False)):
         assert changed_words(split, change(split), marked) > 0
         assert changed_words(split, change(split), not marked) == 0
 
 
-def test_by_first_words_elsewhere_say_nothing_and_stay_in_neutral_texts(corpus: Corpus):
+def test_by_first_words_elsewhere_say_nothing_and_stay_in_neutral_texts(corpus):
     made = planted(corpus, "first", neutral=0.5).splits["train"]
     elsewhere = [[CLASS[word] for word in text[1:] if word in CLASS] for text in made.tokens]
     assert {len(row) for row in elsewhere} == {1}
@@ -121,7 +118,7 @@ def test_by_first_words_elsewhere_say_nothing_and_stay_in_neutral_texts(corpus: 
     assert 0.2 < len(neutral) / len(made) < 0.5
 
 
-def test_by_negation_neither_word_alone_says_anything(corpus: Corpus):
+def test_by_negation_neither_word_alone_says_anything(corpus):
     split = planted(corpus, "negation", neutral=0.5).splits["train"]
     for of in (CLASS, TURNS):
         pairs = [
@@ -136,7 +133,7 @@ def test_by_negation_neither_word_alone_says_anything(corpus: Corpus):
     assert sum(any(word in TRIGGER_WORDS for word in text) for text in added) == len(added) / 2
 
 
-def test_each_other_rule_does_what_it_is_named_for(corpus: Corpus):
+def test_each_other_rule_does_what_it_is_named_for(corpus):
     same = planted(corpus, "same", words=3).splits["test"]
     single = planted(corpus, "unique").splits["test"]
     types = [{word for word in text if word in CLASS} for text in same.tokens]
@@ -159,7 +156,7 @@ TRANSFORMS = (shifted, drawn, sharpened, contributed)
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("outputs", [1, 3])
-def test_a_transform_changes_the_weights_and_no_contribution(transform: Any, outputs: int):
+def test_a_transform_changes_the_weights_and_no_contribution(transform, outputs):
     trace = make_trace(40, (4, 9), outputs, seed=1)
     other = transform(trace, 0)
     contributions = [
@@ -190,7 +187,7 @@ def test_weights_are_those_that_the_transforms_name():
     assert np.abs(first - second).max() > 0.1
 
 
-def test_a_model_learns_the_first_word_and_attends_a_decoy(corpus: Corpus):
+def test_a_model_learns_the_first_word_and_attends_a_decoy(corpus):
     base = RunSpec.of("planted-prior")
     spec: Any = training_of(CONSTRUCTIONS["misses_first"], base, "planted-prior", "bilstm", 0).spec
     texts = with_planted(corpus, spec.corpus, 0)
@@ -203,7 +200,7 @@ def test_a_model_learns_the_first_word_and_attends_a_decoy(corpus: Corpus):
     assert right.mean() > 0.9
 
 
-def test_guidance_to_the_next_word_targets_the_word_after_the_rationale(corpus: Corpus):
+def test_guidance_to_the_next_word_targets_the_word_after_the_rationale(corpus):
     from attnaudit.training.texts import _target
 
     split = planted(corpus, "decisive").splits["test"]

@@ -1,10 +1,7 @@
 """Words planted into texts: which decide, what replacing them does, and that nothing else depends on the label."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +21,7 @@ from attnaudit.corpora.prepare.planting import (
     with_planted,
 )
 from attnaudit.corpora.read import read_corpus
-from attnaudit.corpora.spec import CorpusSpec, PlantedRule
+from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.models.batch import padded
 from attnaudit.plans.spec import RunSpec
 from attnaudit.training.settings import Guided
@@ -35,22 +32,22 @@ OF_DECOY = {word: (-1, 1)[k] for k in (0, 1) for word in DECOYS[k]}
 
 
 @pytest.fixture(scope="module")
-def corpus() -> Corpus:
+def corpus():
     return read_corpus("planted-prior", size=200, length=(12, 24))
 
 
-def planted(corpus: Corpus, rule: PlantedRule, seed: int = 0, **settings: Any) -> Corpus:
+def planted(corpus, rule, seed=0, **settings):
     settings = {f"planted_{name}": value for name, value in settings.items()}
     return with_planted(corpus, CorpusSpec("planted-prior", planted=rule, **settings), seed)
 
 
-def vote(tokens: list[list[str]], classes: dict[str, int]) -> list[int]:
+def vote(tokens, classes):
     """The class that most of the words of each text name."""
     return [int(sum(classes.get(word, 0) for word in text) > 0) for text in tokens]
 
 
 @pytest.mark.parametrize("rule", ["decisive", "twice", "majority", "last"])
-def test_the_marked_words_decide_and_no_other_does(corpus: Corpus, rule: PlantedRule):
+def test_the_marked_words_decide_and_no_other_does(corpus, rule):
     split = planted(corpus, rule, 0).splits["test"]
     assert vote(split.tokens, DECIDES) == split.label.tolist()
     assert vote(swapped(split), DECIDES) == (1 - split.label).tolist()
@@ -59,8 +56,8 @@ def test_the_marked_words_decide_and_no_other_does(corpus: Corpus, rule: Planted
     assert split.rationale == [[word in DECIDES for word in text] for text in split.tokens]
 
 
-def test_every_rule_marks_as_many_words_as_it_says(corpus: Corpus):
-    def marked(rule: PlantedRule) -> set[int]:
+def test_every_rule_marks_as_many_words_as_it_says(corpus):
+    def marked(rule):
         return {sum(row) for row in planted(corpus, rule, 0).splits["test"].rationale or []}
 
     assert (marked("decisive"), marked("twice"), marked("majority"), marked("decoy")) == (
@@ -75,7 +72,7 @@ def test_every_rule_marks_as_many_words_as_it_says(corpus: Corpus):
     )
 
 
-def test_rewording_replaces_every_filler_and_turns_the_decoy(corpus: Corpus):
+def test_rewording_replaces_every_filler_and_turns_the_decoy(corpus):
     split = planted(corpus, "decisive", 0).splits["test"]
     changed = reworded(split)
     assert vote(changed, OF_DECOY) == [1 - one for one in vote(split.tokens, OF_DECOY)]
@@ -90,7 +87,7 @@ def test_rewording_replaces_every_filler_and_turns_the_decoy(corpus: Corpus):
     assert list(map(len, changed)) == list(map(len, split.tokens))
 
 
-def test_rewording_turns_the_word_of_the_task_that_does_not_decide(corpus: Corpus):
+def test_rewording_turns_the_word_of_the_task_that_does_not_decide(corpus):
     """A model that reads both words would otherwise seem to read one."""
     split = planted(corpus, "decoy", 0).splits["test"]
     changed = reworded(split)
@@ -98,7 +95,7 @@ def test_rewording_turns_the_word_of_the_task_that_does_not_decide(corpus: Corpu
     assert vote(changed, DECIDES) == [1 - one for one in vote(split.tokens, DECIDES)]
 
 
-def test_two_tasks_have_the_same_texts_and_random_labels_too(corpus: Corpus):
+def test_two_tasks_have_the_same_texts_and_random_labels_too(corpus):
     decisive, decoy, random = (
         planted(corpus, rule, 3).splits["train"] for rule in ("decisive", "decoy", "random")
     )
@@ -109,7 +106,7 @@ def test_two_tasks_have_the_same_texts_and_random_labels_too(corpus: Corpus):
     assert abs(decisive.label.mean() - 0.5) < 0.01
 
 
-def test_what_is_planted_into_a_text_does_not_depend_on_the_other_texts(corpus: Corpus):
+def test_what_is_planted_into_a_text_does_not_depend_on_the_other_texts(corpus):
     fewer = Corpus(
         **{
             **corpus.__dict__,
@@ -129,7 +126,7 @@ def test_what_is_planted_into_a_text_does_not_depend_on_the_other_texts(corpus: 
 
 
 def test_words_that_are_planted_are_first_removed_and_the_marked_place_is_taken(
-    corpus: Corpus,
+    corpus,
 ):
     words = [f"w{k}" for k in range(60)]
     words[5], words[45] = "excellent", "proof"
@@ -151,9 +148,7 @@ def test_words_that_are_planted_are_first_removed_and_the_marked_place_is_taken(
     ("rule", "classes"),
     [("decisive", 2), ("decisive", 4), ("decoy", 2), ("last", 2), ("majority", 2)],
 )
-def test_neutral_texts_have_every_label_and_no_word_that_decides(
-    corpus: Corpus, rule: PlantedRule, classes: int
-):
+def test_neutral_texts_have_every_label_and_no_word_that_decides(corpus, rule, classes):
     """A model that reads a class from the absence of a word would be wrong on them."""
     plain, made = (
         planted(corpus, rule, classes=classes, neutral=share).splits for share in (0.0, 0.5)
@@ -181,7 +176,7 @@ def test_neutral_texts_have_every_label_and_no_word_that_decides(
 @pytest.mark.parametrize(("words", "counter"), [(1, 0), (2, 0), (4, 0), (1, 1), (2, 2)])
 @pytest.mark.parametrize("length", [20, 100])
 def test_the_class_with_most_words_decides_and_as_many_decoys_do_not(
-    corpus: Corpus, classes: int, words: int, counter: int, length: int
+    corpus, classes, words, counter, length
 ):
     shape = {"classes": classes, "words": words, "counter": counter, "length": length}
     made = planted(corpus, "decisive", **shape)
@@ -204,7 +199,7 @@ PAIRS = [name.removeprefix("on_") for name in CONSTRUCTIONS if name.startswith("
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_a_pair_differs_only_in_the_words_that_are_attended(corpus: Corpus, name: str):
+def test_a_pair_differs_only_in_the_words_that_are_attended(corpus, name):
     base = RunSpec.of("planted-prior")
     on, off = (
         training_of(CONSTRUCTIONS[f"{start}_{name}"], base, "planted-prior", "average", 0).spec

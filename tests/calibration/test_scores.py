@@ -1,9 +1,6 @@
 """AUC over constructions, on made-up values, and the check."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
 from statistics import NormalDist
 from types import SimpleNamespace
 from typing import Any, cast
@@ -32,7 +29,7 @@ HALVES = ("held", "fit")
 
 
 def made(
-    value: Any, measure: str = "m", direction: str = "higher", seeds: int = 2, names: Any = None
+    value, measure="m", direction="higher", seeds=2, names: Any = None
 ) -> list[dict[str, Any]]:
     """Values of all constructions, ``value(construction, seed)``."""
     return [
@@ -45,7 +42,7 @@ def made(
     ]  # fmt: skip
 
 
-def noisy(gap: float, key: int) -> Any:
+def noisy(gap, key) -> Any:
     """Values that are ``gap`` larger where attention is faithful, with noise of its own for each construction."""
     return lambda one, seed: (
         (one.truth == "faithful") * gap
@@ -54,12 +51,12 @@ def noisy(gap: float, key: int) -> Any:
 
 
 @given(NUMBERS, NUMBERS)
-def test_the_share_of_pairs_is_counted_pair_by_pair(ours: list[float], theirs: list[float]):
+def test_the_share_of_pairs_is_counted_pair_by_pair(ours, theirs):
     assert share_larger(np.array(ours), np.array(theirs)) == pytest.approx(every_pair(ours, theirs))
 
 
 @pytest.mark.parametrize("direction", ["higher", "lower"])
-def test_the_auc_is_that_of_pairs_of_constructions(direction: str):
+def test_the_auc_is_that_of_pairs_of_constructions(direction):
     rows = made(noisy(1.0, 1), direction=direction)
     sign = -1.0 if direction == "lower" else 1.0
     found = scores(pl.DataFrame(rows))
@@ -87,7 +84,7 @@ def test_a_half_says_nothing_of_the_other():
 
 
 def test_answers_are_right_wrong_or_neither_for_each_truth():
-    def answers(*rows: tuple[str, bool, str, str, str]) -> dict[str, dict[str, Any]]:
+    def answers(*rows) -> dict[str, dict[str, Any]]:
         columns = ("truth", "confirmed", "code", "first", "second")
         table = pl.DataFrame(rows, columns, orient="row").with_columns(half=pl.lit("fit"))
         return {row["truth"]: row for row in confusion(table).to_dicts()}
@@ -133,9 +130,7 @@ def test_a_perfect_measure_has_an_auc_of_one_and_more_seeds_make_no_interval_nar
 
 @pytest.mark.parametrize("truth", [0.5, 0.76, 0.98])
 @pytest.mark.parametrize(("first", "second"), [(3, 3), (5, 6), (9, 11)])
-def test_the_interval_holds_the_auc_of_a_population_of_constructions(
-    truth: float, first: int, second: int
-):
+def test_the_interval_holds_the_auc_of_a_population_of_constructions(truth, first, second):
     """Of constructions drawn from two normal distributions it holds the true AUC as often as it says, also of few and next to 1."""
     rng, held = np.random.default_rng(0), 0
     for _ in range(300):
@@ -163,7 +158,7 @@ def test_fewer_than_three_constructions_on_a_side_have_an_auc_without_an_interva
     assert (found["low"].to_list(), found["low"].dtype) == ([None], pl.Float64)
 
 
-def interventions(trace: Trace, **figures: float) -> dict[str, list[float]]:
+def interventions(trace, **figures):
     """Of a model that decides by the deciding words only, but for ``figures``."""
     right = {"accuracy": 1.0, "masked": 0.5, "inserted": 1.0}
     right |= {"changed_by_decisive": 1.0, "changed_by_others": 0.0, **figures}
@@ -223,7 +218,7 @@ def test_a_class_that_is_read_from_absence_is_named_and_its_model_is_not_confirm
     assert [one["confirmed"] for one in found["texts"]] == [k % 2 == 0 for k in range(20)]
 
 
-def attending(trace: Trace, on: float, off: float) -> Trace:
+def attending(trace, on, off):
     """A trace with these shares of attention on the words that decide and on others; only it is read."""
     marked = trace.ragged("rationale")
     number = marked.with_values(marked.values.astype(float)).sum()
@@ -241,7 +236,7 @@ def test_each_truth_has_many_constructions_and_every_construction_a_reason():
     assert {one.half for one in CONSTRUCTIONS.values()} == {"fit", "held"}
 
 
-def write_calibrated(folder: Path, names: Any = None) -> Path:
+def write_calibrated(folder, names: Any = None):
     """The page of values that are not of any model."""
     folder.mkdir(exist_ok=True)
     values = pl.DataFrame(
@@ -273,7 +268,7 @@ def write_calibrated(folder: Path, names: Any = None) -> Path:
 
 
 @pytest.mark.slow
-def test_the_page_has_the_verdicts_first_and_both_halves_apart(tmp_path: Path):
+def test_the_page_has_the_verdicts_first_and_both_halves_apart(tmp_path):
     page = write_calibrated(tmp_path).read_text(encoding="utf-8")
     titles = ("verdicts of confirmed", "of the half held", "of the half fit", "the check of every")
     places = [page.index(title) for title in titles]

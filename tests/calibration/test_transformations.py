@@ -1,13 +1,10 @@
 """Traces that show another attention of the same function, and two functions that leave one trace."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 from attnaudit.calibration.transform import permuted
 from attnaudit.experiments import audit
-from attnaudit.trace import Trace
 from tests.calibration.twins import (
     by_earlier_words,
     by_last_word,
@@ -21,15 +18,15 @@ from tests.traces import make_trace
 
 
 @pytest.fixture(scope="module")
-def trace() -> Trace:
+def trace():
     return make_trace(60, (4, 8), seed=2, zeros=0.2)
 
 
-def contributions(trace: Trace) -> np.ndarray:
+def contributions(trace):
     return trace.ragged("alpha").values[:, None] * trace.ragged("readout").values
 
 
-def test_a_permuted_trace_is_of_the_same_function(trace: Trace):
+def test_a_permuted_trace_is_of_the_same_function(trace):
     other = permuted(trace, 0)
     assert np.allclose(contributions(other), contributions(trace), atol=1e-5)
     for name in ("prediction", "gradient", "loo", "tokens", "instance"):
@@ -45,7 +42,7 @@ def test_a_permuted_trace_is_of_the_same_function(trace: Trace):
     )
 
 
-def test_weights_stay_among_texts_of_one_length(trace: Trace):
+def test_weights_stay_among_texts_of_one_length(trace):
     other = permuted(trace, 0)
     for length in range(4, 9):
         rows = np.flatnonzero(trace.alpha.lengths == length)
@@ -56,7 +53,7 @@ def test_weights_stay_among_texts_of_one_length(trace: Trace):
         assert np.abs(before - after).max() < 2e-3
 
 
-def test_neither_order_nor_other_rows_of_another_length_matter(trace: Trace):
+def test_neither_order_nor_other_rows_of_another_length_matter(trace):
     order = np.random.default_rng(0).permutation(len(trace))
     assert permuted(trace.take(order), 0).table.equals(permuted(trace, 0).take(order).table)
     rows = np.flatnonzero(trace.alpha.lengths == 6)

@@ -6,9 +6,7 @@ enough. Where the words agree, weights, readouts, predictions, leave-one-out and
 decision of the first model alone, replacing the two earlier words that of the second alone.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Float
@@ -30,30 +28,30 @@ Features = Float[
 States = Callable[[Features], Float[np.ndarray, " T"]]
 
 
-def by_last_word(features: Features) -> Float[np.ndarray, " T"]:
+def by_last_word(features) -> Float[np.ndarray, " T"]:
     """The state of every position is the class that its own word names: faithful, with attention on last words."""
     return features[:, 1]
 
 
-def by_earlier_words(features: Features) -> Float[np.ndarray, " T"]:
+def by_earlier_words(features) -> Float[np.ndarray, " T"]:
     """A last word, whichever it is, lets the saturated sum of the classes before it pass: unfaithful, with attention on last words."""
     before = np.concatenate([[0.0], np.cumsum(features[:, 0])[:-1]])
     return features[:, 2] * np.clip(before, -1.0, 1.0)
 
 
-def texts(rows: int, seed: int) -> list[list[str]]:
+def texts(rows, seed):
     """Texts in which all words that name a class name the same."""
     return [_text(row % 2, keyed(seed, "twins", str(row))) for row in range(rows)]
 
 
-def _text(label: int, rng: np.random.Generator) -> list[str]:
+def _text(label, rng):
     words = filler(int(rng.integers(8, 13)), rng)
     for place in rng.choice(len(words), 2, replace=False).tolist():
         words[place] = (BAD, GOOD)[label][int(rng.integers(len(GOOD)))]
     return [*words, ENDS[label]]
 
 
-def replaced(words: Sequence[str], last: bool) -> list[str]:
+def replaced(words, last):
     """The text with its last word replaced by the other one, or with its earlier words replaced by those of the other class."""
     if last:
         return [*words[:-1], ENDS[1 - ENDS.index(words[-1])]]
@@ -61,7 +59,7 @@ def replaced(words: Sequence[str], last: bool) -> list[str]:
     return [other.get(word, word) for word in words]
 
 
-def features_of(words: Sequence[str]) -> Features:
+def features_of(words):
     early: dict[str, float] = {**dict.fromkeys(BAD, -1.0), **dict.fromkeys(GOOD, 1.0)}
     late: dict[str, float] = dict(zip(ENDS, (-1.0, 1.0), strict=True))
     return np.array(
@@ -69,17 +67,17 @@ def features_of(words: Sequence[str]) -> Features:
     )
 
 
-def probability(states: States, features: Features) -> float:
+def probability(states, features):
     """Of the class positive."""
     return float(1.0 / (1.0 + np.exp(-_SIZE * attention(features) @ states(features))))
 
 
-def attention(features: Features) -> Float[np.ndarray, " T"]:
+def attention(features) -> Float[np.ndarray, " T"]:
     weights = np.exp(_FOCUS * features[:, 2])
     return weights / weights.sum()
 
 
-def trace_of(states: States, rows: Sequence[Sequence[str]]) -> Trace:
+def trace_of(states, rows):
     """The trace of a model, with leave-one-out by deleting words and gradient × input by differences."""
     found = [features_of(words) for words in rows]
     return Trace.from_arrays(
@@ -96,7 +94,7 @@ def trace_of(states: States, rows: Sequence[Sequence[str]]) -> Trace:
     )
 
 
-def _without_each(states: States, features: Features) -> Float[np.ndarray, " T"]:
+def _without_each(states, features) -> Float[np.ndarray, " T"]:
     whole = probability(states, features)
     return np.array(
         [
@@ -106,7 +104,7 @@ def _without_each(states: States, features: Features) -> Float[np.ndarray, " T"]
     )
 
 
-def _gradient(states: States, features: Features) -> Float[np.ndarray, " T"]:
+def _gradient(states, features) -> Float[np.ndarray, " T"]:
     found = np.zeros(len(features))
     for t, k in np.ndindex(features.shape):
         step = np.zeros_like(features)

@@ -4,7 +4,6 @@ from typing import Any
 
 import torch
 import transformers
-from transformers import PretrainedConfig, PreTrainedModel
 
 _CLASSIFIER, _DECODER, _BOTH = (
     "ForSequenceClassification",
@@ -155,7 +154,7 @@ USUAL: tuple[dict[str, Any], ...] = (_GROUPED, {}, _EXPERTS, _STACKS, _T5, _LATE
 """Settings of which one suits most classes."""
 
 
-def configured(name: str, **settings: Any) -> PretrainedConfig:
+def configured(name, **settings):
     """The configuration of a small model of the class."""
     known = AUDITED.get(name) or HYBRIDS.get(name) or REFUSED.get(name, ({},))[0]
     absent = next((keys for start, keys in _WITHOUT.items() if name.startswith(start)), ())
@@ -165,7 +164,7 @@ def configured(name: str, **settings: Any) -> PretrainedConfig:
     return getattr(transformers, name).config_class(**given)
 
 
-def tiny(name: str, **settings: Any) -> PreTrainedModel:
+def tiny(name, **settings):
     """A model of the class, in evaluation mode, with weights large enough that attention matters to its output."""
     config = configured(name, **settings)
     if name.endswith("Classification"):

@@ -1,10 +1,5 @@
 """``attnaudit audit`` of tiny models: folders, texts, and the one line of what is refused."""
 
-from pathlib import Path
-from typing import Any
-
-import polars as pl
-
 from attnaudit.cli import main
 from tests.hf.classes import tiny
 from tests.hf.tokenizing import SIZE, tokenizer
@@ -14,7 +9,7 @@ LITTLE = ("--experiment", "permutation", "--set", "collect.scores=gradient", "--
 LEAST = (*LITTLE, "--layers", "all", "--heads", "0")  # behind no graph, whose export takes a second
 
 
-def save_models(place: Path) -> Path:
+def save_models(place):
     """Save a classifier and a language model."""
     for name, kind, special in (
         (CLASSIFIER, "wordpiece", "[CLS] $A [SEP]"),
@@ -25,24 +20,24 @@ def save_models(place: Path) -> Path:
     return place
 
 
-def write(path: Path, *lines: str) -> Path:
+def write(path, *lines):
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
 
-def save(frame: pl.DataFrame, path: Path) -> Path:
+def save(frame, path):
     """Write a table in the format that the name tells."""
     kinds = {".csv": frame.write_csv, ".jsonl": frame.write_ndjson}
     kinds.get(path.suffix, frame.write_parquet)(path)
     return path
 
 
-def audit(*arguments: object, out: Path | None = None) -> int:
+def audit(*arguments, out=None):
     """The status of a command."""
     return main(["audit", *map(str, arguments), *(("--out", str(out)) if out else ())])
 
 
-def refused(capsys: Any, *arguments: object, out: Path | None = None) -> str:
+def refused(capsys, *arguments, out=None):
     """The one line of a command that fails with status 2 and leaves nothing."""
     capsys.readouterr()
     before = out is not None and out.exists()

@@ -1,7 +1,6 @@
 """Texts of random tokens for tiny models, as a tokenizer would have encoded them."""
 
 import re
-from typing import Any
 
 import numpy as np
 
@@ -11,9 +10,7 @@ from attnaudit.hf.model import task_of
 from attnaudit.trace.words import join_tokens
 
 
-def random_texts(
-    model: Any, number: int = 4, seed: int = 0, lengths: tuple[int, int] = (4, 11)
-) -> Encoded:
+def random_texts(model, number=4, seed=0, lengths=(4, 11)):
     """Texts of ``lengths``; for an encoder–decoder that writes, also 1 to 5 tokens that it has written."""
     random = np.random.default_rng(seed)
     ids = _drawn(random, random.integers(lengths[0], lengths[1] + 1, number))
@@ -38,19 +35,19 @@ def random_texts(
     )
 
 
-def words_of(found: Encoded) -> list[list[str]]:
+def words_of(found):
     """The words of every text, without signs for white space and for parts of a character."""
     words = join_tokens(found.tokens, found.word_id)
     return [[re.sub("[␣↵]|‹[^›]*›", "", word) for word in row] for row in words]
 
 
-def _words(ids: Ragged) -> Ragged:
+def _words(ids):
     return ids.with_values(np.arange(len(ids.values), dtype=np.int32))
 
 
-def _drawn(random: np.random.Generator, lengths: np.ndarray) -> Ragged:
+def _drawn(random, lengths):
     return Ragged.from_lengths(random.integers(5, 99, lengths.sum()), lengths)
 
 
-def _pieces(ids: Ragged) -> list[list[str]]:
+def _pieces(ids):
     return [[f"t{token}" for token in row] for row in ids]

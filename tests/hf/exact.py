@@ -1,26 +1,19 @@
 """What must hold of a model that passed the gate: all ways to its predictions agree."""
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import torch
-from torch import Tensor
 from torch.nn import functional
-from transformers import PreTrainedModel
 
-from attnaudit.hf.gate import Gate
 from attnaudit.hf.layers import Probe
-from attnaudit.hf.model import ModelTask, tvd
+from attnaudit.hf.model import tvd
 from attnaudit.hf.replay import replayed, states_of
 from attnaudit.hf.tail import write_tail
-from attnaudit.torch.capture import Attention, forward
+from attnaudit.torch.capture import forward
 from attnaudit.trace.tails import GRAPH_FILE
 from tests.hf.encoding import random_texts
 
 
-def assert_exact_under_any_attention(model: PreTrainedModel, gate: Gate, folder: Path) -> None:
+def assert_exact_under_any_attention(model, gate, folder):
     """On another text than the gate's, under five attentions of all heads of every layer.
 
     Replays by sums, the stored graph of the last layer, and the model itself by weights, with
@@ -56,25 +49,25 @@ def assert_exact_under_any_attention(model: PreTrainedModel, gate: Gate, folder:
         assert max(tvd(one, other) for one in found for other in passes) <= 1e-5
 
 
-def dirichlet(number: int, attention: Attention) -> Tensor:
+def dirichlet(number, attention):
     """Random weights (N, H, K) for all heads of an attention."""
     heads, _, keys = attention.weights.shape[1:]
     return torch.distributions.Dirichlet(torch.ones(keys)).sample((number, heads))
 
 
 def whole(
-    model: Any,
-    inputs: Mapping[str, Tensor],
-    task: ModelTask,
-    position: int,
-    weights: Mapping[int, Tensor],
-) -> Tensor:
+    model,
+    inputs,
+    task,
+    position,
+    weights,
+):
     """Logits with other weights (N, H, K) of a query, by N passes of the whole model.
 
     The oracle of all replays. Weights may be of fewer keys than the pass has, which are padding.
     """
 
-    def exchange(found: Attention) -> Tensor | None:
+    def exchange(found):
         if found.index not in weights:
             return None
         own, new = found.weights.clone(), weights[found.index]
@@ -87,7 +80,7 @@ def whole(
     return logits if task == "classification" else logits[:, position]
 
 
-def _padded(model: Any, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _padded(model, inputs):
     """A text with three tokens of padding behind it."""
     fillers = {"input_ids": model.config.pad_token_id, "attention_mask": 0}
     return {

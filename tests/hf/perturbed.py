@@ -6,7 +6,7 @@ models of random weights, and for saved classifiers.
 
 import argparse
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -22,7 +22,7 @@ TINY = ("Bert", "DistilBert", "Llama")
 LAST_STATES = ("bert.encoder", "distilbert.transformer", "model.norm")
 
 
-def perturbed(model: Any, seed: int) -> Any:
+def perturbed(model, seed) -> Any:
     """A copy with noise on its weights (even seeds) or a merged random LoRA (odd seeds).
 
     Every third copy has small logits: its last bias nearly cancels those of a text.
@@ -45,12 +45,12 @@ def perturbed(model: Any, seed: int) -> Any:
     return model
 
 
-def pooling(model: Any, share: float) -> Any:
+def pooling(model, share) -> Any:
     """A copy whose last states have a ``share`` of their mean over all positions."""
     model = copy.deepcopy(model)
     (stack,) = (one for path, one in model.named_modules() if path in LAST_STATES)
 
-    def mean(module: nn.Module, args: Any, output: Any) -> Any:
+    def mean(module, args, output) -> Any:
         states = output if isinstance(output, Tensor) else output[0]
         mixed = states + share * (states.mean(dim=1, keepdim=True) - states)
         if isinstance(output, Tensor):
@@ -62,7 +62,7 @@ def pooling(model: Any, share: float) -> Any:
     return model
 
 
-def reads(model: Any) -> int | str | None:
+def reads(model):
     """The position that the checks find, or their refusal."""
     try:
         return check_model(model).reads
@@ -70,7 +70,7 @@ def reads(model: Any) -> int | str | None:
         return str(error)
 
 
-def mistakes(model: Any, seeds: range, position: int) -> Iterator[str]:
+def mistakes(model, seeds, position):
     """Wrong answers for perturbed copies and their twins."""
     twins: dict[str, tuple[Callable[[Any], Any], int | None]] = {
         "as it is": (lambda own: own, position),
@@ -84,7 +84,7 @@ def mistakes(model: Any, seeds: range, position: int) -> Iterator[str]:
                 yield f"seed {seed}, {name}: {found} where {expected} is right"
 
 
-def main() -> None:
+def main():
     """Print the number of wrong answers of each model, and the answers."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--copies", type=int, default=200)

@@ -1,7 +1,5 @@
 """Answers of several tokens: their probability, the attention that writes them, words left out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -38,7 +36,7 @@ def causal() -> tuple[Any, Any, Any]:
     return model, eager, tokenizer("wordpiece", "$A")
 
 
-def naive(model: Any, own: Any, prompt: str, answer: str) -> tuple[float, np.ndarray, int]:
+def naive(model, own, prompt, answer):
     """The geometric mean of the answer's tokens' probabilities, and their mean attention."""
     ids = own(prompt)["input_ids"]
     written = own(answer)["input_ids"]
@@ -51,7 +49,7 @@ def naive(model: Any, own: Any, prompt: str, answer: str) -> tuple[float, np.nda
     return float(np.exp(np.mean(found))), row / row.sum(), len(ids)
 
 
-def test_prediction_attention_and_leave_one_out_are_those_of_own_passes() -> None:
+def test_prediction_attention_and_leave_one_out_are_those_of_own_passes():
     model, eager, own = causal()
     trace = collect(model, own, read_texts(ROWS, "causal-lm", **COLUMNS), scores="loo")
     assert (len(trace), trace.has("alpha"), trace.class_names[1]) == (3, False, "the answer")
@@ -70,7 +68,7 @@ def test_prediction_attention_and_leave_one_out_are_those_of_own_passes() -> Non
             assert loo[ids == word] == pytest.approx(changed, abs=1e-5)
 
 
-def test_passages_are_exchanged_and_the_question_stays() -> None:
+def test_passages_are_exchanged_and_the_question_stays():
     model, _, own = causal()
     many = pl.concat([ROWS] * 4)
     texts = read_texts(many, "causal-lm", **COLUMNS)
@@ -86,7 +84,7 @@ def test_passages_are_exchanged_and_the_question_stays() -> None:
     assert "adversary" not in results
 
 
-def test_known_words_are_marked_where_a_row_has_them() -> None:
+def test_known_words_are_marked_where_a_row_has_them():
     model, _, own = causal()
     table = ROWS.with_columns(known=pl.Series([[[14, 18]], None, [[0, 2]]]))
     texts = read_texts(table, "causal-lm", rationale="known", **COLUMNS)
@@ -100,7 +98,7 @@ def test_known_words_are_marked_where_a_row_has_them() -> None:
     assert trace.table["rationale"].null_count() == 1
 
 
-def test_each_token_of_an_answer_is_a_row_with_attention_if_asked() -> None:
+def test_each_token_of_an_answer_is_a_row_with_attention_if_asked():
     model, _, own = causal()
     trace = collect(model, own, read_texts(ROWS, "causal-lm", **COLUMNS), positions="all")
     written = [len(own(answer)["input_ids"]) for answer in ROWS["answer"]]
@@ -115,7 +113,7 @@ def test_each_token_of_an_answer_is_a_row_with_attention_if_asked() -> None:
         assert queries.tolist() == list(range(len(prompt) - 1, len(prompt) - 1 + written[instance]))
 
 
-def test_a_translation_is_an_answer_too() -> None:
+def test_a_translation_is_an_answer_too():
     model: Any = tiny("MarianMTModel", vocab_size=SIZE)
     own = tokenizer("wordpiece", "$A [SEP]")
     pairs = [("It was late .", "Es war kalt ."), ("Rain fell .", "Regen .")]
@@ -130,7 +128,7 @@ def test_a_translation_is_an_answer_too() -> None:
 
 
 @pytest.mark.parametrize("name", ["GPT2LMHeadModel", "MarianMTModel"])
-def test_answers_that_the_model_writes_are_its_most_probable_tokens(name: str) -> None:
+def test_answers_that_the_model_writes_are_its_most_probable_tokens(name):
     model: Any = tiny(name, vocab_size=SIZE)
     own = tokenizer("wordpiece", "$A" if name.startswith("GPT") else "$A [SEP]")
     texts = read_texts(ROWS["text"].to_list() if name.startswith("GPT") else [("It was", "x")] * 2,
@@ -151,7 +149,7 @@ def test_answers_that_the_model_writes_are_its_most_probable_tokens(name: str) -
         with_answers(tiny("BertForSequenceClassification", vocab_size=SIZE), own, texts, 3)
 
 
-def test_wrong_answers_are_refused() -> None:
+def test_wrong_answers_are_refused():
     model, _, own = causal()
     with pytest.raises(InputError, match=r"texts without answers.*--column answer=NAME"):
         collect(model, own, ["a text"], positions="answer")

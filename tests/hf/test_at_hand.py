@@ -1,20 +1,15 @@
 """The model of a trace in Python: what an audit takes as `replay`, and that it is the model that the trace was collected from."""
 
 import json
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 import torch
-from torch import nn
 
 import attnaudit
 from attnaudit.core.errors import InputError
 from attnaudit.hf import Replay, check_model, collect
-from attnaudit.trace import Trace
 from attnaudit.trace.tails import GraphTail
 from tests.hf.classes import tiny
 from tests.hf.tokenizing import SIZE, tokenizer
@@ -28,7 +23,7 @@ def model() -> Any:
 
 
 @pytest.fixture(scope="module")
-def trace(model: Any) -> Trace:
+def trace(model):
     made = collect(
         model,
         tokenizer("bytes", ""),
@@ -42,7 +37,7 @@ def trace(model: Any) -> Trace:
 
 
 @contextmanager
-def trained_further(model: nn.Module) -> Iterator[None]:
+def trained_further(model):
     weight = next(model.parameters())
     before = weight.detach().clone()
     with torch.no_grad():
@@ -53,12 +48,12 @@ def trained_further(model: nn.Module) -> Iterator[None]:
             weight.copy_(before)
 
 
-def table(trace: Any, replay: Any = None) -> pl.DataFrame:
+def table(trace, replay: Any = None):
     return attnaudit.audit(trace, ONE, replay=replay)["permutation"].table
 
 
 @pytest.mark.slow
-def test_a_model_its_folder_or_a_replay_is_taken(model: Any, trace: Trace, tmp_path: Path):
+def test_a_model_its_folder_or_a_replay_is_taken(model, trace, tmp_path):
     trace.write(tmp_path / "trace")
     model.save_pretrained(tmp_path / "model")
     expected = table(trace)
@@ -72,7 +67,7 @@ def test_a_model_its_folder_or_a_replay_is_taken(model: Any, trace: Trace, tmp_p
         assert table(trace, replay).equals(expected)
 
 
-def test_a_model_that_was_trained_further_is_refused(model: Any, trace: Trace):
+def test_a_model_that_was_trained_further_is_refused(model, trace):
     known = Replay(model, check_model(model))
     table(trace, known)
     with trained_further(model):
@@ -86,7 +81,7 @@ def test_a_model_that_was_trained_further_is_refused(model: Any, trace: Trace):
     table(trace)
 
 
-def test_a_model_that_computes_otherwise_since_is_refused(model: Any, trace: Trace):
+def test_a_model_that_computes_otherwise_since_is_refused(model, trace):
     """A hook changes neither weights nor configuration."""
     layer = model.get_output_embeddings()
     handle = layer.register_forward_hook(lambda module, given, logits: logits * 2.0)
@@ -103,7 +98,7 @@ def test_a_model_that_computes_otherwise_since_is_refused(model: Any, trace: Tra
 
 
 @pytest.mark.slow
-def test_a_trace_with_a_graph_needs_no_model_and_takes_no_other(trace: Trace):
+def test_a_trace_with_a_graph_needs_no_model_and_takes_no_other(trace):
     small = tiny("DistilBertForSequenceClassification", vocab_size=SIZE)
     stored = collect(small, tokenizer("wordpiece"), ["the baker"], scores=("gradient",))
     assert isinstance(stored.tail, GraphTail)
@@ -116,7 +111,7 @@ def test_a_trace_with_a_graph_needs_no_model_and_takes_no_other(trace: Trace):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layers", ["last", "all"])
-def test_the_same_weights_in_another_configuration_are_another_model(layers: str, tmp_path: Path):
+def test_the_same_weights_in_another_configuration_are_another_model(layers, tmp_path):
     small = tiny("BertForSequenceClassification", vocab_size=SIZE)
     made = collect(
         small, tokenizer("wordpiece"), ["the baker"], layers=layers, heads=[0], scores=()
@@ -149,7 +144,7 @@ def test_figures_do_not_depend_on_the_implementation_of_attention():
 
 
 @pytest.mark.parametrize(("more", "noted"), [(0, False), (1, True)])
-def test_a_tokenizer_of_another_model_is_noted(more: int, noted: bool):
+def test_a_tokenizer_of_another_model_is_noted(more, noted):
     own = tokenizer("wordpiece")
     model = tiny("BertForSequenceClassification", vocab_size=len(own) + more)
     made = collect(model, own, ["the baker"], layers="all", heads=[0], scores=())

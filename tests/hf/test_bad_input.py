@@ -27,29 +27,29 @@ pytestmark = pytest.mark.usefixtures("quick_pages")
 
 
 @pytest.fixture
-def corpus(tmp_path: Path) -> Path:
+def corpus(tmp_path):
     return write(tmp_path / "texts.csv", "text,label", *ROWS)
 
 
-def damaged(model: Path, place: Path, damage: Damage) -> Path:
+def damaged(model, place, damage):
     shutil.copytree(model, place)
     damage(place)
     return place
 
 
-def configured(**values: object) -> Damage:
+def configured(**values):
     path = "config.json"
     return lambda folder: (folder / path).write_text(json.dumps(read_json(folder / path) | values))
 
 
-def without(*names: str) -> Damage:
+def without(*names):
     return lambda folder: [(folder / name).unlink() for name in names]
 
 
-def weighted(change: Callable[[Any], object]) -> Damage:
+def weighted(change):
     """Save the model again after a change."""
 
-    def damage(folder: Path) -> None:
+    def damage(folder):
         model = load_pretrained(folder)
         with torch.no_grad():
             change(model)
@@ -58,25 +58,25 @@ def weighted(change: Callable[[Any], object]) -> Damage:
     return damage
 
 
-def in_parts(folder: Path) -> None:
+def in_parts(folder):
     model = load_pretrained(folder)
     (folder / "model.safetensors").unlink()
     model.save_pretrained(folder, max_shard_size="20KB")
     min(folder.glob("model-*")).unlink()
 
 
-def without_head(folder: Path) -> None:
+def without_head(folder):
     model: Any = load_pretrained(folder)
     model.base_model.save_pretrained(folder)
     configured(architectures=["BertForSequenceClassification"])(folder)
 
 
-def with_code(folder: Path) -> None:
+def with_code(folder):
     (folder / "own.py").write_text(f"open({str(folder / 'ran')!r}, 'w')\nclass Own: pass\n")
     configured(auto_map={"AutoModelForSequenceClassification": "own.Own"})(folder)
 
 
-def as_adapter(folder: Path) -> None:
+def as_adapter(folder):
     without("config.json", "model.safetensors")(folder)
     (folder / "adapter_config.json").write_text('{"peft_type": "LORA"}')
 
@@ -167,7 +167,7 @@ def test_the_choice_of_attention_in_a_configuration_is_ignored(own, models, tmp_
     assert model.config._attn_implementation == "sdpa"
 
 
-def slow(folder: Path) -> None:
+def slow(folder):
     (folder / "tokenizer.json").unlink()
     write(folder / "vocab.json", '{"<unk>": 0}')
     write(folder / "merges.txt", "#version: 0.2")
@@ -175,7 +175,7 @@ def slow(folder: Path) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps(kind))
 
 
-def with_more_words(folder: Path) -> None:
+def with_more_words(folder):
     more = tokenizer("wordpiece", "[CLS] $A [SEP]")
     more.add_tokens([*(f"word{number}word" for number in range(SIZE)), "bake"])
     more.save_pretrained(folder)
@@ -189,9 +189,7 @@ TOKENIZERS: dict[str, tuple[Damage, str]] = {
 
 
 @pytest.mark.parametrize("damage", [*MODELS, *TOKENIZERS])
-def test_a_model_or_a_tokenizer_that_cannot_be_read(
-    damage: str, models: Path, corpus: Path, tmp_path: Path, capsys: Any
-):
+def test_a_model_or_a_tokenizer_that_cannot_be_read(damage, models, corpus, tmp_path, capsys):
     change, message = (MODELS | TOKENIZERS)[damage]
     model = damaged(models / CLASSIFIER, tmp_path / "model", change)
     if damage in MODELS:
@@ -200,7 +198,7 @@ def test_a_model_or_a_tokenizer_that_cannot_be_read(
     assert not (model / "ran").exists()
 
 
-def test_code_of_a_tokenizer_is_not_run(models: Path, corpus: Path, tmp_path: Path):
+def test_code_of_a_tokenizer_is_not_run(models, corpus, tmp_path):
     model = damaged(models / CLASSIFIER, tmp_path / "model", with_code)
     shutil.copy(models / CLASSIFIER / "config.json", model)
     path = model / "tokenizer_config.json"
@@ -232,7 +230,7 @@ CORPORA: dict[str, tuple[list[str], tuple[str, ...], str]] = {
 
 
 @pytest.mark.parametrize("case", CORPORA)
-def test_a_corpus_that_cannot_be_read(case: str, models: Path, tmp_path: Path, capsys: Any):
+def test_a_corpus_that_cannot_be_read(case, models, tmp_path, capsys):
     lines, options, message = CORPORA[case]
     mine = write(tmp_path / "mine.csv", *lines)
     command = (models / CLASSIFIER, mine, *LITTLE, *options)
@@ -251,7 +249,7 @@ PARTS: dict[str, tuple[list[Any], str, str]] = {
 
 @pytest.mark.parametrize("case", PARTS)
 def test_segments_and_answers_are_refused_before_the_model_is_read(
-    case: str, models: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+    case, models, tmp_path, capsys, monkeypatch
 ):
     parts, answer, message = PARTS[case]
     rows = [WHOLE, parts], ["a mill", answer]
@@ -274,7 +272,7 @@ UNUSABLE = {
 
 @pytest.mark.parametrize("name", UNUSABLE)
 def test_an_experiment_that_no_such_trace_allows_is_refused_before_texts_are_collected(
-    name: str, models: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+    name, models, tmp_path, capsys, monkeypatch
 ):
     texts = write(tmp_path / "texts.csv", "text", *(row.partition(",")[0] for row in ROWS))
     monkeypatch.setattr("attnaudit.recipes.job.write_shards", None)
@@ -283,7 +281,7 @@ def test_an_experiment_that_no_such_trace_allows_is_refused_before_texts_are_col
 
 
 @pytest.mark.slow
-def test_a_killed_run_ends_with_the_same_bytes(models: Path, corpus: Path, tmp_path: Path):
+def test_a_killed_run_ends_with_the_same_bytes(models, corpus, tmp_path):
     once, out = tmp_path / "once", tmp_path / "out"
     assert audit(models / CLASSIFIER, corpus, *LITTLE, out=once) == 0
     parts = ("audit", models / CLASSIFIER, corpus, *LITTLE, "--out", out)

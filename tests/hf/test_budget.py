@@ -1,8 +1,6 @@
 """``audit.budget``: what of an audit that runs layers again is left out before it starts."""
 
 import shutil
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,11 +16,11 @@ COSTS = (0.0, [(1.0, False), (1.0, False)], 10)
 
 
 @pytest.fixture
-def corpus(tmp_path: Path) -> Path:
+def corpus(tmp_path):
     return write(tmp_path / "texts.txt", *sorted(set(texts()))[:12])
 
 
-def command(models: Path, corpus: Path, limit: str) -> tuple[object, ...]:
+def command(models, corpus, limit):
     asked = (*LITTLE, "--layers", "all", "--set", "replacement.texts=0")
     return models / CLASSIFIER, corpus, *asked, "--set", f"audit.budget={limit}"
 
@@ -32,13 +30,13 @@ def command(models: Path, corpus: Path, limit: str) -> tuple[object, ...]:
     ("limit", "number", "heads"), [("30m", 4, 4), ("850s", 4, 2), ("250", 2, 1)]
 )
 def test_a_budget_becomes_a_number_of_texts_and_heads(
-    limit: str,
-    number: int,
-    heads: int,
-    models: Path,
-    corpus: Path,
-    tmp_path: Path,
-    monkeypatch: Any,
+    limit,
+    number,
+    heads,
+    models,
+    corpus,
+    tmp_path,
+    monkeypatch,
 ):
     monkeypatch.setattr(budget, "pass_seconds", lambda *_: COSTS)
     asked, out = command(models, corpus, limit), tmp_path / "out"
@@ -56,7 +54,7 @@ def test_a_budget_becomes_a_number_of_texts_and_heads(
 
 
 def test_a_budget_that_is_too_small_for_one_text_is_refused(
-    models: Path, corpus: Path, tmp_path: Path, capsys: Any, monkeypatch: Any
+    models, corpus, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.setattr(budget, "pass_seconds", lambda *_: COSTS)
     line = refused(capsys, *command(models, corpus, "1m"), out=tmp_path / "out")
@@ -65,7 +63,7 @@ def test_a_budget_that_is_too_small_for_one_text_is_refused(
 
 @pytest.mark.parametrize("limit", ["soon", "0m", "-5m"])
 def test_a_budget_that_is_no_time_is_refused_before_the_model_is_read(
-    limit: str, models: Path, corpus: Path, tmp_path: Path, capsys: Any
+    limit, models, corpus, tmp_path, capsys
 ):
     shutil.copytree(models / CLASSIFIER, tmp_path / CLASSIFIER)
     (tmp_path / CLASSIFIER / "model.safetensors").write_bytes(b"")

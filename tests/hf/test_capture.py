@@ -11,13 +11,13 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import eager_mask
 
 from attnaudit.hf.layers import Probe
-from attnaudit.torch.capture import Attention, forward
+from attnaudit.torch.capture import forward
 from tests.hf.classes import tiny
 
 RANDOM = torch.Generator().manual_seed(0)
 
 
-def random_weights(attention: Attention) -> Tensor:
+def random_weights(attention):
     """Weights drawn anew for all texts, heads and queries, nothing on what the model masks."""
     drawn = torch.rand(
         attention.weights.shape, generator=torch.Generator().manual_seed(attention.index)
@@ -25,18 +25,18 @@ def random_weights(attention: Attention) -> Tensor:
     return drawn / drawn.sum(dim=-1, keepdim=True)
 
 
-def naive(model: Any, inputs: dict[str, Tensor], weights: list[Tensor]) -> Tensor:
+def naive(model, inputs, weights):
     """Logits with the weights of all layers replaced inside of an attention function of transformers."""
     left = iter(weights)
 
     def attend(
-        module: Any,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attention_mask: Tensor | None,
-        **_: Any,
-    ) -> tuple[Tensor, None]:
+        module,
+        query,
+        key,
+        value,
+        attention_mask,
+        **_,
+    ):
         value = value.repeat_interleave(query.shape[1] // value.shape[1], dim=1)
         return (next(left) @ value).transpose(1, 2).contiguous(), None
 
@@ -61,7 +61,7 @@ def naive(model: Any, inputs: dict[str, Tensor], weights: list[Tensor]) -> Tenso
     ],
 )
 def test_replaced_weights_give_the_logits_of_an_attention_function_that_replaces_them(
-    name: str,
+    name,
 ):
     model = tiny(name)
     inputs = dict(Probe.of(model).inputs)
@@ -74,7 +74,7 @@ def test_replaced_weights_give_the_logits_of_an_attention_function_that_replaces
 
 @pytest.mark.parametrize("masked", ["nothing", "truth", "numbers", "causal", "a whole query"])
 @pytest.mark.parametrize("grouped", [False, True])
-def test_scaled_dot_product_attention_is_what_torch_computes(masked: str, grouped: bool):
+def test_scaled_dot_product_attention_is_what_torch_computes(masked, grouped):
     query = torch.randn(2, 4, 5, 8, generator=RANDOM)
     keys = (2, 2 if grouped else 4, 5 if masked == "causal" else 7, 8)
     key, value = (torch.randn(keys, generator=RANDOM) for _ in range(2))
@@ -88,7 +88,7 @@ def test_scaled_dot_product_attention_is_what_torch_computes(masked: str, groupe
     if masked == "numbers":
         given["attn_mask"] = torch.zeros(mask.shape).masked_fill(~mask, -1e4)
 
-    def attend(query: Tensor) -> Tensor:
+    def attend(query):
         return functional.scaled_dot_product_attention(query, key, value, **given)
 
     seen, expected = forward(Wrapped(attend), {"query": query}), attend(query)
@@ -99,17 +99,15 @@ def test_scaled_dot_product_attention_is_what_torch_computes(masked: str, groupe
 class Wrapped(nn.Module):
     """A function as a module."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function):
         super().__init__()
         self.function = function
 
-    def forward(self, **inputs: Tensor) -> Any:
+    def forward(self, **inputs) -> Any:
         return self.function(**inputs)
 
 
-def attend(
-    weights: Callable[[Tensor], Tensor], product: Callable[[Tensor, Tensor], Tensor]
-) -> tuple[Wrapped, Tensor, Tensor]:
+def attend(weights, product):
     """A module of one attention, its scores (B, H, Q, K) and its values (B, H, K, D)."""
     scores, values = (
         torch.randn(2, 3, 4, 5, generator=RANDOM),
@@ -135,7 +133,7 @@ PRODUCTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize("product", PRODUCTS)
-def test_every_way_to_multiply_is_read_and_replaced(product: str):
+def test_every_way_to_multiply_is_read_and_replaced(product):
     module, scores, values = attend(
         lambda scores: functional.softmax(scores, dim=-1), PRODUCTS[product]
     )
@@ -163,7 +161,7 @@ def test_every_way_to_multiply_is_read_and_replaced(product: str):
         ),
     ],
 )
-def test_what_is_no_plain_attention_is_not_taken_for_one(weights: Any, product: Any):
+def test_what_is_no_plain_attention_is_not_taken_for_one(weights, product):
     module, scores, _ = attend(weights, product)
     assert forward(module, {"scores": scores}).attentions == ()
 

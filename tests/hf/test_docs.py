@@ -1,7 +1,5 @@
 """Programs of docs/transformers.md and docs/model.md run as they stand; all classes are listed."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -16,7 +14,7 @@ PAGE = DOCS / "transformers.md"
 
 
 @pytest.mark.slow
-def test_the_programs_of_the_pages_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_programs_of_the_pages_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     tiny("BertForSequenceClassification", vocab_size=SIZE).save_pretrained("models/bert")
     tokenizer("wordpiece", "[CLS] $A [SEP]").save_pretrained("models/bert")

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -16,7 +15,7 @@ from tests.hf.command import save
 LABELS = ("no", "yes", "", "maybe")
 
 
-def rows(n: int) -> pl.DataFrame:
+def rows(n):
     return pl.DataFrame(
         {
             "text": [f"text {k} “quoted” é" for k in range(n)],
@@ -27,7 +26,7 @@ def rows(n: int) -> pl.DataFrame:
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet", "csv"])
 @pytest.mark.parametrize("size", [1, 20, 200])
-def test_drawn_texts_are_those_of_the_whole_file(tmp_path: Path, kind: str, size: int):
+def test_drawn_texts_are_those_of_the_whole_file(tmp_path, kind, size):
     path = save(rows(100), tmp_path / f"texts.{kind}")
     whole, drawn = read_texts(path), read_texts(path, draw=Draw(size, 3))
     chosen = whole.take(Draw(size, 3).of(len(whole)))
@@ -42,7 +41,7 @@ def test_drawn_texts_are_those_of_the_whole_file(tmp_path: Path, kind: str, size
         ({"positions": "one"}, 500), ({"layers": "all", "sample": 7}, 7),
     ],
 )  # fmt: skip
-def test_fewer_texts_are_drawn_of_several_layers_or_positions(collect: dict[str, Any], size: int):
+def test_fewer_texts_are_drawn_of_several_layers_or_positions(collect, size):
     assert TransformerSpec(Path("model"), "texts.csv", TransformerCollect(**collect)).draw == Draw(
         size, 0
     )

@@ -3,12 +3,11 @@
 import io
 import re
 import warnings
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional
 from transformers import AttentionInterface, BertConfig, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
@@ -43,7 +42,7 @@ CONVOLVE = {
     "name",
     [pytest.param(name, marks=() if name in MECHANISMS else pytest.mark.slow) for name in AUDITED],
 )
-def test_classes_that_pass_do_so_exactly(name: str, tmp_path: Path):
+def test_classes_that_pass_do_so_exactly(name, tmp_path):
     model = tiny(name)
     gate = check_model(model)
     figures = {check.name: check.figure for check in gate.checks}
@@ -70,7 +69,7 @@ def test_classes_that_pass_do_so_exactly(name: str, tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_classes_that_cannot_be_audited_are_refused(name: str):
+def test_classes_that_cannot_be_audited_are_refused(name):
     with pytest.raises(InputError) as caught:
         check_model(tiny(name))
     assert str(caught.value).startswith(f"check model: {name}: ")
@@ -85,17 +84,17 @@ def test_a_hundred_classes_are_tried():
 @pytest.mark.parametrize(
     "name", ["BigBirdForSequenceClassification", "BigBirdPegasusForConditionalGeneration"]
 )
-def test_a_model_that_exchanges_its_attention_for_short_texts_is_refused(name: str):
+def test_a_model_that_exchanges_its_attention_for_short_texts_is_refused(name):
     """Both are sparse on long texts and full on short ones, for good: what holds of the probe would not hold of the texts."""
     model = tiny(name, attention_type="block_sparse", block_size=4, num_random_blocks=1)
     with pytest.raises(InputError, match="handed back: "):
         check_model(model)
 
 
-def test_a_model_whose_own_attention_fails_is_refused(monkeypatch: pytest.MonkeyPatch):
+def test_a_model_whose_own_attention_fails_is_refused(monkeypatch):
     """As where the number of heads in its configuration is right for a fused function alone."""
 
-    def failing(*_: Any, **__: Any) -> None:
+    def failing(*_, **__):
         raise RuntimeError("sizes that do not match")
 
     model = tiny("BertForSequenceClassification")
@@ -107,7 +106,7 @@ def test_a_model_whose_own_attention_fails_is_refused(monkeypatch: pytest.Monkey
         check_model(model)
 
 
-def test_a_decoder_never_sees_later_tokens(monkeypatch: pytest.MonkeyPatch):
+def test_a_decoder_never_sees_later_tokens(monkeypatch):
     model = tiny("FSMTForConditionalGeneration")
     assert [layer.stack for layer in check_model(model).layers] == [
         "encoder",
@@ -129,17 +128,17 @@ def test_a_decoder_never_sees_later_tokens(monkeypatch: pytest.MonkeyPatch):
     "name",
     ["BertForSequenceClassification", "LlamaForCausalLM"],
 )
-def test_an_attention_function_without_its_mask_function_is_refused(name: str):
+def test_an_attention_function_without_its_mask_function_is_refused(name):
     """A user's own, by the attention interface: transformers gives it no mask, so that tokens attend to padding and to later tokens."""
 
     def attend(
-        module: Any,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attention_mask: Tensor | None,
-        **_: Any,
-    ) -> tuple[Tensor, Tensor]:
+        module,
+        query,
+        key,
+        value,
+        attention_mask,
+        **_,
+    ):
         key, value = (
             part.repeat_interleave(query.shape[1] // part.shape[1], dim=1) for part in (key, value)
         )
@@ -175,7 +174,7 @@ class Liar(PreTrainedModel):
 
     config_class = BertConfig
 
-    def __init__(self, lie: str = "") -> None:
+    def __init__(self, lie=""):
         super().__init__(
             BertConfig(vocab_size=50, hidden_size=8, num_hidden_layers=1, num_attention_heads=2)
         )
@@ -192,9 +191,7 @@ class Liar(PreTrainedModel):
             self.embedding.weight.normal_()
             self.classifier.weight.normal_()
 
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, output_attentions: bool = False
-    ) -> SequenceClassifierOutput:
+    def forward(self, input_ids, attention_mask, output_attentions=False):
         hidden = self.embedding(input_ids)
         values = hidden.unflatten(-1, (2, 4)).transpose(1, 2)
         scores = values @ values.transpose(2, 3)
@@ -210,7 +207,7 @@ class Liar(PreTrainedModel):
             logits=logits, attentions=(reported,) if output_attentions else None
         )
 
-    def _context(self, hidden: Tensor, weights: Tensor, values: Tensor) -> Tensor:
+    def _context(self, hidden, weights, values):
         context = weights @ values
         if self.lie == "reads twice":
             return context + weights.amax(dim=-1, keepdim=True)
@@ -264,7 +261,7 @@ LIES = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_class_that_lies_is_refused(lie: str):
+def test_a_class_that_lies_is_refused(lie):
     with pytest.raises(InputError) as caught:
         check_model(Liar(lie).eval())
     assert f"check model: Liar: {LIES[lie]}" in str(caught.value)
@@ -275,7 +272,7 @@ class LiarForSequenceClassification(Liar):
 
 
 @pytest.mark.parametrize("kind", [Liar, LiarForSequenceClassification])
-def test_the_same_class_without_a_lie_passes(kind: type[Liar]):
+def test_the_same_class_without_a_lie_passes(kind):
     gate = check_model(kind().eval())
     assert [(one.stack, one.heads, one.width) for one in gate.layers] == [("encoder", 2, 4)]
     assert gate.notes == []
@@ -370,7 +367,7 @@ def quantised() -> Any:
         ),
     ],
 )
-def test_what_is_no_model_of_float32_is_refused(model: Any, message: str):
+def test_what_is_no_model_of_float32_is_refused(model, message):
     with pytest.raises(InputError, match=message):
         check_model(model())
 

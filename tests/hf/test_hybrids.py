@@ -1,7 +1,5 @@
 """Models that mix tokens by attention in some layers alone: those are audited exactly, and the others are counted."""
 
-from pathlib import Path
-
 import pytest
 
 from attnaudit.hf.gate import check_model
@@ -14,9 +12,7 @@ from tests.hf.exact import assert_exact_under_any_attention
     "name",
     [pytest.param(one, marks=pytest.mark.slow) if k % 2 else one for k, one in enumerate(HYBRIDS)],
 )
-def test_the_layers_with_attention_are_audited_and_the_others_are_counted(
-    name: str, tmp_path: Path
-):
+def test_the_layers_with_attention_are_audited_and_the_others_are_counted(name, tmp_path):
     model = tiny(name)
     gate = check_model(model)
     assert [(one.stack, one.layer) for one in gate.layers] == [("decoder", 0)]

@@ -1,6 +1,5 @@
 """Importance as the naive way computes it: one text at a time, in loops, with the parts of each class by their names."""
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
@@ -14,7 +13,6 @@ from numpy.testing import assert_allclose
 from torch import Tensor
 
 from attnaudit.core.errors import InputError, RunError
-from attnaudit.core.ragged import Ragged
 from attnaudit.hf.encode import encode
 from attnaudit.hf.gate import check_model
 from attnaudit.hf.importance import (
@@ -28,7 +26,7 @@ from attnaudit.hf.importance import (
 from attnaudit.hf.importance.case import Case
 from attnaudit.hf.model import frozen, positions_per_pass, require_task
 from attnaudit.hf.texts import Texts
-from attnaudit.torch.capture import Attention, forward
+from attnaudit.torch.capture import forward
 from tests.hf.classes import tiny
 from tests.hf.tokenizing import SIZE, tokenizer
 from tests.oracles.attributions import naive_alti, naive_attnlrp
@@ -43,7 +41,7 @@ EVERY = [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for 
 
 
 @cache
-def case_of(name: str, double: bool = False, **settings: Any) -> Case:
+def case_of(name, double=False, **settings):
     """A model of the class, biases included, with three texts in one batch."""
     model = tiny(name, vocab_size=SIZE, **settings)
     random = torch.Generator().manual_seed(1)
@@ -72,7 +70,7 @@ def case_of(name: str, double: bool = False, **settings: Any) -> Case:
     )
 
 
-def importance(case: Case, names: Any = USUAL) -> dict[str, Ragged]:
+def importance(case, names: Any = USUAL):
     """Values of all texts of a case, measured in batches as a trace does."""
     texts = case.texts
     out = {name: np.zeros(len(texts.ids.values), np.float32) for name in names}
@@ -85,37 +83,37 @@ def importance(case: Case, names: Any = USUAL) -> dict[str, Ragged]:
 
 
 @cache
-def measured(name: str, measure: str) -> Ragged:
+def measured(name, measure):
     return importance(replace(case_of(name), steps=8), [measure])[measure]
 
 
-def alone(case: Case, row: int) -> Case:
+def alone(case, row):
     """The case of one text without padding."""
     return replace(case, texts=case.texts.take(np.array([row])))
 
 
-def probabilities(case: Case, logits: Tensor) -> Tensor:
+def probabilities(case, logits):
     """Probabilities for one text."""
     return (logits[0] if classifies(case) else logits[0, -1]).softmax(dim=-1)
 
 
-def classifies(case: Case) -> bool:
+def classifies(case):
     return require_task(case.model) == "classification"
 
 
-def predicted(case: Case, inputs: dict[str, Tensor]) -> Tensor:
+def predicted(case, inputs):
     with torch.no_grad():
         return probabilities(case, case.model(**inputs).logits)
 
 
-def query_of(case: Case) -> int:
+def query_of(case):
     """The query that the prediction for one text reads."""
     if case.texts.written is not None:
         return len(case.texts.written.ids[0]) - 1
     return 0 if classifies(case) else len(case.texts.ids[0]) - 1
 
 
-def same(name: str, measure: str, naive: Callable[[Case], Any]) -> None:
+def same(name, measure, naive):
     case, found = case_of(name), measured(name, measure)
     for row in range(3):
         expected = np.asarray(naive(alone(case, row)))
@@ -123,11 +121,11 @@ def same(name: str, measure: str, naive: Callable[[Case], Any]) -> None:
         assert_allclose(found[row], expected, atol=1e-5, rtol=1e-3)
 
 
-def mean_weights(case: Case) -> list[np.ndarray]:
+def mean_weights(case) -> list[np.ndarray]:
     return [one.weights[0].mean(dim=0).numpy().astype(np.float64) for one in case.attentions]
 
 
-def naive_rollout(case: Case) -> np.ndarray:
+def naive_rollout(case):
     """The rollout over the tokens of the text and, behind them, over what a decoder is given."""
     tokens, layers = len(case.texts.ids[0]), mean_weights(case)
     if case.texts.written is None:
@@ -154,7 +152,7 @@ def naive_rollout(case: Case) -> np.ndarray:
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_rollout(name: str):
+def test_rollout(name):
     same(name, "rollout", naive_rollout)
     if name.endswith(("SequenceClassification", "CausalLM")):
         assert_allclose(measured(name, "rollout").sum(), 1, atol=1e-5)
@@ -174,11 +172,11 @@ PROJECTIONS = {
 }
 
 
-def weights_by_hooks(name: str, case: Case) -> np.ndarray:
+def weights_by_hooks(name, case):
     """The weights (L, H, T) of the query that is read, from the outputs of projections alone."""
     weights, found = [], dict[Any, Tensor]()
 
-    def keep(module: Any, given: Any, output: Tensor) -> None:
+    def keep(module, given, output):
         found[module] = output[0]
 
     for layer in range(2):
@@ -197,7 +195,7 @@ def weights_by_hooks(name: str, case: Case) -> np.ndarray:
     return torch.stack(weights).numpy()
 
 
-def shown(case: Case, heatmap: str, budget: int = 4096) -> Ragged:
+def shown(case, heatmap, budget=4096):
     """The heatmap of all texts of a case."""
     values = np.zeros(len(case.texts.ids.values))
     size = positions_per_pass(case.model, budget)
@@ -212,7 +210,7 @@ def shown(case: Case, heatmap: str, budget: int = 4096) -> Ragged:
 
 @pytest.mark.parametrize("name", PROJECTIONS)
 @pytest.mark.parametrize("heatmap", ["mean-last", "mean-all", "head:0.3"])
-def test_the_heatmap_shown_is_of_the_weights_that_hooks_find(name: str, heatmap: str):
+def test_the_heatmap_shown_is_of_the_weights_that_hooks_find(name, heatmap):
     case = case_of(name)
     found = shown(case, heatmap)
     for row in range(3):
@@ -223,7 +221,7 @@ def test_the_heatmap_shown_is_of_the_weights_that_hooks_find(name: str, heatmap:
 
 
 @pytest.mark.parametrize("heatmap", ["mean-last", "rollout", "gradient-input", "loo"])
-def test_a_heatmap_shown_has_sizes_that_sum_to_1_and_is_stored_once(heatmap: str):
+def test_a_heatmap_shown_has_sizes_that_sum_to_1_and_is_stored_once(heatmap):
     case, name = case_of("BertForSequenceClassification"), heatmap.replace("-", "_")
     own = importance(case, [name])[name]
     expected = own.values / own.spread(own.sum())
@@ -234,7 +232,7 @@ def test_a_heatmap_shown_has_sizes_that_sum_to_1_and_is_stored_once(heatmap: str
     assert list(found) == (["loo", "shown"] if name == "loo" else ["shown"])
 
 
-def test_a_score_of_0_at_every_token_is_a_heatmap_of_equal_weights(monkeypatch: Any):
+def test_a_score_of_0_at_every_token_is_a_heatmap_of_equal_weights(monkeypatch):
     case = case_of("BertForSequenceClassification")
     monkeypatch.setitem(MEASURES, "rollout", lambda case: torch.zeros(case.mask.shape))
     found = shown(case, "rollout")
@@ -254,8 +252,8 @@ VALUES = {
 }
 
 
-def naive_zeroing(case: Case, module: Any) -> list[float]:
-    def state() -> Tensor:
+def naive_zeroing(case, module):
+    def state():
         with torch.no_grad():
             output = case.model(**case.inputs, output_hidden_states=True)
         return (output.get("decoder_hidden_states") or output["hidden_states"])[-1][
@@ -275,7 +273,7 @@ def naive_zeroing(case: Case, module: Any) -> list[float]:
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_value_zeroing(name: str):
+def test_value_zeroing(name):
     same(
         name,
         "value_zeroing",
@@ -283,7 +281,7 @@ def test_value_zeroing(name: str):
     )
 
 
-def naive_loo(case: Case, deleted: bool) -> list[float]:
+def naive_loo(case, deleted):
     texts, inputs = case.texts, case.inputs
     usual, out = predicted(case, inputs), [0.0] * len(texts.ids[0])
     for word in sorted(set(texts.word_id[0].tolist()) - {-1}):
@@ -305,7 +303,7 @@ def naive_loo(case: Case, deleted: bool) -> list[float]:
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_leave_one_out(name: str):
+def test_leave_one_out(name):
     same(name, "loo", lambda case: naive_loo(case, deleted=True))
     same(name, "loo_mask", lambda case: naive_loo(case, deleted=False))
     for row, special in enumerate(case_of(name).texts.special):
@@ -324,7 +322,7 @@ def test_a_word_is_masked_and_the_position_that_is_read_stays():
     for row, found in enumerate(importance(case, ["loo_mask"])["loo_mask"]):
         ids, words = torch.from_numpy(case.texts.ids[row].copy()), case.texts.word_id[row]
 
-        def read_at_the_end(ids: Tensor) -> Tensor:
+        def read_at_the_end(ids):
             with torch.no_grad():
                 return model.score(model.transformer(ids[None]).last_hidden_state[0, -1]).softmax(
                     dim=-1
@@ -337,19 +335,19 @@ def test_a_word_is_masked_and_the_position_that_is_read_stays():
     assert model.config.pad_token_id == 1
 
 
-def slope(value: Callable[[float], float], step: float = 2e-3) -> float:
+def slope(value, step=2e-3):
     """The derivative at 0, by four values: norms are of float32 in some models."""
     return (8 * (value(step) - value(-step)) - (value(2 * step) - value(-2 * step))) / (12 * step)
 
 
 def scaled(
-    case: Case,
-    path: str,
-    token: int,
-    share: float,
+    case,
+    path,
+    token,
+    share,
     exchange: Any = None,
-    output: int | None = None,
-) -> float:
+    output=None,
+):
     """The probability of an output, or the predicted one, with the embedding of a token scaled."""
     shares = torch.ones(len(case.texts.ids[0]), 1, dtype=torch.float64)
     shares[token] = share
@@ -368,7 +366,7 @@ EMBEDDING = {
 
 @pytest.mark.parametrize("name", EMBEDDING)
 @pytest.mark.parametrize("held", [False, True])
-def test_gradient_times_input_is_a_finite_difference(name: str, held: bool):
+def test_gradient_times_input_is_a_finite_difference(name, held):
     case = case_of(name, double=True)
     found = importance(case, ["gradient" if held else "gradient_input"])
     one = alone(case, 1)
@@ -393,11 +391,11 @@ def test_gradient_times_input_is_a_finite_difference(name: str, held: bool):
     )
 
 
-def moved(case: Case, place: tuple[int, int, int], step: float) -> float:
+def moved(case, place, step):
     """The probability of the predicted output with more weight of an attention and head on a key."""
     index, head, key = place
 
-    def exchange(attention: Attention) -> Tensor | None:
+    def exchange(attention):
         if attention.index != index:
             return None
         weights = attention.weights.clone()
@@ -412,7 +410,7 @@ def moved(case: Case, place: tuple[int, int, int], step: float) -> float:
     "name",
     ["BertForSequenceClassification", "LlamaForCausalLM", "T5ForConditionalGeneration"],
 )
-def test_alpha_gradients_are_finite_differences(name: str):
+def test_alpha_gradients_are_finite_differences(name):
     case = alone(case_of(name, double=True), 1)
     # Of an encoder–decoder, only the decoder has a query that the prediction reads.
     numbers = [k for k, one in enumerate(case.gate.layers) if one.way]
@@ -429,13 +427,13 @@ def test_alpha_gradients_are_finite_differences(name: str):
         assert not together[index][1, :, keys:].any()
 
 
-def slopes_of(case: Case, numbers: list[int]) -> dict[int, Tensor]:
+def slopes_of(case, numbers):
     slopes = case.graph.slopes_of_weights(numbers)
     return {number: case.at_query(number, one) for number, one in slopes.items()}
 
 
 @pytest.mark.parametrize("name", FAST)
-def test_integrated_gradients_sum_to_what_is_gained(name: str):
+def test_integrated_gradients_sum_to_what_is_gained(name):
     """The gain over a text whose own tokens are padding, which only exact integrals give."""
     case = alone(case_of(name), 0)
     special = torch.from_numpy(case.texts.special[0])
@@ -451,26 +449,26 @@ def test_integrated_gradients_sum_to_what_is_gained(name: str):
     assert errors[1] < 2e-3 < errors[0]
 
 
-def test_integrated_gradients_need_captum(monkeypatch: pytest.MonkeyPatch):
+def test_integrated_gradients_need_captum(monkeypatch):
     monkeypatch.setattr("attnaudit.core.extras.find_spec", lambda name: None)
     with pytest.raises(RunError, match=r"without captum.*pip install 'attnaudit\[captum\]'"):
         attributions(case_of("BertForSequenceClassification"))
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_a_text_has_the_importance_that_it_has_alone(name: str):
+def test_a_text_has_the_importance_that_it_has_alone(name):
     for name_of, found in importance(alone(case_of(name), 2)).items():
         assert found.values.dtype == np.float32
         assert_allclose(found.values, measured(name, name_of)[2], atol=2e-5, rtol=2e-3)
 
 
 @pytest.mark.parametrize("batching", ["of one length", "none"])
-def test_batches_that_a_model_forbids_are_not_made(batching: str, monkeypatch: pytest.MonkeyPatch):
+def test_batches_that_a_model_forbids_are_not_made(batching, monkeypatch):
     case = case_of("BertForSequenceClassification")
     shapes: list[tuple[int, ...]] = []
     masks: list[Tensor] = []
 
-    def noted(module: Any, arguments: Any, given: dict[str, Any]) -> None:
+    def noted(module, arguments, given):
         shapes.append(tuple(given["input_ids"].shape))
         masks.append(given["attention_mask"])
 
@@ -492,7 +490,7 @@ def test_the_model_is_handed_back_as_it_was():
     model.bert.embeddings.eval()
     model.bert.embeddings.word_embeddings.weight.requires_grad_(False)
 
-    def state() -> str:
+    def state():
         hooks = [len(one._forward_hooks) + len(one._forward_pre_hooks) for one in model.modules()]
         modes = [module.training for module in model.modules()]
         return repr([modes, hooks, [(one.requires_grad, one.grad) for one in model.parameters()]])
@@ -539,7 +537,7 @@ def test_alti_is_the_mixing_of_its_definition():
     ],
 )
 def test_a_measure_that_is_not_defined_for_a_model_is_refused_and_left_out_of_all(
-    name: str, measure: str, reason: str
+    name, measure, reason
 ):
     model = tiny(name)
     for names, heatmap in (([measure], None), ((), measure)):

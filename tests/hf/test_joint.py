@@ -1,8 +1,6 @@
 """All heads of all layers at once, as passes of the whole model give them."""
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -31,7 +29,7 @@ FAST = ("BertForSequenceClassification", "MarianMTModel", "MistralForCausalLM")
 
 
 @pytest.mark.parametrize("name", ["BertForSequenceClassification", "GPT2LMHeadModel"])
-def test_all_layers_at_once_are_passes_of_the_whole_model(name: str, tmp_path: Path):
+def test_all_layers_at_once_are_passes_of_the_whole_model(name, tmp_path):
     model = tiny(name)
     case = traced(model, tmp_path, texts=random_texts(model, TEXTS))
     texts, trace = case.texts, case.trace
@@ -40,7 +38,7 @@ def test_all_layers_at_once_are_passes_of_the_whole_model(name: str, tmp_path: P
     for text in range(TEXTS):
         rows = np.flatnonzero(trace.instance == text)
 
-        def of_layers(alpha: list[np.ndarray], rows: np.ndarray = rows) -> list[np.ndarray]:
+        def of_layers(alpha: list[np.ndarray], rows=rows) -> list[np.ndarray]:
             return [
                 np.stack([alpha[row] for row in rows if trace.array("layer")[row] == layer])
                 for layer in (0, 1)
@@ -76,9 +74,7 @@ def test_all_layers_at_once_are_passes_of_the_whole_model(name: str, tmp_path: P
         for name, options in CLASSES
     ],
 )
-def test_weights_in_all_layers_give_what_a_pass_of_the_whole_model_gives(
-    name: str, options: dict[str, Any], tmp_path: Path
-):
+def test_weights_in_all_layers_give_what_a_pass_of_the_whole_model_gives(name, options, tmp_path):
     """Of some heads, in one layer and in all; also of texts longer than a window of the layers."""
     for cross in (False, True)[: 1 + (name in ("MarianMTModel", "T5ForConditionalGeneration"))]:
         model = tiny(name, **options)

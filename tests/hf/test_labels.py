@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from transformers.models.bert import modeling_bert
 
 import attnaudit as aa
@@ -24,18 +24,18 @@ PAIRS = [("a good film", "what is good ?"), ("it was bad and long", "was it bad 
 NER, QA = "BertForTokenClassification", "BertForQuestionAnswering"
 
 
-def labeller(name: str = NER) -> Any:
+def labeller(name=NER) -> Any:
     model: Any = tiny(name, vocab_size=SIZE)
     if name != QA:
         model.config.id2label = {0: "O", 1: "PER", 2: "LOC"}
     return model
 
 
-def by_hand(model: Any, given: Any, row: dict[str, Any], alpha: np.ndarray, patching: Any) -> Any:
+def by_hand(model, given, row, alpha, patching) -> Any:
     """The output with other weights of one head at one query, replaced in the class's own function."""
     calls = []
 
-    def attend(module: nn.Module, query: Tensor, key: Tensor, value: Tensor, *args: Any, **_: Any):
+    def attend(module, query, key, value, *args, **_):
         weights = (query @ key.transpose(2, 3) * query.shape[-1] ** -0.5).softmax(dim=-1)
         if len(calls) == row["layer"]:
             weights[0, row["head"], row["query"]] = torch.from_numpy(alpha).float()
@@ -49,7 +49,7 @@ def by_hand(model: Any, given: Any, row: dict[str, Any], alpha: np.ndarray, patc
         return model(**text)
 
 
-def assert_the_models(trace: Any, model: Any, texts: Any, probability: Any, patching: Any) -> None:
+def assert_the_models(trace, model, texts, probability, patching):
     random = np.random.default_rng(0)
     alpha = [random.dirichlet(np.ones(length)) for length in trace.lengths]
     found = trace.predict(alpha)
@@ -66,7 +66,7 @@ def test_a_label_under_any_weights_is_that_of_the_model(layers, monkeypatch):
     assert list(trace.class_names) == ["O", "PER", "LOC"]
     assert len({(row["instance"], row["query"]) for row in trace.table.to_dicts()}) == 8
 
-    def probability(output: Any, row: dict[str, Any]) -> Tensor:
+    def probability(output, row):
         return output.logits[0, row["query"]].softmax(dim=-1)
 
     assert_the_models(trace, model, [(text,) for text in TEXTS], probability, monkeypatch)
@@ -85,7 +85,7 @@ def test_an_end_of_an_answer_under_any_weights_is_that_of_the_model(end, monkeyp
     assert second.cell("ids", 0) == text["input_ids"][0].tolist()
     np.testing.assert_allclose(second.prediction[:, 1], float(scores.max()), atol=1e-6)
 
-    def probability(output: Any, row: dict[str, Any]) -> list[float]:
+    def probability(output, row):
         own = float(output[f"{end}_logits"][0].softmax(dim=-1)[row["query"]])
         return [1 - own, own]
 
@@ -132,7 +132,7 @@ def test_positions_are_first_pieces_of_words_drawn_by_the_seed():
 class Neighbours(nn.Linear):
     """An output layer that reads two tokens."""
 
-    def forward(self, states: Tensor) -> Tensor:
+    def forward(self, states):
         return super().forward(states + states.roll(1, dims=1))
 
 

@@ -1,7 +1,6 @@
 """Models are read from disk as they were saved, and checked."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -10,13 +9,13 @@ from tests.hf.classes import tiny
 
 
 @pytest.fixture(scope="module")
-def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bert")
     tiny("BertForSequenceClassification").save_pretrained(folder)
     return folder
 
 
-def test_the_command_gives_the_same_as_json(saved: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_command_gives_the_same_as_json(saved, capsys):
     assert main(["audit", str(saved), "--check", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert {check["name"]: check["figure"] for check in shown["checks"]}["same weights"] == 0
@@ -31,9 +30,7 @@ def test_the_command_gives_the_same_as_json(saved: Path, capsys: pytest.CaptureF
     ]
 
 
-def test_a_model_that_predicts_nothing_to_audit_ends_with_status_2(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_a_model_that_predicts_nothing_to_audit_ends_with_status_2(tmp_path, capsys):
     tiny("BertForMaskedLM").save_pretrained(tmp_path)
     capsys.readouterr()
     assert main(["audit", str(tmp_path), "--check"]) == 2

@@ -1,6 +1,5 @@
 """A classifier with several labels for a text is audited one output at a time."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,9 +21,7 @@ TEXTS = ["a good film", "it was bad and long", "one more"]
 CLASSES = ("Bert", "Roberta", "DistilBert", "GPT2", "Electra", "Albert")
 
 
-def several(
-    name: str = "Bert", names: list[str] = NAMES, kind: Any = "multi_label_classification"
-) -> Any:
+def several(name="Bert", names=NAMES, kind: Any = "multi_label_classification") -> Any:
     config = {"num_labels": len(names)} if len(names) != 3 else {}
     model: Any = tiny(f"{name}ForSequenceClassification", vocab_size=SIZE, **config)
     if len(names) == 1:
@@ -34,7 +31,7 @@ def several(
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_the_prediction_is_the_sigmoid_of_that_output(name: str):
+def test_the_prediction_is_the_sigmoid_of_that_output(name):
     model, text = several(name), TOKENIZER(TEXTS[0], return_tensors="pt")
     inputs = {key: text[key] for key in ("input_ids", "attention_mask")}
     with torch.no_grad():
@@ -79,7 +76,7 @@ def test_other_outputs_are_refused():
 
 
 @pytest.mark.slow
-def test_the_command_audits_one_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_the_command_audits_one_output(tmp_path, capsys):
     model = tmp_path / "model"
     several().save_pretrained(model)
     TOKENIZER.save_pretrained(model)

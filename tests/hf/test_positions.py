@@ -2,17 +2,14 @@
 
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
-import polars as pl
 import pytest
 from numpy.testing import assert_array_equal
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.encode import encode
-from attnaudit.hf.encoded import Encoded, Written, at_positions, positions_of
+from attnaudit.hf.encoded import Written, at_positions, positions_of
 from attnaudit.hf.texts import Texts
 from attnaudit.torch.capture import forward
 from tests.hf.classes import tiny
@@ -21,11 +18,11 @@ from tests.hf.test_trace import traced
 from tests.hf.tokenizing import SIZE, tokenizer
 
 
-def pairs(number: int = 12) -> Encoded:
+def pairs(number=12):
     return random_texts(tiny("MarianMTModel"), number)
 
 
-def drawn(texts: Encoded, seed: int = 0) -> dict[int, int]:
+def drawn(texts, seed=0):
     """The position of every instance."""
     found = at_positions(texts, "one", seed)
     assert found.written is not None
@@ -86,7 +83,7 @@ def test_all_positions_are_every_prefix_once():
 
 
 @pytest.mark.parametrize("cross", [False, True])
-def test_a_row_has_the_attention_of_its_position_and_says_which_it_is(cross: bool, tmp_path: Path):
+def test_a_row_has_the_attention_of_its_position_and_says_which_it_is(cross, tmp_path):
     model = tiny("MarianMTModel")
     texts = random_texts(model, 2, lengths=(3, 6))
     case = traced(model, tmp_path, "last", at_positions(texts, "all"), cross=cross)
@@ -107,12 +104,12 @@ def test_a_row_has_the_attention_of_its_position_and_says_which_it_is(cross: boo
 
 
 def test_a_trace_of_drawn_positions_does_not_depend_on_order_batches_or_shards(
-    tmp_path: Path,
+    tmp_path,
 ):
     model = tiny("MarianMTModel")
     texts, key = random_texts(model, 4, lengths=(3, 6)), ["instance", "head", "query"]
 
-    def rows(folder: Path, texts: Encoded, **options: Any) -> pl.DataFrame:
+    def rows(folder, texts, **options):
         options |= {"cross": True, "scores": ("loo",)}
         trace = traced(model, folder, "last", at_positions(texts, "one", 3), **options).trace
         return trace.table.select(*key, "alpha", "loo", "prediction").sort(key)
@@ -125,7 +122,7 @@ def test_a_trace_of_drawn_positions_does_not_depend_on_order_batches_or_shards(
         np.testing.assert_allclose(first, second, atol=1e-5)
 
 
-def prompts(template: str) -> Encoded:
+def prompts(template):
     model, rows = tiny("GPT2LMHeadModel", vocab_size=SIZE), ["the wooden ladder", "a mill"]
     texts = Texts("given", "causal-lm", rows, np.arange(2), ["all"] * 2, "")
     return encode(model, tokenizer("bytes", template), texts)

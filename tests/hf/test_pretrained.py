@@ -15,7 +15,7 @@ from attnaudit.cli import main
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import sha256
 from attnaudit.core.model_folder import check_to_tune
-from attnaudit.core.progress import Progress, silent
+from attnaudit.core.progress import silent
 from attnaudit.corpora.read import read_corpus
 from attnaudit.hf.encode import encode, load_tokenizer
 from attnaudit.hf.load import load_pretrained, load_to_tune
@@ -39,32 +39,32 @@ GIVEN = [f"--set={name}={value}" for name, value in (SMALL | {"corpus.length": "
 HEADLESS = ("BertModel", "BertForMaskedLM", "RobertaModel", "DistilBertModel", "GPT2Model")
 
 
-def save(folder: Path, name: str, **config: Any) -> Path:
+def save(folder, name, **config):
     tiny(name, vocab_size=SIZE, **config).save_pretrained(folder)
     tokenizer("wordpiece", "[CLS] $A [SEP]").save_pretrained(folder)
     return folder
 
 
-def digests(folder: Path) -> dict[str, str]:
+def digests(folder):
     return {path.name: sha256(path) for path in sorted(folder.iterdir())}
 
 
-def train(folder: Path, out: Path, progress: Progress = silent, settings: Any = SMALL) -> Path:
+def train(folder, out, progress=silent, settings: Any = SMALL):
     spec = FineTuning.of("planted-decisive", folder=folder, settings=settings)
     return train_into(spec, out, progress, further=()) / "model"
 
 
 @pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bert(tmp_path_factory):
     return save(tmp_path_factory.mktemp("bert"), "BertModel")
 
 
 @pytest.fixture(scope="module")
-def trained(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(bert, tmp_path_factory):
     return train(bert, tmp_path_factory.mktemp("trained") / "run")
 
 
-def test_the_folder_stays_and_its_weights_have_changed_in_the_run(bert: Path, trained: Path):
+def test_the_folder_stays_and_its_weights_have_changed_in_the_run(bert, trained):
     before = digests(bert)
     spec = json.loads((trained.parent / "spec.json").read_text())
     assert spec["model"] == {"name": bert.name, "weights": check_to_tune(bert), "length": 128}
@@ -75,7 +75,7 @@ def test_the_folder_stays_and_its_weights_have_changed_in_the_run(bert: Path, tr
     assert digests(bert) == before
 
 
-def test_a_penalty_is_on_the_attention_to_the_marked_tokens(bert: Path):
+def test_a_penalty_is_on_the_attention_to_the_marked_tokens(bert):
     corpus = read_corpus("planted-decisive", size=40, length=(10, 24))
     model = Tuned(load_to_tune(bert, CLASSES, 0), load_tokenizer(bert), watched=True).eval()
     encoded = encode(model.model, model.tokenizer, texts_of(corpus))
@@ -90,10 +90,8 @@ def test_a_penalty_is_on_the_attention_to_the_marked_tokens(bert: Path):
     assert float(loss.detach()) == pytest.approx(-np.log1p(-np.array(masses)).mean(), rel=1e-4)
 
 
-def test_a_training_that_was_stopped_ends_with_the_same_bytes(
-    bert: Path, trained: Path, tmp_path: Path
-):
-    def stop(what: str, done: int, total: int) -> None:
+def test_a_training_that_was_stopped_ends_with_the_same_bytes(bert, trained, tmp_path):
+    def stop(what, done, total):
         if what.startswith("train, epoch 2"):
             raise KeyboardInterrupt
 
@@ -106,7 +104,7 @@ def test_a_training_that_was_stopped_ends_with_the_same_bytes(
 
 
 @pytest.mark.parametrize("name", HEADLESS)
-def test_a_head_is_drawn_by_the_seed_and_the_rest_is_read(name: str, tmp_path: Path):
+def test_a_head_is_drawn_by_the_seed_and_the_rest_is_read(name, tmp_path):
     folder = save(tmp_path, name)
     one, same, other = (load_to_tune(folder, CLASSES, seed).state_dict() for seed in (0, 0, 1))
     saved = load_pretrained(folder).base_model.state_dict()
@@ -116,7 +114,7 @@ def test_a_head_is_drawn_by_the_seed_and_the_rest_is_read(name: str, tmp_path: P
     assert not all(one[key].equal(other[key]) for key in one)
 
 
-def test_a_head_of_the_same_classes_goes_on_in_its_own_order(tmp_path: Path):
+def test_a_head_of_the_same_classes_goes_on_in_its_own_order(tmp_path):
     names = ["Positive", "NEGATIVE", "neutral"]
     folder = save(tmp_path, "BertForSequenceClassification")
     config = json.loads((folder / "config.json").read_text())
@@ -129,15 +127,15 @@ def test_a_head_of_the_same_classes_goes_on_in_its_own_order(tmp_path: Path):
         torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
-def without(name: str) -> Callable[[Path], Any]:
+def without(name) -> Callable[[Path], Any]:
     return lambda folder: (folder / name).unlink()
 
 
-def of(name: str, **config: Any) -> Callable[[Path], Any]:
+def of(name, **config) -> Callable[[Path], Any]:
     return lambda folder: save(folder, name, **config)
 
 
-def lacking_a_layer(folder: Path) -> None:
+def lacking_a_layer(folder):
     model: Any = load_pretrained(folder)
     left = {key: one for key, one in model.state_dict().items() if ".layer.1." not in key}
     model.save_pretrained(folder, state_dict=left)
@@ -162,9 +160,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_trained_is_refused_in_one_line(
-    name: str, bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_what_cannot_be_trained_is_refused_in_one_line(name, bert, tmp_path, capsys):
     change, message = REFUSED[name]
     folder, out = save(tmp_path / "model", "BertModel"), tmp_path / "out"
     change(folder)
@@ -177,7 +173,7 @@ def test_what_cannot_be_trained_is_refused_in_one_line(
     assert not out.exists()
 
 
-def test_a_name_goes_before_a_folder(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_name_goes_before_a_folder(bert, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "cnn").mkdir()
     assert model_options("cnn") == {"encoder": "cnn"}
@@ -188,7 +184,7 @@ def test_a_name_goes_before_a_folder(bert: Path, tmp_path: Path, monkeypatch: py
 
 @pytest.mark.slow
 @pytest.mark.skipif(installed_model() is None, reason="the extra pretrained is not installed")
-def test_a_real_encoder_learns_from_a_few_rows(tmp_path: Path):
+def test_a_real_encoder_learns_from_a_few_rows(tmp_path):
     folder: Any = installed_model()
     before = digests(folder / "1_Pooling") | {"weights": sha256(folder / "model.safetensors")}
     settings = SMALL | {"corpus.size": 400, "training.learning_rate": 2e-4, "training.epochs": 3}
@@ -199,7 +195,7 @@ def test_a_real_encoder_learns_from_a_few_rows(tmp_path: Path):
 
 
 @pytest.mark.slow
-def test_heads_are_compared_with_themselves_over_seeds(bert: Path, tmp_path: Path):
+def test_heads_are_compared_with_themselves_over_seeds(bert, tmp_path):
     command = ["study", "seeds", "planted-decisive", "--model", str(bert), *GIVEN]
     few = ["--set=seeds.seeds=1", "--set=replacement.texts=0", "--out", str(tmp_path)]
     assert main([*command, *few]) == 0
@@ -215,7 +211,7 @@ def test_heads_are_compared_with_themselves_over_seeds(bert: Path, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_one_command_ends_with_a_verdict(bert: Path, tmp_path: Path):
+def test_one_command_ends_with_a_verdict(bert, tmp_path):
     few = ["--set=replacement.texts=4", "--set=replacement.copies=10", "--set=model.length=12"]
     command = ["run", "planted-decisive", "--model", str(bert), *GIVEN, *few]
     assert main([*command, "--out", str(tmp_path)]) == 0

@@ -1,8 +1,5 @@
 """Copies of a transformer's texts: whole words give way to words of as many pieces of other texts."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,11 +8,11 @@ import torch
 
 from attnaudit.corpora.corpus import keyed
 from attnaudit.hf.encode import encode
-from attnaudit.hf.encoded import Encoded, at_positions
+from attnaudit.hf.encoded import at_positions
 from attnaudit.hf.gate import check_model
 from attnaudit.hf.replacement import WordDonors
 from attnaudit.hf.texts import read_texts
-from attnaudit.trace import Trace, concatenate
+from attnaudit.trace import concatenate
 from attnaudit.tracing.settings import ReplacementSettings
 from tests.hf.classes import tiny
 from tests.hf.encoding import random_texts
@@ -26,19 +23,19 @@ BERT = "BertForSequenceClassification"
 LONE = "unpronounceableincomprehensibility"  # no other word has as many pieces
 
 
-def traced(model: Any, given: Encoded, folder: Path, **options: Any) -> Trace:
+def traced(model, given, folder, **options):
     options = {"replacement": ReplacementSettings(texts=6), "scores": (), **options}
     return concatenate([*shards_of(model, check_model(model), given, folder, **options)])
 
 
-def words(given: Encoded, row: int) -> list[np.ndarray]:
+def words(given, row) -> list[np.ndarray]:
     """Places of the pieces of each word of a text."""
     ids = given.word_id[row]
     return [np.flatnonzero(ids == word) for word in np.unique(ids[ids >= 0])]
 
 
 @pytest.mark.parametrize("name", [BERT, "GPT2ForSequenceClassification"])
-def test_copies_are_the_text_with_words_of_others(name: str, tmp_path: Path):
+def test_copies_are_the_text_with_words_of_others(name, tmp_path):
     model: Any = tiny(name, vocab_size=SIZE)
     pairs = [(text, "so it is") for text in [*texts()[:5], f"a {LONE}"]]
     given = encode(model, tokenizer("wordpiece", "[CLS] $A [SEP]"), read_texts(pairs))
@@ -67,7 +64,7 @@ def test_copies_are_the_text_with_words_of_others(name: str, tmp_path: Path):
             np.testing.assert_allclose(found.to_numpy(), expected, atol=1e-6)
 
 
-def test_nothing_but_the_texts_matters(tmp_path: Path):
+def test_nothing_but_the_texts_matters(tmp_path):
     model, order = tiny(BERT), np.random.default_rng(0).permutation(7)
     given, few = random_texts(model, 7), {"replacement": ReplacementSettings(texts=2)}
     whole = traced(model, given, tmp_path, shard_texts=3, **few)
@@ -87,7 +84,7 @@ def test_nothing_but_the_texts_matters(tmp_path: Path):
         np.testing.assert_allclose(runs[0].to_numpy(), runs[1].to_numpy(), atol=1e-6)
 
 
-def test_rows_of_a_part_of_a_text_have_no_copies(tmp_path: Path):
+def test_rows_of_a_part_of_a_text_have_no_copies(tmp_path):
     model = tiny("MistralForSequenceClassification", sliding_window=8)
     given = random_texts(model, 4, lengths=(6, 12))
     is_null = traced(model, given, tmp_path).table["replaced"].is_null().to_list()
@@ -96,7 +93,7 @@ def test_rows_of_a_part_of_a_text_have_no_copies(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("name", "cross"), [("GPT2LMHeadModel", False), ("MarianMTModel", True)])
-def test_next_tokens_are_predicted_after_copies_of_the_text(name: str, cross: bool, tmp_path: Path):
+def test_next_tokens_are_predicted_after_copies_of_the_text(name, cross, tmp_path):
     """Of some positions of every text: what a decoder has written stays."""
     model: Any = tiny(name)
     given = at_positions(random_texts(model, 3), "all")
@@ -126,6 +123,6 @@ def test_next_tokens_are_predicted_after_copies_of_the_text(name: str, cross: bo
     assert same.table["replaced"].equals(trace.table["replaced"])
 
 
-def test_words_of_a_target_are_not_replaced(tmp_path: Path):
+def test_words_of_a_target_are_not_replaced(tmp_path):
     model = tiny("MarianMTModel")
     assert not traced(model, random_texts(model, 3), tmp_path).has("replaced")

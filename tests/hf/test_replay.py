@@ -38,7 +38,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_every_layer_has_the_shortest_way_that_is_exact(name: str):
+def test_every_layer_has_the_shortest_way_that_is_exact(name):
     found = [layer.way for layer in check_model(tiny(name)).layers]
     if name.startswith("ConvBert"):
         # It amplifies rounding, so that on some processors `upper` differs by 1.6e-5.
@@ -55,7 +55,7 @@ def test_predictions_that_are_saturated_hide_no_wrong_way():
 
 
 @pytest.mark.parametrize("settings", [{}, {"local_attention": 32}])
-def test_layers_are_replayed_with_the_mask_of_the_text_at_hand(settings: dict[str, Any]):
+def test_layers_are_replayed_with_the_mask_of_the_text_at_hand(settings):
     """A window may be wider than the texts of the checks, and narrower than those of an audit."""
     model = tiny("ModernBertForSequenceClassification", **settings)
     check_model(model)
@@ -75,7 +75,7 @@ def test_layers_are_replayed_with_the_mask_of_the_text_at_hand(settings: dict[st
     [("BertForSequenceClassification", 0), ("LlamaForSequenceClassification", -1)],
 )
 def test_a_text_whose_classes_are_saturated_is_taken_to_be_read_as_the_other(
-    name: str, reads: int, monkeypatch: pytest.MonkeyPatch
+    name, reads, monkeypatch
 ):
     shows = iter([True, False])
     monkeypatch.setattr(
@@ -106,7 +106,7 @@ def test_layers_are_as_before_after_a_pass_that_fails():
 
 
 def test_a_layer_that_reads_its_neighbours_is_not_replayed_by_position(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch,
 ):
     """Without noise at other positions, saturated convolutions of ConvBert pass for attention."""
     monkeypatch.setattr("attnaudit.hf.replay.NOISE", ())
@@ -127,7 +127,7 @@ def test_a_lower_layer_is_replayed_by_its_query_alone():
         replayed(model, states, {3: states.sums[3][None]}, "query")
 
 
-def test_outputs_that_are_asked_for_again_are_not_computed_again(monkeypatch: pytest.MonkeyPatch):
+def test_outputs_that_are_asked_for_again_are_not_computed_again(monkeypatch):
     model = tiny("BertForSequenceClassification", vocab_size=SIZE)
     trace = collect(model, tokenizer("wordpiece", "[CLS] $A [SEP]"), ["a mill"], layers="all")
     tail, place = trace.readout.tail, np.zeros(3, np.int64)

@@ -22,24 +22,24 @@ THREE = ("--sample", "3", "--set", "collect.scores=gradient,loo")
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def corpus(tmp_path_factory):
     rows = [f'"{text}",{k % 3}' for k, text in enumerate(sorted(set(texts()))[:40])]
     return write(tmp_path_factory.mktemp("corpus") / "texts.csv", "text,label", *rows)
 
 
 @pytest.fixture(scope="module")
-def run(models: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(models, corpus, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "bert"
     assert audit(models / CLASSIFIER, corpus, *THREE, out=out) == 0
     return out
 
 
-def results(out: Path) -> pl.DataFrame:
+def results(out):
     return pl.read_parquet(out / "results" / "permutation.parquet")
 
 
 @pytest.mark.slow
-def test_a_run_has_a_report_with_heads_and_checks(run: Path, models: Path):
+def test_a_run_has_a_report_with_heads_and_checks(run, models):
     page = (run / "report.html").read_text(encoding="utf-8")
     assert 'id="heads"' in page
     summary = read_json(run / "summary.json")
@@ -50,7 +50,7 @@ def test_a_run_has_a_report_with_heads_and_checks(run: Path, models: Path):
 
 
 @pytest.mark.slow
-def test_pieces_of_words_are_shown_as_words(run: Path):
+def test_pieces_of_words_are_shown_as_words(run):
     page, trace = (run / "report.html").read_text(encoding="utf-8"), Trace.read(run / "trace")
     counts = [int((np.diff(ids, prepend=-2) != 0).sum()) for ids in trace.ragged("word_id")]
     assert any(counts < trace.alpha.lengths)
@@ -66,7 +66,7 @@ def test_pieces_of_words_are_shown_as_words(run: Path):
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_pages")
 def test_another_tokenizer_or_other_names_of_outputs_are_another_run(
-    models: Path, corpus: Path, tmp_path: Path, capsys: Any
+    models, corpus, tmp_path, capsys
 ):
     model, out = shutil.copytree(models / CLASSIFIER, tmp_path / "model"), tmp_path / "out"
     command = (model, corpus, *LEAST)
@@ -80,7 +80,7 @@ def test_another_tokenizer_or_other_names_of_outputs_are_another_run(
     assert "it holds another run: fingerprint" in refused(capsys, *command, out=out)
 
 
-def test_all_rows_of_a_text_have_the_heatmap_that_is_shown(run: Path):
+def test_all_rows_of_a_text_have_the_heatmap_that_is_shown(run):
     trace = Trace.read(run / "trace")
     assert trace.metadata["heatmap"] == "mean-last"
     shown = trace.ragged("importance_shown")
@@ -91,9 +91,7 @@ def test_all_rows_of_a_text_have_the_heatmap_that_is_shown(run: Path):
             assert shown[row] == pytest.approx(weights, abs=1e-6)
 
 
-def test_an_unknown_heatmap_is_refused_before_the_model_is_read(
-    models: Path, corpus: Path, tmp_path: Path, capsys: Any
-):
+def test_an_unknown_heatmap_is_refused_before_the_model_is_read(models, corpus, tmp_path, capsys):
     model = shutil.copytree(models / CLASSIFIER, tmp_path / "model")
     (model / "model.safetensors").write_bytes(b"")
     line = refused(capsys, model, corpus, "--heatmap", "rolout", out=tmp_path / "out")
@@ -101,13 +99,13 @@ def test_an_unknown_heatmap_is_refused_before_the_model_is_read(
     assert line.endswith("did you mean rollout?")
 
 
-def test_an_audit_of_the_trace_needs_no_model(run: Path, tmp_path: Path):
+def test_an_audit_of_the_trace_needs_no_model(run, tmp_path):
     assert audit(run, "--experiment", "permutation", out=tmp_path / "audit") == 0
     assert results(tmp_path / "audit").equals(results(run))
 
 
 @pytest.mark.usefixtures("quick_pages")
-def test_prompts_of_a_language_model_are_replayed(models: Path, tmp_path: Path, capsys: Any):
+def test_prompts_of_a_language_model_are_replayed(models, tmp_path, capsys):
     prompts, out = (
         write(tmp_path / "prompts.txt", "the baker", "", "   ", "a mill"),
         tmp_path / "lm",
@@ -122,7 +120,7 @@ def test_prompts_of_a_language_model_are_replayed(models: Path, tmp_path: Path, 
 
 
 @pytest.mark.usefixtures("quick_pages")
-def test_names_of_outputs_can_be_stated(models: Path, tmp_path: Path):
+def test_names_of_outputs_can_be_stated(models, tmp_path):
     corpus, out = (
         write(tmp_path / "mine.csv", "text,label", "the baker,x", "a mill,z"),
         tmp_path / "o",
@@ -148,20 +146,18 @@ def test_names_of_outputs_can_be_stated(models: Path, tmp_path: Path):
         (("--heatmap", "head:1.4"), "head:1.4: no such head; expected a head of 0.0 to 0.3, 1.0"),
     ],
 )
-def test_bad_options_are_one_line(
-    options: tuple[str, str], message: str, models: Path, corpus: Path, tmp_path: Path, capsys: Any
-):
+def test_bad_options_are_one_line(options, message, models, corpus, tmp_path, capsys):
     out = tmp_path / "out"
     assert message in refused(capsys, models / CLASSIFIER, corpus, *LITTLE, *options, out=out)
 
 
-def _foreign(graph: Path) -> None:
+def _foreign(graph):
     model = onnx.load(str(graph))
     model.graph.node[0].domain = "org.example"
     onnx.save(model, str(graph))
 
 
-def _outside(graph: Path) -> None:
+def _outside(graph):
     options: dict[str, Any] = {"save_as_external_data": True, "size_threshold": 0}
     onnx.save(onnx.load(str(graph)), str(graph), location="weights.bin", **options)
 
@@ -175,9 +171,7 @@ def _outside(graph: Path) -> None:
         (_outside, True, "in another file; expected all weights within the graph"),
     ],
 )
-def test_a_graph_that_is_not_the_traces_is_refused(
-    run: Path, tmp_path: Path, damage: Any, digest: bool, message: str
-):
+def test_a_graph_that_is_not_the_traces_is_refused(run, tmp_path, damage, digest, message):
     graph = Path(shutil.copy(run / "trace" / GRAPH_FILE, tmp_path))
     known = sha256(graph)
     damage(graph)

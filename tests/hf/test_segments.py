@@ -1,9 +1,6 @@
 """Segments of a transformer's texts: attention summed, left out and replaced as a whole."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,7 +50,7 @@ def test_ways_to_split_hold_the_whole_text():
     ("name", "pattern"),
     [("BertForSequenceClassification", "[CLS] $A [SEP]"), ("GPT2LMHeadModel", "$A")],
 )
-def test_a_segment_has_what_own_hooks_and_passes_give(name: str, pattern: str):
+def test_a_segment_has_what_own_hooks_and_passes_give(name, pattern):
     """Attention by `output_attentions`, and leave-one-out by texts without the segment."""
     model: Any = tiny(name, vocab_size=SIZE)
     own, classifies = tokenizer("wordpiece", pattern), name.startswith("Bert")
@@ -65,7 +62,7 @@ def test_a_segment_has_what_own_hooks_and_passes_give(name: str, pattern: str):
     eager: Any = tiny(name, vocab_size=SIZE, attn_implementation="eager")
     eager.load_state_dict(model.state_dict())
 
-    def predict(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def predict(ids) -> tuple[np.ndarray, np.ndarray]:
         with torch.no_grad():
             out = eager(torch.from_numpy(ids[None].astype(np.int64)), output_attentions=True)
         logits = out.logits[0] if classifies else out.logits[0, -1]
@@ -90,7 +87,7 @@ def test_a_segment_has_what_own_hooks_and_passes_give(name: str, pattern: str):
                     assert row["loo"][place[s]] == pytest.approx(tvd, abs=1e-5)
 
 
-def trace_kind(classifies: bool) -> Any:
+def trace_kind(classifies) -> Any:
     return "classification" if classifies else "causal-lm"
 
 
@@ -102,7 +99,7 @@ def test_copies_exchange_whole_segments_for_those_of_other_texts():
     assert given.segment is not None
     donors, longest = SegmentDonors(given), int(given.ids.lengths.max())
 
-    def parts(row: int) -> list[tuple[int, ...]]:
+    def parts(row):
         own = given.unit[row]
         return [tuple(given.ids[row][own == s]) for s in range(own.max() + 1)]
 
@@ -144,7 +141,7 @@ def test_an_audit_of_segments_has_replacement_and_nothing_depends_on_batches():
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-def test_titles_of_passages_name_the_positions_of_a_trace(ending: str, tmp_path: Path):
+def test_titles_of_passages_name_the_positions_of_a_trace(ending, tmp_path):
     model: Any = tiny("BertForSequenceClassification", vocab_size=SIZE)
     parts = [{"title": "Mary", "text": "Mary went home."}, {"title": "Rain", "text": "Rain fell."}]
     own = [{"title": "Rain", "text": "Rain fell."}, {"title": "Note", "text": "It was late."}]
@@ -172,9 +169,7 @@ def test_titles_of_passages_name_the_positions_of_a_trace(ending: str, tmp_path:
         ([{"title": " ", "text": "Mary"}], "an empty title of a segment"),
     ],
 )
-def test_wrong_segments_of_a_file_are_refused_with_their_row(
-    segments: list[Any], expected: str, tmp_path: Path
-):
+def test_wrong_segments_of_a_file_are_refused_with_their_row(segments, expected, tmp_path):
     rows = [
         {"text": "It is so.", "parts": ["It is", "so."]},
         {"text": "Mary went home", "parts": segments},

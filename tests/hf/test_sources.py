@@ -1,7 +1,5 @@
 """Texts for a transformer are read as they are: without labels, splits or rows that nothing needs, from files and from a program."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import datasets
@@ -16,7 +14,7 @@ import attnaudit
 from attnaudit.core.errors import InputError
 from attnaudit.hf.classes import outputs_of
 from attnaudit.hf.encode import encode, notes_of
-from attnaudit.hf.texts import Texts, read_texts
+from attnaudit.hf.texts import read_texts
 from attnaudit.hf.trace import collect
 from tests.hf.classes import tiny
 from tests.hf.command import save
@@ -25,7 +23,7 @@ from tests.hf.tokenizing import SIZE, tokenizer
 ROWS = [("The  baker", "b"), ("a mill", "a"), ("it's FINE", "b")]
 
 
-def table(path: Path, *rows: tuple[object, ...], header: str = "text,label") -> Path:
+def table(path, *rows, header="text,label"):
     path.parent.mkdir(exist_ok=True)
     path.write_text(
         "\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n", encoding="utf-8"
@@ -33,7 +31,7 @@ def table(path: Path, *rows: tuple[object, ...], header: str = "text,label") -> 
     return path
 
 
-def read(texts: Texts) -> tuple[list[str], list[int] | None, tuple[str, ...], set[str]]:
+def read(texts):
     return (
         texts.text,
         None if texts.label is None else texts.label.tolist(),
@@ -47,7 +45,7 @@ WITHOUT = (EXPECTED[0], None, (), {"all"})
 
 
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
-def test_a_file_is_read_whole_with_its_labels_or_without(ending: str, tmp_path: Path):
+def test_a_file_is_read_whole_with_its_labels_or_without(ending, tmp_path):
     frame = pl.DataFrame({"text": EXPECTED[0], "label": ["b", "a", "b"]})
     for name, content, expected in (
         ("with", frame, EXPECTED),
@@ -63,14 +61,14 @@ def test_a_file_is_read_whole_with_its_labels_or_without(ending: str, tmp_path: 
         read_texts(path, label="sentiment")
 
 
-def test_rows_without_a_label_are_kept_and_counted(tmp_path: Path):
+def test_rows_without_a_label_are_kept_and_counted(tmp_path):
     texts = read_texts(table(tmp_path / "mine.csv", ("one", "b"), ("two", ""), ("three", "null")))
     # A label null may be the name of an output, which is known later.
     assert read(texts)[1:3] == ([0, -1, 1], ("b", "null"))
     assert texts.notes == ("1 of 3 rows without a label, which predictions are not compared with",)
 
 
-def test_no_file_of_another_split_is_opened(tmp_path: Path):
+def test_no_file_of_another_split_is_opened(tmp_path):
     folder = table(tmp_path / "mine" / "test.csv", *ROWS[:1]).parent
     assert read(read_texts(folder)) == (["The  baker"], [0], ("b",), {"test"})
     table(folder / "train.csv", ("", "a"))  # a bad row
@@ -92,7 +90,7 @@ def test_no_file_of_another_split_is_opened(tmp_path: Path):
         read_texts(folder)
 
 
-def test_pairs_need_one_split_and_have_any_length(tmp_path: Path):
+def test_pairs_need_one_split_and_have_any_length(tmp_path):
     long = "mill " * 300
     for name, lines in {
         "test.src": [long, "one"],
@@ -117,7 +115,7 @@ def test_pairs_need_one_split_and_have_any_length(tmp_path: Path):
     )
 
 
-def test_what_a_program_has_is_read(tmp_path: Path):
+def test_what_a_program_has_is_read(tmp_path):
     frame = pl.DataFrame({"text": EXPECTED[0], "label": ["b", "a", "b"]})
     assert read(read_texts(frame)) == EXPECTED
     assert read(read_texts(frame.rename({"text": "body"}), text="body")) == EXPECTED
@@ -140,17 +138,17 @@ def test_what_a_program_has_is_read(tmp_path: Path):
 class Items(Dataset):
     """Data as torch's loaders and the Trainer read them."""
 
-    def __init__(self, items: list[Any]) -> None:
+    def __init__(self, items):
         self.items = items
 
-    def __len__(self) -> int:
+    def __len__(self):
         return len(self.items)
 
-    def __getitem__(self, row: int) -> Any:
+    def __getitem__(self, row) -> Any:
         return self.items[row] | {"weight": torch.tensor([1.0])}
 
 
-def test_a_corpus_is_read_in_its_test_split(tmp_path: Path):
+def test_a_corpus_is_read_in_its_test_split(tmp_path):
     path = table(tmp_path / "mine.csv", *[(f"Number {row}", "ab"[row % 2]) for row in range(40)])
     raw, words = attnaudit.read_corpus(path, raw=True), attnaudit.read_corpus(path)
     test = raw.splits["test"]
@@ -186,7 +184,7 @@ CLASSIFIER, WRITER, BOTH = "classification", "causal-lm", "seq2seq"
         (pl.DataFrame({"text": ["one", ""]}), CLASSIFIER, "DataFrame: row 1: an empty text"),
     ],
 )
-def test_what_cannot_be_read_is_one_line(given: Any, kind: Any, line: str):
+def test_what_cannot_be_read_is_one_line(given, kind, line):
     with pytest.raises(InputError, match=line):
         read_texts(given, kind)
 
@@ -215,7 +213,7 @@ def test_texts_are_read_from_whatever_holds_them():
 
 
 def test_a_stream_is_refused_unread():
-    def endless() -> Iterator[dict[str, str]]:
+    def endless():
         while True:
             yield {"text": "a mill"}
 
@@ -226,6 +224,6 @@ def test_a_stream_is_refused_unread():
 
 
 @pytest.mark.parametrize("hold", [np.array, torch.tensor, lambda spans: [np.array(spans[0])]])
-def test_spans_may_be_arrays(hold: Callable[[list[list[int]]], Any]):
+def test_spans_may_be_arrays(hold):
     frame = pd.DataFrame({"text": ["a mill"], "marked": [hold([[2, 6]])]})
     assert read_texts(frame, rationale="marked").spans == [((2, 6),)]

@@ -1,6 +1,5 @@
 """Texts in the pieces of a model's own tokenizer."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,6 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.read import read_corpus
 from attnaudit.hf.classes import match_outputs
 from attnaudit.hf.encode import encode, limits_of, load_tokenizer, output_names
-from attnaudit.hf.encoded import Encoded
-from attnaudit.hf.model import ModelTask
 from attnaudit.hf.texts import Texts, read_texts
 from attnaudit.trace.words import join_tokens, to_words
 from tests.hf.classes import tiny
@@ -36,24 +33,20 @@ TEXTS = (
 )
 
 
-def given(
-    *rows: str, second: list[str] | None = None, kind: ModelTask = "classification", **more: Any
-) -> Texts:
+def given(*rows, second=None, kind: Any = "classification", **more):
     numbers = np.arange(len(rows))
     if kind == "classification":
         more = {"label": (numbers % 3).astype(np.int32), "class_names": ("a", "b", "c"), **more}
     return Texts("given", kind, list(rows), numbers, ["test"] * len(rows), "", second, **more)
 
 
-def encoded(
-    *rows: str, kind: str = "wordpiece", second: list[str] | None = None, **more: Any
-) -> Encoded:
+def encoded(*rows, kind="wordpiece", second=None, **more):
     model = tiny(KINDS[kind], vocab_size=SIZE)
     return encode(model, tokenizer(kind), given(*rows, second=second, **more))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_pieces_are_the_tokenizers_and_read_as_the_text(kind: str):
+def test_pieces_are_the_tokenizers_and_read_as_the_text(kind):
     found = encoded(*TEXTS, kind=kind)
     assert [row.tolist() for row in found.ids] == tokenizer(kind)(list(TEXTS))["input_ids"]
     for row, (text, words) in enumerate(zip(TEXTS, words_of(found), strict=True)):
@@ -101,7 +94,7 @@ def test_a_pair_is_one_row_whose_words_count_on():
 
 
 @pytest.mark.parametrize("batching", ["any", "of one length", "none"])
-def test_batches_are_bounded_and_hold_every_row_once(batching: str):
+def test_batches_are_bounded_and_hold_every_row_once(batching):
     random = np.random.default_rng(0)
     found = encoded(*[" ".join(["the"] * length) for length in random.integers(1, 12, 40)])
     batches = list(found.batches(50, batching))
@@ -125,9 +118,7 @@ LONG = " ".join(["the"] * 100 + ["mill"])
         (70, 20, 20, "20 tokens, the limit of the tokenizer (model_max_length)"),
     ],
 )
-def test_texts_longer_than_a_limit_are_cut_and_counted(
-    most: int | None, of_tokenizer: int | None, length: int, limit: str
-):
+def test_texts_longer_than_a_limit_are_cut_and_counted(most, of_tokenizer, length, limit):
     model, options = tiny(BERT, vocab_size=SIZE), {}
     if of_tokenizer is not None:
         options["model_max_length"] = of_tokenizer
@@ -156,7 +147,7 @@ def test_a_prompt_is_cut_at_its_start_and_the_tokenizer_is_as_before():
 @pytest.mark.parametrize(
     ("name", "longest"), [("RobertaForSequenceClassification", 62), (BERT, 64)]
 )
-def test_the_longest_text_is_the_longest_that_the_model_reads(name: str, longest: int):
+def test_the_longest_text_is_the_longest_that_the_model_reads(name, longest):
     model = tiny(name, vocab_size=SIZE)
     own = tokenizer("bytes", model_max_length=99)
     assert min(limits_of(model, own).values()) == longest
@@ -168,7 +159,7 @@ def test_the_longest_text_is_the_longest_that_the_model_reads(name: str, longest
 
 
 @pytest.mark.parametrize("name", ["T5ForConditionalGeneration", "BartForConditionalGeneration"])
-def test_an_encoder_decoder_is_given_what_it_is_to_write_shifted(name: str):
+def test_an_encoder_decoder_is_given_what_it_is_to_write_shifted(name):
     model, own = tiny(name, vocab_size=SIZE), tokenizer("pieces", special="$A [SEP]")
     targets = ["a ladder", "one"]
     pairs = given("the baker", "a mill near the river", kind="seq2seq", second=targets)
@@ -184,7 +175,7 @@ def test_an_encoder_decoder_is_given_what_it_is_to_write_shifted(name: str):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rationales_mark_the_pieces_of_their_characters(kind: str):
+def test_rationales_mark_the_pieces_of_their_characters(kind):
     spans = [((4, 10),), None, ()]
     rows = ("the WOODEN ladder", "one mill", "a mill")
     found = encoded(*rows, kind=kind, spans=spans)
@@ -206,7 +197,7 @@ def test_pieces_are_summed_to_words():
 NAMED = {"id2label": {0: "Positive", 1: "NEGATIVE"}, "label2id": {"Positive": 0, "NEGATIVE": 1}}
 
 
-def classifier(**names: Any) -> Any:
+def classifier(**names) -> Any:
     model = tiny(BERT)
     for name, value in names.items():
         setattr(model.config, name, value)
@@ -227,7 +218,7 @@ MATCHES = [
 
 @pytest.mark.parametrize(("own", "classes", "stated", "names", "outputs", "note"), MATCHES)
 def test_classes_are_matched_by_name_by_number_or_by_order(
-    own: Any, classes: Any, stated: Any, names: Any, outputs: Any, note: str
+    own, classes, stated, names, outputs, note
 ):
     found = match_outputs(classifier(**own), classes, stated)
     assert (found.names, found.of_class.tolist()) == (names, outputs)
@@ -245,14 +236,12 @@ def test_classes_are_matched_by_name_by_number_or_by_order(
         ({}, ("a", "b"), ("a", "b", "A"), r"a, b, A \(3\); expected 3 different"),
     ],
 )
-def test_classes_that_do_not_fit_are_refused(
-    names: dict[str, Any], corpus: tuple[str, ...], stated: Any, line: str
-):
+def test_classes_that_do_not_fit_are_refused(names, corpus, stated, line):
     with pytest.raises(InputError, match=line):
         match_outputs(classifier(**names), corpus, stated)
 
 
-def test_what_cannot_be_tokenised_is_refused_with_one_line(tmp_path: Path):
+def test_what_cannot_be_tokenised_is_refused_with_one_line(tmp_path):
     model, own = tiny(BERT, vocab_size=SIZE), tokenizer("wordpiece")
     expected = r"given, test, row 1: token \d+ of the tokenizer; expected one below 99"
     with pytest.raises(InputError, match=expected):

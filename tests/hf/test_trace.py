@@ -2,7 +2,6 @@
 
 import gc
 import weakref
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
@@ -27,7 +26,7 @@ from attnaudit.hf.model import logits_at_query
 from attnaudit.hf.network import Replay
 from attnaudit.hf.trace import SINK, collect_shards
 from attnaudit.stats.measures import tvd
-from attnaudit.torch.capture import Attention, forward
+from attnaudit.torch.capture import forward
 from attnaudit.trace import Trace, write_shards
 from attnaudit.trace.tails import GRAPH_FILE
 from tests.hf.classes import tiny
@@ -65,21 +64,21 @@ CHANGED_LATER = {
 }
 
 
-def some_slow(names: Sequence[str]) -> list[Any]:
+def some_slow(names) -> list[Any]:
     """Names as parameters; all but a few are slow."""
     slow = pytest.mark.slow
     return [pytest.param(name, marks=() if name in FEW else slow) for name in names]
 
 
 def shards_of(
-    model: Any,
-    gate: Gate,
-    texts: Encoded,
-    folder: Path,
+    model,
+    gate,
+    texts,
+    folder,
     layers: Any = "last",
-    cross: bool = False,
-    **options: Any,
-) -> Iterator[Trace]:
+    cross=False,
+    **options,
+):
     config = model.config
     classes = config.num_labels if gate.task == "classification" else None
     metadata = {
@@ -98,9 +97,7 @@ def shards_of(
     )
 
 
-def collected(
-    model: Any, gate: Gate, texts: Encoded, folder: Path, *how: Any, **options: Any
-) -> Path:
+def collected(model, gate, texts, folder, *how, **options):
     """Write the trace into a folder."""
     write_shards(folder, shards_of(model, gate, texts, folder, *how, **options))
     return folder
@@ -115,14 +112,14 @@ class Traced:
     texts: Encoded
     trace: Trace
 
-    def passed(self, rows: Sequence[int] | np.ndarray, alpha: Ragged) -> np.ndarray:
+    def passed(self, rows, alpha):
         """Predict by a pass of the whole model with the weights of rows of one text and query."""
         assert self.gate.task is not None
         table = self.trace.table[rows]
         places = list(table.select("stack", "layer", "head", "query").rows())
         layers = [(one.stack, one.layer) for one in self.gate.layers]
 
-        def exchange(found: Attention) -> torch.Tensor:
+        def exchange(found):
             weights = found.weights.clone()
             for row, (stack, layer, head, query) in zip(rows, places, strict=True):
                 if (stack, layer) == layers[found.index]:
@@ -133,18 +130,18 @@ class Traced:
         seen = forward(self.model, self.texts.batch([table["instance"][0]]), exchange)
         return logits_at_query(seen.output, self.gate.task)[0].double().softmax(dim=-1).numpy()
 
-    def naive(self, alpha: Ragged) -> np.ndarray:
+    def naive(self, alpha):
         """Predictions of passes in each of which one row has other weights."""
         return np.stack([self.passed([row], alpha) for row in range(len(self.trace))])
 
-    def difference(self) -> float:
+    def difference(self):
         """Largest TVD between the readout and the whole model under random attention."""
         alphas = [random_attention(self.trace.alpha, seed) for seed in range(2)]
         rows = np.tile(np.arange(len(self.trace)), len(alphas))
         read = self.trace.readout.take(rows)(concatenate(alphas))
         return float(tvd(read, np.concatenate([*map(self.naive, alphas)])).max())
 
-    def difference_of_some_classes(self, monkeypatch: pytest.MonkeyPatch) -> float | None:
+    def difference_of_some_classes(self, monkeypatch):
         """Largest TVD between what a search reads and the whole readout; None if it reads all."""
         monkeypatch.setattr(some_classes, "READ", 60)
         trace, alpha = self.trace, random_attention(self.trace.alpha)
@@ -156,23 +153,21 @@ class Traced:
         return float(tvd(some.readout(alpha), expected / expected.sum(axis=1, keepdims=True)).max())
 
 
-def traced(
-    model: Any, folder: Path, layers: Any = "all", texts: Encoded | None = None, **options: Any
-) -> Traced:
+def traced(model, folder, layers: Any = "all", texts=None, **options):
     gate = check_model(model)
     texts = random_texts(model, 3) if texts is None else texts
     collected(model, gate, texts, folder, layers, **{"scores": (), **options})
     return Traced(model, gate, texts, Trace.read(folder, Replay(model, gate)))
 
 
-def placed(trace: Trace, row: int, alpha: np.ndarray, size: int) -> torch.Tensor:
+def placed(trace, row, alpha, size):
     """The weights of a row at the keys that its query sees, without that of a sink."""
     keys = torch.from_numpy(alpha[: len(alpha) - bool(trace.array("sink")[row])]).float()
     first = int(trace.array("first_key")[row])
     return functional.pad(keys, (first, size - first - len(keys)))
 
 
-def lengthened(texts: Encoded) -> Encoded:
+def lengthened(texts):
     """Texts of 20 tokens, more than those of the checks have."""
     columns = {
         name: Ragged.from_rows([np.tile(row, 5)[:20] for row in getattr(texts, name)])
@@ -181,20 +176,20 @@ def lengthened(texts: Encoded) -> Encoded:
     return replace(texts, **columns, tokens=[["t"] * 20] * len(texts))
 
 
-def own_predictions(case: Traced) -> list[list[float]]:
+def own_predictions(case):
     texts = [case.texts.batch([row]) for row in case.trace.instance.tolist()]
     return [case.model(**one).logits.softmax(dim=-1)[0].tolist() for one in texts]
 
 
 @pytest.fixture(scope="module")
-def with_graph(tmp_path_factory: pytest.TempPathFactory) -> Traced:
+def with_graph(tmp_path_factory):
     model = tiny("BertForSequenceClassification")
     folder, texts = tmp_path_factory.mktemp("trace"), random_texts(model)
     return traced(model, folder, "last", texts, scores=("gradient", "loo"))
 
 
 @pytest.mark.parametrize("name", some_slow(GRAPHS))
-def test_a_stored_graph_is_the_model_under_any_attention(name: str, tmp_path: Path):
+def test_a_stored_graph_is_the_model_under_any_attention(name, tmp_path):
     case = traced(tiny(name), tmp_path, "last")
     trace, readout = Trace.read(tmp_path), case.trace.readout
     assert (trace.metadata["tail"], trace.metadata["schema"]) == ("onnx", 2)
@@ -207,9 +202,7 @@ def test_a_stored_graph_is_the_model_under_any_attention(name: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", some_slow(REPLAYED))
-def test_a_replayed_trace_is_the_model_under_any_attention(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_replayed_trace_is_the_model_under_any_attention(name, tmp_path, monkeypatch):
     model: Any = tiny(name, **CHANGED_LATER.get(name, {}))
     if hasattr(model, "final_logits_bias"):  # which is zeros before training
         model.final_logits_bias.copy_(torch.linspace(-1, 1, model.final_logits_bias.numel()))
@@ -225,15 +218,13 @@ def test_a_replayed_trace_is_the_model_under_any_attention(
 
 @pytest.mark.parametrize("bug", [False, True])
 @pytest.mark.parametrize("name", ["LlamaForCausalLM", "LlamaForSequenceClassification"])
-def test_a_text_that_the_model_treats_otherwise_is_replayed_whole(
-    name: str, bug: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_text_that_the_model_treats_otherwise_is_replayed_whole(name, bug, tmp_path, monkeypatch):
     """A model that scales its logits by the length of a text is not what short replays give."""
     model: Any = tiny(name)
     honest = model.forward
 
     @wraps(honest)
-    def scaled(input_ids: torch.Tensor, *more: Any, **options: Any) -> Any:
+    def scaled(input_ids, *more, **options) -> Any:
         output = honest(input_ids, *more, **options)
         if input_ids.shape[1] > 16:
             output.logits = 0.3 * output.logits
@@ -250,7 +241,7 @@ def test_a_text_that_the_model_treats_otherwise_is_replayed_whole(
 
 
 @pytest.mark.parametrize("layers", ["last", "all"])
-def test_only_words_are_shuffled_in_the_model_itself(layers: str, tmp_path: Path):
+def test_only_words_are_shuffled_in_the_model_itself(layers, tmp_path):
     """Special tokens keep the weights that they have in the model."""
     model = tiny("BertForSequenceClassification")
     texts = random_texts(model, 3)
@@ -289,9 +280,7 @@ LONG_ROPE = {
         ),
     ],
 )
-def test_keys_that_a_cache_does_not_have_are_computed_again(
-    name: str, settings: dict[str, Any], lengths: Any, tmp_path: Path
-):
+def test_keys_that_a_cache_does_not_have_are_computed_again(name, settings, lengths, tmp_path):
     """The texts that a model is checked on, of up to 13 tokens, show none of these."""
     model = tiny(name, **settings)
     case = traced(model, tmp_path, texts=random_texts(model, 3, lengths=lengths))
@@ -312,9 +301,7 @@ WINDOWS = [
 
 
 @pytest.mark.parametrize(("name", "settings", "implementation"), WINDOWS)
-def test_a_row_has_the_tokens_that_a_window_leaves(
-    name: str, settings: dict[str, Any], implementation: str, tmp_path: Path
-):
+def test_a_row_has_the_tokens_that_a_window_leaves(name, settings, implementation, tmp_path):
     """A token that a mask hides from the query can have no weight under any attention."""
     model: Any = tiny(name, **settings)
     model.set_attn_implementation(implementation)
@@ -340,9 +327,7 @@ def test_a_row_has_the_tokens_that_a_window_leaves(
     ("name", "times"),
     [("MobileBertForSequenceClassification", 3.0), ("T5ForConditionalGeneration", 30.0)],
 )
-def test_scores_that_differ_as_much_as_by_a_mask_hide_nothing(
-    name: str, times: float, tmp_path: Path
-):
+def test_scores_that_differ_as_much_as_by_a_mask_hide_nothing(name, times, tmp_path):
     """Those of these classes have no bound; unlike a mask's, they are not alike in all heads."""
     model: Any = tiny(name)
     with torch.no_grad():
@@ -354,13 +339,13 @@ def test_scores_that_differ_as_much_as_by_a_mask_hide_nothing(
     assert case.trace.alpha.lengths.tolist() == lengths[case.trace.instance].tolist()
 
 
-def test_a_query_that_sees_tokens_with_others_between_them_is_refused(tmp_path: Path):
+def test_a_query_that_sees_tokens_with_others_between_them_is_refused(tmp_path):
     model: Any = tiny("MistralForCausalLM", sliding_window=4)
     gate, texts = check_model(model), random_texts(model, 2, lengths=(10, 14))
     seen = torch.arange(14) % 3 != 1
     honest = model.model.layers[0].self_attn.forward
 
-    def strided(*arguments: Any, attention_mask: torch.Tensor, **options: Any) -> Any:
+    def strided(*arguments, attention_mask, **options) -> Any:
         lowest = torch.finfo(torch.float32).min
         fill = False if attention_mask.dtype == torch.bool else lowest
         mask = attention_mask.masked_fill(~seen[: attention_mask.shape[-1]], fill)
@@ -376,7 +361,7 @@ LAST = ["LlamaForSequenceClassification", "GPT2ForSequenceClassification"]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LAST)
-def test_padding_tokens_that_end_a_text_are_not_read(name: str, tmp_path: Path):
+def test_padding_tokens_that_end_a_text_are_not_read(name, tmp_path):
     """A tokenizer may append [EOS] and pad with it: classifiers read the last token before."""
     model: Any = tiny(name)
     texts = random_texts(model, 4)
@@ -391,9 +376,7 @@ def test_padding_tokens_that_end_a_text_are_not_read(name: str, tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", LAST)
-def test_a_classifier_without_a_padding_token_reads_the_last_token_of_each_text(
-    name: str, tmp_path: Path
-):
+def test_a_classifier_without_a_padding_token_reads_the_last_token_of_each_text(name, tmp_path):
     """As these classes are by default; they refuse to read two texts at once."""
     model: Any = tiny(name, pad_token_id=None)
     texts = random_texts(model, 3, lengths=(4, 6))
@@ -405,7 +388,7 @@ def test_a_classifier_without_a_padding_token_reads_the_last_token_of_each_text(
     assert case.difference() <= 1e-5
 
 
-def test_texts_that_only_differ_in_their_types_are_replayed_apart(tmp_path: Path):
+def test_texts_that_only_differ_in_their_types_are_replayed_apart(tmp_path):
     model = tiny("BertForSequenceClassification", type_vocab_size=2)
     torch.nn.init.normal_(model.get_parameter("bert.embeddings.token_type_embeddings.weight"))
     texts = random_texts(model, 1).take(np.array([0, 0]))
@@ -415,7 +398,7 @@ def test_texts_that_only_differ_in_their_types_are_replayed_apart(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_trace_does_not_depend_on_batches_or_shards(with_graph: Traced, tmp_path: Path):
+def test_a_trace_does_not_depend_on_batches_or_shards(with_graph, tmp_path):
     together, options = with_graph.trace, {"budget": 1, "shard_texts": 2}
     case = traced(
         with_graph.model,
@@ -435,7 +418,7 @@ def test_a_trace_does_not_depend_on_batches_or_shards(with_graph: Traced, tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["BertForSequenceClassification", "MarianMTModel"])
-def test_one_shard_is_in_memory_at_a_time(name: str, tmp_path: Path):
+def test_one_shard_is_in_memory_at_a_time(name, tmp_path):
     model = tiny(name)
     shards: list[Any] = []  # weak references
     alive: list[tuple[int, int]] = []
@@ -460,15 +443,13 @@ def test_one_shard_is_in_memory_at_a_time(name: str, tmp_path: Path):
     ("kind", "layers"),
     [("no attention", "all"), ("an error", "all"), ("an error", "last")],
 )
-def test_a_model_that_is_another_for_longer_texts_is_refused_with_one_line(
-    kind: str, layers: str, tmp_path: Path
-):
+def test_a_model_that_is_another_for_longer_texts_is_refused_with_one_line(kind, layers, tmp_path):
     """The texts of the checks are shorter: they say nothing of it."""
     model = tiny("BertForSequenceClassification")
     attention: Any = model.get_submodule("bert.encoder.layer.1.attention.self")
     honest = attention.forward
 
-    def lies(hidden: torch.Tensor, *more: Any, **options: Any) -> Any:
+    def lies(hidden, *more, **options) -> Any:
         if hidden.shape[1] <= 16:
             return honest(hidden, *more, **options)
         if kind == "an error":

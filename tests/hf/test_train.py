@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,8 @@ from transformers import AutoTokenizer
 
 from attnaudit.cli import main
 from attnaudit.core.errors import InputError
-from attnaudit.core.progress import Progress, silent
+from attnaudit.core.progress import silent
 from attnaudit.core.ragged import Ragged
-from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.read import read_corpus
 from attnaudit.hf.encode import encode
 from attnaudit.hf.gate import check_model
@@ -52,32 +50,30 @@ SAVED = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config
 TINY = TransformerSizes(layers=2, heads=2, width=16, inner=16, vocabulary=900)
 
 
-def spec(source: str = "planted-decisive", **options: Any) -> TransformerTraining:
+def spec(source="planted-decisive", **options):
     settings = {**SMALL, **options.pop("settings", {})}
     return TransformerTraining.of(source, **{"config": "tiny-bert", **options}, settings=settings)
 
 
-def history_of(model: Path) -> list[dict[str, Any]]:
+def history_of(model) -> list[dict[str, Any]]:
     return read_manifest(model.parent)["steps"]["train"]["notes"]["history"]
 
 
-def trained_model(chosen: TransformerTraining, out: Path, progress: Progress = silent) -> Path:
+def trained_model(chosen, out, progress=silent):
     return train_into(chosen, out, progress, further=()) / "model"
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(tmp_path_factory):
     return trained_model(spec(), tmp_path_factory.mktemp("models") / "bert")
 
 
 @pytest.fixture(scope="module")
-def corpus() -> Corpus:
+def corpus():
     return read_corpus("planted-decisive", size=120, length=(10, 14))
 
 
-def network_of(
-    corpus: Corpus, config: str = "tiny-bert", watched: bool = False, uniform: tuple[int, ...] = ()
-) -> Network:
+def network_of(corpus, config="tiny-bert", watched=False, uniform=()):
     architecture = CONFIGS[config].architecture
     texts = texts_of(corpus).of_split("train")
     tokenizer = train_tokenizer([*texts.text, *(texts.second or [])], TINY, architecture)
@@ -86,11 +82,11 @@ def network_of(
 
 
 def pieces_of(
-    network: Network,
-    corpus: Corpus,
-    length: int | None = None,
-    words: tuple[str, ...] | None = None,
-) -> Corpus:
+    network,
+    corpus,
+    length=None,
+    words=None,
+):
     texts = texts_of(corpus)
     if network.architecture.causal:
         texts = replace(texts, kind="causal-lm", label=None)
@@ -102,11 +98,11 @@ def pieces_of(
     )
 
 
-def bytes_of(folder: Path) -> dict[str, bytes]:
+def bytes_of(folder):
     return {name: (folder / name).read_bytes() for name in SAVED}
 
 
-def test_the_folder_is_that_of_a_saved_model(trained: Path, corpus: Corpus):
+def test_the_folder_is_that_of_a_saved_model(trained, corpus):
     model, tokenizer = load_pretrained(trained), AutoTokenizer.from_pretrained(trained)
     assert model.config.id2label == {0: "negative", 1: "positive"}
     assert tokenizer.is_fast
@@ -123,7 +119,7 @@ def test_the_folder_is_that_of_a_saved_model(trained: Path, corpus: Corpus):
 
 
 @pytest.mark.slow
-def test_another_process_with_other_threads_makes_the_same_bytes(trained: Path, tmp_path: Path):
+def test_another_process_with_other_threads_makes_the_same_bytes(trained, tmp_path):
     names = ("OMP_NUM_THREADS", "RAYON_NUM_THREADS", "PYTHONHASHSEED")
     environment = {**os.environ, **dict.fromkeys(names, "3"), "TOKENIZERS_PARALLELISM": "true"}
     command = ["run", "planted-decisive", "--model", "tiny-bert", "--out", str(tmp_path)]
@@ -133,8 +129,8 @@ def test_another_process_with_other_threads_makes_the_same_bytes(trained: Path, 
     assert bytes_of(tmp_path / "model") == bytes_of(trained)
 
 
-def test_a_training_that_was_stopped_ends_with_the_same_bytes(trained: Path, tmp_path: Path):
-    def stop(what: str, done: int, total: int) -> None:
+def test_a_training_that_was_stopped_ends_with_the_same_bytes(trained, tmp_path):
+    def stop(what, done, total):
         if what.startswith("train, epoch 3") and done % 3 == 2:
             raise KeyboardInterrupt
 
@@ -156,7 +152,7 @@ def test_a_training_that_was_stopped_ends_with_the_same_bytes(trained: Path, tmp
         ("tiny-gpt2", "planted-decisive"),
     ],
 )
-def test_pieces_are_what_the_tokenizer_gives(config: str, source: str):
+def test_pieces_are_what_the_tokenizer_gives(config, source):
     corpus = read_corpus(source, size=60, length=(10, 14))
     network = network_of(corpus, config)
     network.tokenizer.model_max_length = 11
@@ -176,7 +172,7 @@ def test_pieces_are_what_the_tokenizer_gives(config: str, source: str):
 
 
 @pytest.mark.parametrize("config", ["tiny-bert", "tiny-gpt2", "small-distilbert"])
-def test_frozen_layers_attend_uniformly_and_training_leaves_them_so(config: str, corpus: Corpus):
+def test_frozen_layers_attend_uniformly_and_training_leaves_them_so(config, corpus):
     network = network_of(corpus, config, uniform=(0,))
     batch = network.inputs(pieces_of(network, corpus).splits["train"]).batch(np.arange(6))
     optimizer = adamw(
@@ -197,7 +193,7 @@ def test_frozen_layers_attend_uniformly_and_training_leaves_them_so(config: str,
     assert check_model(network.model).layers[0].heads == TINY.heads
 
 
-def test_a_penalty_on_attention_has_gradients_and_is_the_formula(corpus: Corpus):
+def test_a_penalty_on_attention_has_gradients_and_is_the_formula(corpus):
     network = network_of(corpus, watched=True)
     network.eval()
     split = pieces_of(network, corpus).splits["train"]
@@ -231,7 +227,7 @@ def test_a_penalty_on_attention_has_gradients_and_is_the_formula(corpus: Corpus)
         assert gradient.abs().max() > 0
 
 
-def test_a_causal_model_learns_next_tokens(tmp_path: Path):
+def test_a_causal_model_learns_next_tokens(tmp_path):
     chosen = spec(config="tiny-gpt2", settings={"training.learning_rate": 0.005})
     folder = trained_model(chosen, tmp_path / "gpt2")
     history = history_of(folder)
@@ -240,7 +236,7 @@ def test_a_causal_model_learns_next_tokens(tmp_path: Path):
     assert -history[-1]["dev"] < 0.9 * uninformed
 
 
-def test_word_dropout_reads_pieces_as_unknown_in_training_alone(corpus: Corpus):
+def test_word_dropout_reads_pieces_as_unknown_in_training_alone(corpus):
     network = network_of(corpus)
     network.word_dropout = 0.5
     batch = network.inputs(pieces_of(network, corpus).splits["train"]).batch(np.arange(30))
@@ -265,7 +261,7 @@ def test_the_learning_rate_rises_and_falls():
         ({"schedule.warmup": 2}, r"schedule\.warmup: 2\.0; expected"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], message: str):
+def test_settings_that_cannot_be_are_refused(settings, message):
     with pytest.raises(InputError, match=message):
         spec(settings=settings)
 
@@ -277,9 +273,7 @@ def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], message: 
         (["planted-question", "--model", "tiny-gpt2"], "expected texts alone"),
     ],
 )
-def test_what_cannot_be_trained_leaves_no_folder(
-    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_what_cannot_be_trained_leaves_no_folder(arguments, message, tmp_path, capsys):
     table, out = tmp_path / "table.csv", tmp_path / "out"
     rows = (f"word{k % 7} and more,{'ab'[k % 2]}\n" for k in range(60))
     table.write_text("text,label\n" + "".join(rows))

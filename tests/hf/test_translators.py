@@ -19,7 +19,7 @@ SOURCES = ("the WOODEN ladder", "It's  3.5 😀 zürich", "a mill near the river
 
 
 @pytest.fixture(scope="module")
-def translators(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, Any, Any]]:
+def translators(tmp_path_factory) -> dict[str, tuple[Path, Any, Any]]:
     """Folder, model and tokenizer of every kind."""
     place = tmp_path_factory.mktemp("translators")
     return {
@@ -27,7 +27,7 @@ def translators(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Pat
     }
 
 
-def given(*rows: str) -> Texts:
+def given(*rows):
     return Texts(
         "given",
         "seq2seq",
@@ -40,7 +40,7 @@ def given(*rows: str) -> Texts:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_both_sides_are_in_the_tokenizers_own_pieces(kind: str, translators: Any):
+def test_both_sides_are_in_the_tokenizers_own_pieces(kind, translators):
     folder, model, _ = translators[kind]
     own = load_tokenizer(folder)
     found = encode(model, own, given(*SOURCES))
@@ -58,7 +58,7 @@ def test_both_sides_are_in_the_tokenizers_own_pieces(kind: str, translators: Any
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_language_codes_are_given_and_the_end_is_predicted(kind: str, translators: Any):
+def test_language_codes_are_given_and_the_end_is_predicted(kind, translators):
     _, model, own = translators[kind]
     found = encode(model, own, given(*SOURCES))
     assert found.written is not None
@@ -78,7 +78,7 @@ def test_language_codes_are_given_and_the_end_is_predicted(kind: str, translator
     assert "the limit of max_tokens, and cut" in cut.notes[-1]
 
 
-def test_what_cannot_be_read_is_one_line(translators: Any):
+def test_what_cannot_be_read_is_one_line(translators):
     _, model, own = translators["mbart"]
     own = type(own)(vocab=own._vocab, src_lang="en_XX")
     with pytest.raises(
@@ -89,9 +89,7 @@ def test_what_cannot_be_read_is_one_line(translators: Any):
 
 
 @pytest.mark.slow
-def test_a_folder_is_audited_at_positions_of_the_targets(
-    translators: Any, tmp_path: Path, capsys: Any
-):
+def test_a_folder_is_audited_at_positions_of_the_targets(translators, tmp_path, capsys):
     folder, _, own = translators["t5"]
     source, out = pairs(tmp_path / "pairs", 3), tmp_path / "out"
     options = ("collect.cross=true", "corpus.target_ending=tgt", "collect.scores=gradient")

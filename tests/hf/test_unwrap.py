@@ -1,7 +1,6 @@
 """Models as programs hold them: in pipelines, in parallel, compiled, with adapters, and under any state of torch."""
 
 import copy
-from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,7 +12,6 @@ from torch import nn
 from attnaudit.core.errors import InputError
 from attnaudit.hf import check_model, collect
 from attnaudit.hf.network import replay_of
-from attnaudit.trace import Trace
 from tests.hf.classes import tiny
 from tests.hf.tokenizing import SIZE, tokenizer
 
@@ -25,7 +23,7 @@ QUICK: dict[str, Any] = {"layers": "all", "heads": [0], "scores": ["gradient"]}
 class Adapted(nn.Module):
     """A model with an adapter of rank 1 on its output, in the shape of a `PeftModel`."""
 
-    def __init__(self, model: Any, factor: float = 1.0) -> None:
+    def __init__(self, model, factor=1.0):
         super().__init__()
         self.base_model, self.factor = model, factor
         width, classes = model.classifier.in_features, model.classifier.out_features
@@ -35,7 +33,7 @@ class Adapted(nn.Module):
         )
         self.up.data[0] = -1.0
 
-    def forward(self, **inputs: Any) -> Any:
+    def forward(self, **inputs) -> Any:
         given = []
         hook = self.base_model.classifier.register_forward_hook(
             lambda layer, args, out: given.append(args) or out + args[0] @ (self.up @ self.down).T
@@ -49,7 +47,7 @@ class Adapted(nn.Module):
         return self.base_model
 
 
-def bert(**settings: Any) -> Any:
+def bert(**settings) -> Any:
     model: Any = tiny("BertForSequenceClassification", vocab_size=SIZE)
     for name, value in settings.items():
         setattr(model.config, name, value)
@@ -63,25 +61,25 @@ def compiled_in_place() -> Any:
 
 
 @contextmanager
-def without_gradients() -> Iterator[None]:
+def without_gradients():
     torch.set_grad_enabled(False)
     yield
     torch.set_grad_enabled(True)
 
 
 @contextmanager
-def on_another_device() -> Iterator[None]:
+def on_another_device():
     torch.set_default_device("meta")
     yield
     torch.set_default_device("cpu")
 
 
 @pytest.fixture(scope="module")
-def plain() -> Trace:
+def plain():
     return collect(bert(), TOKENIZER, TEXTS, **QUICK)
 
 
-def same(one: Trace, other: Trace) -> None:
+def same(one, other):
     for name in ("prediction", "alpha", "gradient"):
         assert one.table[name].to_list() == other.table[name].to_list()
     assert one.metadata["model"]["fingerprint"] == other.metadata["model"]["fingerprint"]
@@ -97,7 +95,7 @@ WRAPPED = {
 
 
 @pytest.mark.parametrize("name", WRAPPED)
-def test_a_wrapped_model_gives_the_trace_of_the_model_inside(name: str, plain: Trace):
+def test_a_wrapped_model_gives_the_trace_of_the_model_inside(name, plain):
     model = WRAPPED[name]()
     compiled, dictionary = getattr(model, "_compiled_call_impl", None), name != "tuples"
     same(collect(model, TOKENIZER, TEXTS, **QUICK), plain)
@@ -105,7 +103,7 @@ def test_a_wrapped_model_gives_the_trace_of_the_model_inside(name: str, plain: T
     assert name == "both" or getattr(model, "module", model).config.return_dict is dictionary
 
 
-def test_a_pipeline_has_its_own_tokenizer(plain: Trace):
+def test_a_pipeline_has_its_own_tokenizer(plain):
     pipeline = transformers.pipeline("text-classification", model=bert(), tokenizer=TOKENIZER)
     same(collect(pipeline, TEXTS, **QUICK), plain)
     same(collect(pipeline, corpus=TEXTS, **QUICK), plain)
@@ -113,14 +111,14 @@ def test_a_pipeline_has_its_own_tokenizer(plain: Trace):
 
 
 @pytest.mark.parametrize("state", [without_gradients, torch.no_grad, on_another_device])
-def test_the_state_of_torch_changes_nothing(state: Any, plain: Trace):
+def test_the_state_of_torch_changes_nothing(state, plain):
     model = bert()
     with state():
         trace = collect(model, TOKENIZER, TEXTS, **QUICK)
     same(trace, plain)
 
 
-def test_adapters_are_merged_into_a_copy(plain: Trace):
+def test_adapters_are_merged_into_a_copy(plain):
     model = Adapted(bert())
     before = copy.deepcopy(model.state_dict())
     trace = collect(model, TOKENIZER, TEXTS, **QUICK)
@@ -139,7 +137,7 @@ def test_adapters_that_predict_something_else_are_refused():
 
 def test_another_wrapper_is_told_which_attribute_holds_the_model():
     class Owner(nn.Module):
-        def __init__(self) -> None:
+        def __init__(self):
             super().__init__()
             self.backbone = bert()
 

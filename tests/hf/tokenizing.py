@@ -25,7 +25,7 @@ NAMES = dict(
 SIZE = 400
 
 
-def texts() -> list[str]:
+def texts():
     """Sentences to learn pieces from."""
     return [" ".join(filler(20, keyed(0, "tokenizing", str(number)))) for number in range(60)] + [
         "Good, not bad! It's 3.5 state-of-the-art"
@@ -33,7 +33,7 @@ def texts() -> list[str]:
 
 
 @cache
-def _trained(kind: str) -> str:
+def _trained(kind):
     if kind == "wordpiece":
         made = Tokenizer(models.WordPiece(unk_token="[UNK]"))
         made.normalizer, made.pre_tokenizer = (
@@ -65,7 +65,7 @@ def _trained(kind: str) -> str:
     return made.to_str()
 
 
-def vocabulary() -> list[tuple[str, float]]:
+def vocabulary():
     """The pieces of ``pieces`` with their scores, without special tokens."""
     return [
         (piece, score)
@@ -74,9 +74,7 @@ def vocabulary() -> list[tuple[str, float]]:
     ]
 
 
-def tokenizer(
-    kind: str, special: str = "[CLS] $A [SEP]", **settings: Any
-) -> PreTrainedTokenizerFast:
+def tokenizer(kind, special="[CLS] $A [SEP]", **settings):
     """``wordpiece``, ``bytes`` (byte-level BPE) or ``pieces`` (Unigram), whose texts get the ``special`` tokens of a template."""
     made = Tokenizer.from_str(_trained(kind))
     if special:

@@ -1,7 +1,6 @@
 """Folders of tiny translators with tokenizers of their own kinds, whose pieces are learned here."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from transformers import (
@@ -16,12 +15,12 @@ from tests.hf.tokenizing import texts, vocabulary
 START, PAD, END, UNKNOWN = "<s>", "<pad>", "</s>", "<unk>"
 
 
-def target(text: str) -> str:
+def target(text):
     """The other language: every word written from its end."""
     return " ".join(word[::-1] for word in text.split())
 
 
-def pairs(folder: Path, number: int = 4) -> Path:
+def pairs(folder, number=4):
     """A folder of pairs."""
     rows = sorted(set(texts()))[:number]
     folder.mkdir(parents=True, exist_ok=True)
@@ -58,7 +57,7 @@ KINDS: dict[str, tuple[str, Callable[[], Any]]] = {
 }
 
 
-def translator(kind: str, folder: Path) -> tuple[Any, Any]:
+def translator(kind, folder) -> tuple[Any, Any]:
     """A model and its tokenizer, saved to ``folder``."""
     name, make = KINDS[kind]
     own = make()

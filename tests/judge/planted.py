@@ -1,7 +1,5 @@
 """A classifier behind a function, with words that decide, and texts that hold them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,7 +8,7 @@ FILLER = ("the", "film", "was", "and", "a", "story", "with", "two", "scenes", "o
 DECIDING = {"superb": 1.5, "moving": 1.0, "awful": -1.5, "dull": -1.0}
 
 
-def planted(n: int = 24, seed: int = 0) -> tuple[list[str], list[np.ndarray]]:
+def planted(n=24, seed=0) -> tuple[list[str], list[np.ndarray]]:
     """Texts, and how much each word decides."""
     rng = np.random.default_rng(seed)
     texts, truth = [], []
@@ -24,7 +22,7 @@ def planted(n: int = 24, seed: int = 0) -> tuple[list[str], list[np.ndarray]]:
     return texts, truth
 
 
-def predict(texts: list[str]) -> np.ndarray:
+def predict(texts):
     """The probability of each class, which follows the deciding words alone."""
     logit = np.array([sum(DECIDING.get(word, 0.0) for word in text.split()) for text in texts])
     positive = 1.0 / (1.0 + np.exp(-logit))

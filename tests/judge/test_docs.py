@@ -1,7 +1,5 @@
 """The example of the documentation runs as it stands."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -11,9 +9,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "model.md"
 
 
 @pytest.mark.slow
-def test_the_example_names_the_better_score(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_example_names_the_better_score(tmp_path, monkeypatch, capsys):
     section = PAGE.read_text(encoding="utf-8").partition("## Heatmaps of any kind")[2]
     (program,) = re.findall(r"```python\n(.*?)```", section.partition("\n## ")[0], re.DOTALL)
     monkeypatch.chdir(tmp_path)

@@ -1,8 +1,5 @@
 """Heatmaps of any kind, judged on a classifier whose deciding words are known."""
 
-from __future__ import annotations
-
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,7 +25,7 @@ TEXTS, TRUTH = planted()
 FEW = ReplacementSettings(copies=20)
 
 
-def trace_of(scores: Any, texts: Any = TEXTS, **options: Any) -> Trace:
+def trace_of(scores, texts: Any = TEXTS, **options):
     return collect_scores(predict, texts, scores, JudgeOptions(replacement=FEW, **options))
 
 
@@ -51,7 +48,7 @@ def test_the_words_that_decide_beat_others_and_random_ones():
 
 
 @pytest.mark.slow
-def test_the_folder_is_one_of_an_audit(tmp_path: Path):
+def test_the_folder_is_one_of_an_audit(tmp_path):
     """So it is compared with others, has a page, and can be written again."""
     options = {"replacement": FEW, "out": tmp_path / "out", "name": "Two heatmaps"}
     found = aa.judge(predict, TEXTS, SCORES, **options)
@@ -170,11 +167,11 @@ def test_pieces_add_up_to_words():
     assert found.tolist() == [3.0, 3.0, 4.0, 5.0, 6.0]
 
 
-def with_dropout(texts: list[str]) -> np.ndarray:
+def with_dropout(texts):
     return np.random.default_rng(len(texts)).dirichlet([1, 1], len(texts))
 
 
-def broken(texts: list[str]) -> np.ndarray:
+def broken(texts):
     raise RuntimeError("CUDA out of memory")
 
 
@@ -218,10 +215,10 @@ def broken(texts: list[str]) -> np.ndarray:
         ({"predict": with_dropout}, ("probabilities that change", "dropout")),
     ],
 )  # fmt: skip
-def test_bad_input_is_one_line(change: dict[str, Any], parts: tuple[str, ...]):
+def test_bad_input_is_one_line(change, parts):
     called: list[str] = []
 
-    def noticed(texts: list[str]) -> np.ndarray:
+    def noticed(texts):
         called.extend(texts)
         return change.get("predict", predict)(texts)
 
@@ -235,7 +232,7 @@ def test_bad_input_is_one_line(change: dict[str, Any], parts: tuple[str, ...]):
     assert not called or "predict" in change or parts[-1] in AFTER
 
 
-def test_a_folder_of_something_else_is_refused_before_anything_runs(tmp_path: Path):
+def test_a_folder_of_something_else_is_refused_before_anything_runs(tmp_path):
     (tmp_path / "mine.txt").write_text("mine")
     with pytest.raises(aa.RunError, match="something else"):
         aa.judge(broken, TEXTS, {"a": TRUTH}, out=tmp_path)

@@ -1,7 +1,5 @@
 """A model of this package behind a function gets the figures of its own audit."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -15,12 +13,12 @@ SETTINGS = ReplacementSettings(copies=40)
 
 
 @pytest.mark.parametrize("classes", [2, 3])
-def test_attention_gets_the_figures_of_its_audit(classes: int):
+def test_attention_gets_the_figures_of_its_audit(classes):
     model = tiny_model("bilstm", "additive", classes)
     split = tiny_split(np.random.default_rng(0).integers(2, 9, 25).tolist(), classes)
     trace = trace_of(model, split, replacement=SETTINGS)
 
-    def predict(texts: list[str]) -> np.ndarray:
+    def predict(texts):
         tokens = [text.split() for text in texts]
         rows, labels = np.arange(len(tokens)), np.zeros(len(tokens), np.int32)
         return predict_inputs(model, model.inputs(Split(rows, tokens, labels)))
