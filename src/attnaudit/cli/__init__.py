@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143
+from attnaudit.cli.status import BROKEN_PIPE, INTERRUPTED, TERMINATED
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

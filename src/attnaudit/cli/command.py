@@ -14,14 +14,13 @@ from typing import NoReturn
 import typer
 from typer.main import get_command
 
-from attnaudit.cli import BROKEN_PIPE, INTERRUPTED
 from attnaudit.cli.app import app
+from attnaudit.cli.status import BAD_INPUT, BROKEN_PIPE, DONE, INTERRUPTED
 from attnaudit.core import AttnauditError, InputError
 from attnaudit.core.errors import LostError
 from attnaudit.core.printable import printable
 
 ADVICE = "try --set corpus.max_tokens=200 or --set training.batch_size=16"
-DONE, BAD_INPUT = 0, 2
 # How long an idle OpenMP thread spins before it sleeps. Left alone it spins for milliseconds, which
 # makes a small training much slower as soon as another process wants the cores; this many turns
 # cost nothing when the machine is free. Read when torch is loaded.
