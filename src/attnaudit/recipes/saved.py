@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from attnaudit.core import InputError, Progress, RunError, content_key, silent
+from attnaudit.core.numbers import count
 from attnaudit.corpora.registry import CORPORA
 from attnaudit.experiments import make_experiment, require_usable
 from attnaudit.hf.answers import with_answers
@@ -249,7 +250,7 @@ def _allotted(
     experiments = (make_experiment(*one) for one in spec.battery.settings.items())
     limit = spec.audit.budget, spec.audit.seconds
     fits = allot(network, rows, chosen, experiments, spec.replacement, limit, spec.seed)
-    shown = f"{fits.texts} texts and {len(fits.heads)} heads a layer"
+    shown = f"{count(fits.texts, 'text')}, {count(len(fits.heads), 'head')} a layer"
     progress(f"estimate {fits.seconds:.0f} s of CPU time, {shown}", 0, 0)
     return fits
 
