@@ -227,3 +227,8 @@ def test_a_stream_is_refused_unread():
 def test_spans_may_be_arrays(hold):
     frame = pd.DataFrame({"text": ["a mill"], "marked": [hold([[2, 6]])]})
     assert read_texts(frame, rationale="marked").spans == [((2, 6),)]
+
+
+def test_an_unknown_option_of_collect_is_named_before_anything_runs():
+    with pytest.raises(InputError, match=r"option layer: no such option; .*did you mean layers\?"):
+        attnaudit.hf.collect(None, None, ["a mill"], layer="last")

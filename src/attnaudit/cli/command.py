@@ -21,9 +21,9 @@ from attnaudit.core.errors import LostError
 from attnaudit.core.printable import printable
 
 ADVICE = "try --set corpus.max_tokens=200 or --set training.batch_size=16"
-# How long an idle OpenMP thread spins before it sleeps. Left alone it spins for milliseconds, which
-# makes a small training much slower as soon as another process wants the cores; this many turns
-# cost nothing when the machine is free. Read when torch is loaded.
+# Turns that an idle OpenMP thread spins before it sleeps. By default it spins for milliseconds,
+# which slows a small training as soon as another process wants the cores. This many turns cost
+# nothing on a free machine. Read when torch is loaded.
 SPINS = "20000"
 
 
@@ -56,7 +56,7 @@ def run(arguments: Sequence[str]) -> int:
     except AttnauditError as error:
         return fail(str(error))
     except SystemExit as error:
-        # So typer answers a broken pipe, after it has silenced the streams.
+        # On a broken pipe typer silences the streams and exits with 1.
         return BROKEN_PIPE if error.code == 1 else int(error.code or 0)
     except BrokenPipeError:
         raise

@@ -1,4 +1,4 @@
-"""What callers hand over, as plain Python: lists, names of classes, metadata and paths."""
+"""Read what callers pass as plain Python: lists, names of classes, metadata and paths."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LISTED = ("tolist", "to_list", "to_pylist")  # of numpy and torch, polars and p
 def expanded(path: str | Path) -> Path:
     """Return a path whose first part, if it is ``~``, is the user's home."""
     place = Path(path)
-    # Unlike Path.expanduser, which looks for a user called "backup" in "~backup.csv".
+    # Path.expanduser would look for a user called "backup.csv" in "~backup.csv".
     return Path.home().joinpath(*place.parts[1:]) if place.parts[:1] == ("~",) else place
 
 

@@ -204,7 +204,7 @@ def replacement_texts(found: Finding, rows: SummaryRows, whole: SummaryRows) -> 
     needed = FEWEST if found.code == FEW and (ours or 0) < FEWEST else found.needed
     replaced = whole.tested("replacement")
     of_copies = found.experiment == "replacement" and replaced < whole.tested()
-    # Where a model predicts positions, the setting counts positions, but `needed` counts texts.
+    # If a model predicts positions, the setting counts positions; `needed` counts texts.
     if not (of_copies and ours and needed and whole.prediction_unit == TEXT):
         return None
     # The estimate is rough, and short of it a second run would conclude nothing again.

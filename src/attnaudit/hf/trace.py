@@ -15,7 +15,9 @@ from torch import Tensor
 from transformers import Pipeline, PreTrainedModel
 
 from attnaudit.core import InputError, Progress, describe_error, silent
+from attnaudit.core.errors import did_you_mean
 from attnaudit.core.ragged import Ragged
+from attnaudit.corpora.spec import CorpusSpec, ParallelSpec
 from attnaudit.hf.answers import with_answers
 from attnaudit.hf.choose import OPERATION, Chosen, Numbers, choose_layers, keys_seen
 from attnaudit.hf.classes import outputs_of
@@ -434,6 +436,12 @@ def collect(model: Any, tokenizer: Any = None, corpus: Any = None, **options: An
     """
     own = {one.name for one in fields(CollectOptions)}
     reading = {name: options.pop(name) for name in options.keys() - own}
+    of_files = {one.name for spec in (CorpusSpec, ParallelSpec) for one in fields(spec)}
+    for name in sorted(reading.keys() - of_files - {"split", "preset"}):
+        near = did_you_mean(name, own | of_files)
+        raise InputError(
+            OPERATION, f"option {name}", "no such option", ", ".join(sorted(own)), near
+        )
     given = CollectOptions(**options)
     scores = require_measures(USUAL if given.scores is None else given.scores)
     if isinstance(model, Pipeline):

@@ -57,7 +57,7 @@ def _merged(model: Any) -> PreTrainedModel:
 def one_output(model: Any, name: str | None) -> Any:
     """Return a copy of a classifier with independent outputs that only decides one of them.
 
-    Of a model for extractive question answering, it is one end of the answer (`one_end`).
+    For extractive question answering, the output is one end of the answer (`one_end`).
 
     The copy has two classes, with the logits 0 and z of that output: their softmax is sigmoid(z).
 

@@ -142,7 +142,7 @@ class Limits(Settings):
     )
 
     def __post_init__(self) -> None:
-        """Check the budget. Raises InputError."""
+        """Refuse a budget that is no time. Raises InputError."""
         if self.budget is not None and not self.seconds:
             expected = "a time, as 90s, 5m or 2h, or none"
             raise InputError("read settings", "setting audit.budget", self.budget, expected)

@@ -239,9 +239,9 @@ def _allotted(
     chosen: tuple[Chosen, ...],
     progress: Progress,
 ) -> Allotted | None:
-    """Return the texts and heads that fit into the budget, those of the run that is resumed if any.
+    """Return the texts and heads that fit into the budget; None if no layer is run again.
 
-    An audit that runs no layer again has no limit.
+    A resumed run keeps those that it began with.
     """
     if spec.audit.budget is None or all(one.layer.way == "position" for one in chosen):
         return None

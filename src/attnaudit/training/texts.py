@@ -257,7 +257,7 @@ def _guidance(objective: Guided, model: Any, split: Split) -> Penalty:
 
     def penalty(done, rows):
         target = padded(targets, rows, done.alpha.device)
-        # Of several heads, heatmaps show the mean.
+        # A heatmap shows the mean of several heads.
         alpha = done.alpha if done.alpha.ndim == 2 else done.alpha.mean(dim=1)
         yield objective.strength, _kl(target, alpha)
         if objective.alone:

@@ -69,7 +69,7 @@ class _Watch(TorchFunctionMode):
         self._projection: tuple[Tensor, Tensor, Tensor] | None = None
 
     def attend(self, attention: Attention) -> None:
-        """Begin with an attention, whose values were made by the last linear function."""
+        """Take an attention. The last linear function made its values."""
         self.exact &= self._attention is None and self._given is not None
         self._attention, self._projection = attention, None
 
