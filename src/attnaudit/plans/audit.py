@@ -136,8 +136,8 @@ class Limits(Settings):
 
     name: ClassVar = "audit"
     budget: str | None = setting(
-        "CPU time of an audit that runs layers again, by which texts and heads are left out before "
-        "it starts, as 90s, 5m or 2h; none: no limit.",
+        "Most CPU time of an audit that runs layers again, as 90s, 5m or 2h. Texts and heads that "
+        "do not fit are left out before it starts; none: no limit.",
         "5m",
     )
 
