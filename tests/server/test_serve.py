@@ -1,6 +1,7 @@
 """The server: pages and sentences for whoever has the token, a clear answer to everything else, and a clean end."""
 
 import asyncio
+import os
 import re
 import shutil
 import signal
@@ -33,6 +34,7 @@ from attnaudit.server.app import MOST_BYTES, MOST_WAITING, make_app
 from attnaudit.server.guard import Guard
 from attnaudit.server.sentence import MOST_CHARACTERS, MOST_WORDS, Reader
 from attnaudit.server.serve import PATIENCE, IdleLimit, serve
+from attnaudit.steps.folder import digests
 from attnaudit.tracing.texts import collect_shards
 from tests.models.tiny import tiny_model, tiny_split
 from tests.report.conftest import ARGUMENTS, chromium
@@ -59,9 +61,17 @@ def write_served(folder, has_question=False):
         "experiments": {},
     }
     write_with_digest(folder / "spec.json", spec)
-    step = {"key": "", "files": {}, "seconds": 1.0, "peak_memory_bytes": 1}
-    write_json(folder / "manifest.json", {"files": {}, "steps": {"audit": step}})
+    write_manifest(folder)
     return folder
+
+
+def write_manifest(folder):
+    """Lists all files as they are now."""
+    step = {"key": "", "files": {}, "seconds": 1.0, "peak_memory_bytes": 1}
+    listed = [path.name for path in folder.iterdir() if path.name != "manifest.json"]
+    write_json(
+        folder / "manifest.json", {"files": digests(folder, listed), "steps": {"audit": step}}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +79,7 @@ def folders(tmp_path_factory):
     place = tmp_path_factory.mktemp("runs")
     without = write_served(place / "without")
     (without / "model" / "weights.safetensors").unlink()
+    write_manifest(without)
     return [write_served(place / "own"), write_served(place / "asked", has_question=True), without]
 
 
@@ -98,18 +109,100 @@ def test_pages_have_a_policy_that_lets_their_own_script_run_alone(client):
     assert "connect-src 'self'" in client.get("runs/0/type").headers["content-security-policy"]
 
 
-def test_a_page_without_a_policy_runs_no_script(client, folders):
-    page = folders[2] / "report.html"
-    before = page.read_text(encoding="utf-8")
-    page.write_text(
-        '<script>alert(1)</script><meta http-equiv="Content-Security-Policy" content="script-src \'unsafe-inline\'">'
+@pytest.fixture
+def lone(tmp_path, folders):
+    """A run of its own, and a client that sees only this one."""
+    folder = tmp_path / "lone"
+    shutil.copytree(folders[0], folder)
+    address = f"http://127.0.0.1/{TOKEN}/"
+    with TestClient(make_app([folder], TOKEN), address, raise_server_exceptions=False) as made:
+        yield folder, made
+
+
+def linked(path):
+    outside = next(parent.parent for parent in path.parents if parent.name == "lone")
+    shutil.move(path, elsewhere := outside / path.name)
+    path.symlink_to(elsewhere)
+
+
+def linked_folder(path):
+    linked(path.parent)
+
+
+def piped(path):
+    path.unlink()
+    os.mkfifo(path)
+
+
+def changed(path):
+    path.write_bytes(path.read_bytes() + b" ")
+
+
+@pytest.mark.parametrize("change", [changed, linked, piped, linked_folder])
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [
+        ("report.html", "runs/0"),
+        ("manifest.json", "runs/0"),
+        ("manifest.json", "runs/0/type"),
+        ("spec.json", "runs/0/type"),
+        ("model/weights.safetensors", "runs/0/type"),
+        ("model/unlisted.json", "runs/0/type"),
+    ],
+)
+def test_only_regular_files_below_the_run_are_read_as_they_were_written(
+    lone, name, address, change, caplog
+):
+    folder, client = lone
+    if name.endswith("unlisted.json"):
+        (folder / name).write_text("{}")
+    if change is linked_folder and "/" not in name:
+        pytest.skip("its folder is the run's own, which the user names")
+    change(folder / name)
+    answer = client.get(address)
+    if change is changed and name in ("manifest.json", "model/unlisted.json"):
+        assert answer.status_code == 200, answer.text
+        return
+    assert answer.status_code == 409, answer.text
+    said = answer.json()["error"]
+    assert str(folder) in said
+    assert "run the command that made it again" in said
+    assert [record.getMessage() for record in caplog.records] == [f"attnaudit: {said}"]
+
+
+@pytest.mark.parametrize("change", [changed, linked, piped])
+@pytest.mark.parametrize("name", ["summary.json", "results/adversary.parquet"])
+def test_a_run_whose_results_were_changed_is_listed_with_the_reason(lone, name, change):
+    folder, client = lone
+    change(folder / name)
+    [listed] = client.get("runs").json()
+    assert (listed["verdict"], name in listed["untyped"]) == ("–", True)
+
+
+def test_a_page_cannot_allow_itself_more_than_the_server_does(lone):
+    """Also one that the manifest lists: whoever made the run wrote both."""
+    folder, client = lone
+    page = folder / "report.html"
+    own = client.get("runs/0").headers["content-security-policy"]
+    theirs = "default-src 'none'; connect-src *; script-src 'unsafe-inline' *"
+    text, count = re.subn(
+        '(Content-Security-Policy" content=")[^"]*',
+        rf"\1{theirs}",
+        page.read_text(encoding="utf-8").replace("</main>", "</main><script>fetch('1')</script>"),
     )
-    policy = client.get("runs/2").headers["content-security-policy"]
-    page.unlink()
-    assert client.get("runs/2").status_code == 404
-    page.write_text(before, encoding="utf-8")
-    assert "script-src" not in policy
+    page.write_text(text, encoding="utf-8")
+    write_manifest(folder)
+    answer = client.get("runs/0")
+    assert (count, answer.text) == (1, text)
+    assert answer.headers["content-security-policy"] == own
+    assert own.count("'sha256-") == 2
+    page.write_text("<script>alert(1)</script>")
+    write_manifest(folder)
+    policy = client.get("runs/0").headers["content-security-policy"]
+    assert "'sha256-" not in policy
     assert policy.startswith("default-src 'none'")
+    page.unlink()
+    assert client.get("runs/0").status_code == 404
 
 
 def test_a_sentence_is_read_as_the_collector_reads_it(client, folders):

@@ -7,6 +7,8 @@ from attnaudit.report.page import Section, page_text
 from attnaudit.report.sections.playground import SCRIPTS, STYLES
 from attnaudit.results import TEXT
 
+ASKS = "; connect-src 'self'"  # what the policy of `typing_page` allows besides its scripts
+
 
 def start_page(entries: Sequence[Mapping[str, Any]]) -> str:
     """Return the page of the runs.
@@ -32,4 +34,4 @@ def typing_page(name: str, has_question: bool, epsilon: float) -> str:
         f"Read by the model of {name}.",
         ("All runs", "../../"),
     )
-    return page_text(sections, title, subtitle, links=[back], allows="; connect-src 'self'")
+    return page_text(sections, title, subtitle, links=[back], allows=ASKS)

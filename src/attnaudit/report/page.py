@@ -99,10 +99,7 @@ def page_text(
         navigation.append(("Definitions", "#definitions"))
     styles = dict.fromkeys(name for section in shown for name in section.styles)
     data = {name: read for section in shown for name, read in section.data.items()}
-    # By these hashes the policy lets these scripts run and no other.
-    digests = (hashlib.sha256(text.encode()).digest() for text in (scheme, script) if text)
-    hashes = [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests]
-    policy = f"{_POLICY} {' '.join(hashes)} {allows}".rstrip()
+    policy = f"{_policy([scheme, script])} {allows}".rstrip()
     content = {
         "heading": heading,
         "subtitle": subtitle,
@@ -120,10 +117,39 @@ def page_text(
     return str(rendered("page", content))
 
 
+def policy_of(text: str) -> str:
+    """Return the content policy for a page that may have been written by anyone.
+
+    Only scripts of this package run, whatever the page itself allows.
+    """
+    return _policy(filter(_scripts().fullmatch, re.findall(r"<script>(.*?)</script>", text, re.S)))
+
+
+def _policy(scripts: Iterable[str]) -> str:
+    """Return the policy that by their hashes lets these scripts run and no other."""
+    digests = (hashlib.sha256(script.encode()).digest() for script in scripts if script)
+    hashes = [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests]
+    return f"{_POLICY} {' '.join(hashes)}".rstrip()
+
+
 _POLICY = (
     "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
     "style-src 'unsafe-inline'; script-src"
 )
+
+
+@cache
+def _scripts() -> re.Pattern[str]:
+    """Return what matches scripts of this package, one after another."""
+    place = files("attnaudit.report").joinpath("scripts")
+    folders = ("", "sections/")
+    names = [
+        f"{folder}{file.name}"
+        for folder in folders
+        for file in place.joinpath(folder).iterdir()
+        if file.is_file()
+    ]
+    return re.compile(f"(?:{'|'.join(re.escape(_script(name)) for name in names)})+")
 
 
 def card_section(

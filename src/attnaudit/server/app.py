@@ -3,7 +3,7 @@
 A run is named by its number, so no path comes from a request.
 """
 
-import re
+import logging
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -23,19 +23,19 @@ from attnaudit.core.printable import data_without_controls, printable
 from attnaudit.experiments.verdict import decide_verdict
 from attnaudit.recipes.compare import AUDITED, trace_of
 from attnaudit.report.answer import LABELS, SIGNS
-from attnaudit.report.live import start_page, typing_page
+from attnaudit.report.live import ASKS, start_page, typing_page
+from attnaudit.report.page import policy_of
 from attnaudit.results import read_record
-from attnaudit.server.guard import NOTHING, Guard, problem
+from attnaudit.server.files import ChangedError, read_page, require_own
+from attnaudit.server.guard import Guard, problem
 from attnaudit.server.sentence import MOST_CHARACTERS, Reader, why_not
 from attnaudit.steps import read_spec
+from attnaudit.steps.finished import READ
 
 HOSTS = ["127.0.0.1", "localhost"]  # any other name is a page from elsewhere
 MOST_BYTES = 256 * 1024  # enough for a text and a question in which JSON escapes each character
 MOST_MODELS = 4  # in memory at a time
 MOST_WAITING = 16
-_POLICY = re.compile(
-    r'<meta http-equiv="Content-Security-Policy" content="(default-src \'none\';[^"<>]*)">'
-)
 # Documentation of an error: what is wrong, and what to do.
 PROBLEM: dict[str, Any] = {
     "description": "Problem",
@@ -94,7 +94,7 @@ def make_app(folders: Sequence[Path], token: str) -> Guard:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        responses=dict.fromkeys((400, 404, 405, 413, 422, 503), PROBLEM),
+        responses=dict.fromkeys((400, 404, 405, 409, 413, 422, 503), PROBLEM),
         exception_handlers=HANDLERS,
     )
     app.add_middleware(RequestBodyLimitMiddleware, max_body_size=MOST_BYTES)
@@ -114,8 +114,8 @@ def make_app(folders: Sequence[Path], token: str) -> Guard:
     def page(folder: Annotated[Path, Depends(numbered)]) -> Response:
         """Show the page of a run."""
         try:
-            return _page((folder / "report.html").read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
+            return _page(read_page(folder))
+        except FileNotFoundError as error:
             got = "the page of this run cannot be read; attnaudit report writes it again"
             raise HTTPException(404, got) from error
 
@@ -124,7 +124,7 @@ def make_app(folders: Sequence[Path], token: str) -> Guard:
         """Show where a sentence is typed."""
         reader = await in_turn(reader_of, folder)
         name = printable(folder.resolve().name)
-        return _page(typing_page(name, reader.model.has_question, reader.epsilon))
+        return _page(typing_page(name, reader.model.has_question, reader.epsilon), ASKS)
 
     @app.post("/runs/{run}/read")
     async def read(folder: Annotated[Path, Depends(typed)], sentence: Sentence) -> JSONResponse:
@@ -140,6 +140,7 @@ def _entry(folder: Path) -> dict[str, Any]:
     """Describe a run; one that was damaged or removed since the start hides no other."""
     about = {"name": printable(folder.resolve().name), "corpus": "–", "model": "–", "verdict": "–"}
     try:
+        require_own(folder, *READ)
         # The metadata of the trace name the corpus and the model of an audit.
         trace = trace_of(folder) if read_spec(folder).get("kind") in AUDITED else None
         record = read_record(folder, trace if trace is not None and trace.exists() else None)
@@ -151,15 +152,15 @@ def _entry(folder: Path) -> dict[str, Any]:
         return {**about, "untyped": printable(str(error))}
 
 
-def _page(text: str) -> Response:
-    """Send a page with its own policy; no other page may frame it.
-
-    A page without a policy runs no script.
-    """
-    policy = f"{NOTHING}; style-src 'unsafe-inline'; img-src data:"
-    if found := _POLICY.search(text):
-        policy = f"{found[1]}; frame-ancestors 'none'"
+def _page(text: str, allows: str = "") -> Response:
+    """Send a page with the server's policy: its own has no say, and no other page may frame it."""
+    policy = f"{policy_of(text)}{allows}; frame-ancestors 'none'"
     return HTMLResponse(text, headers={"Content-Security-Policy": policy})
+
+
+def _changed(request: Request, error: Any) -> Response:
+    logging.getLogger(__name__).warning("attnaudit: %s", printable(str(error)))
+    return problem(409, str(error))
 
 
 def _invalid(request: Request, error: Any) -> Response:
@@ -173,6 +174,7 @@ _FAILED = "this went wrong here; the terminal that runs attnaudit has the reason
 HANDLERS: dict[Any, Any] = {
     RoutingError: lambda _, error: problem(error.status_code, error.detail, error.headers),
     RequestValidationError: _invalid,
+    ChangedError: _changed,
     AttnauditError: lambda _, error: problem(422, str(error)),
     Exception: lambda *_: problem(500, _FAILED),
 }

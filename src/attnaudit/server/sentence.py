@@ -16,7 +16,8 @@ from attnaudit.report.fragment import facts_of
 from attnaudit.report.sections.heatmaps import visible
 from attnaudit.report.sections.playground import epsilon_of, playground_data
 from attnaudit.results import About
-from attnaudit.steps import read_spec, require_finished
+from attnaudit.server.files import require_own
+from attnaudit.steps import SPEC, read_spec, require_finished
 
 if TYPE_CHECKING:
     from attnaudit.models.classifier import AttentionModel
@@ -33,6 +34,7 @@ def why_not(folder: Path) -> str | None:
         RunError: The run is not finished, or was changed since.
     """
     require_finished(folder)
+    require_own(folder, SPEC, "model/")
     spec = read_spec(folder)
     if spec.get("kind") != "run" or not (folder / "model" / "weights.safetensors").is_file():
         return (

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import logging
 import secrets
 import signal
 import socket
@@ -13,7 +14,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from attnaudit.core import RunError
 from attnaudit.core.given import expanded
+from attnaudit.report.page import policy_of
 from attnaudit.server.app import make_app
+from attnaudit.server.files import PAGE, read_page
 from attnaudit.steps import require_as_written
 
 HOST = "127.0.0.1"
@@ -60,9 +63,17 @@ def serve(
     folders = [expanded(run) for run in runs]
     for folder in folders:
         require_as_written(folder)
-        if not (folder / "report.html").is_file():
-            got, expected = "no report.html there", "a run with its page"
-            raise RunError("serve", str(folder), got, expected, f"attnaudit report {folder}")
+        try:
+            page = read_page(folder)
+        except FileNotFoundError as error:
+            got, expected = f"no {PAGE} there", "a run with its page"
+            raise RunError(
+                "serve", str(folder), got, expected, f"attnaudit report {folder}"
+            ) from error
+        if page.count("<script>") > policy_of(page).count("'sha256-"):
+            said = "attnaudit: %s: another version wrote this page, so its scripts stay off; %s"
+            do = f"attnaudit report {folder} writes it again"
+            logging.getLogger(__name__).warning(said, folder, do)
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -11,7 +11,7 @@ from attnaudit.steps.folder import MANIFEST, SPEC, is_free, record_of
 from attnaudit.trace import tail_file, trace_files
 
 _SHOWN = 4  # differing settings that an error names
-_READ = ("results/", "summary.json", SPEC)  # files that pages are made of
+READ = ("results/", "summary.json", SPEC)  # files that pages are made of
 
 
 def refuse_other(
@@ -93,7 +93,7 @@ def whole_manifest(folder: Path) -> dict[str, Any] | None:
     """Read the manifest of finished work if all that a page shows is as it was written."""
     try:
         manifest = read_manifest(folder)
-        return manifest if _spoilt(folder, manifest["files"], _READ) is None else None
+        return manifest if _spoilt(folder, manifest["files"], READ) is None else None
     except (RunError, OSError):
         return None
 
@@ -102,7 +102,7 @@ def _spoilt(folder: Path, files: Mapping[str, str], hashed: tuple[str, ...]) -> 
     """Return the first file of a page or a trace that is missing, or hashed and changed."""
     for name, known in files.items():
         path = folder / name
-        if name.startswith((*_READ, "trace/")) and not (
+        if name.startswith((*READ, "trace/")) and not (
             path.is_file() and (not name.startswith(hashed) or sha256(path) == known)
         ):
             return path
@@ -137,7 +137,7 @@ def require_as_written(folder: Path) -> None:
         RunError: For the first file that is not.
     """
     require_finished(folder)
-    spoilt = _spoilt(folder, read_manifest(folder)["files"], (*_READ, "trace/"))
+    spoilt = _spoilt(folder, read_manifest(folder)["files"], (*READ, "trace/"))
     if spoilt is not None:
         got = "another file than the manifest lists" if spoilt.is_file() else "no such file"
         do = "run the command that made it again"
