@@ -93,6 +93,24 @@ class NoEncoder(nn.Module):
         return embedded
 
 
+class Mixed(nn.Module):
+    """``(1 − share) · tanh(W e_t) + share · BiLSTM(e)_t``, with ``model.mixing`` as the share.
+
+    A share of 0 mixes no positions; a share of 1 is a BiLSTM.
+    """
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__()
+        self.recurrent, self.share = Bidirectional(settings), settings.mixing
+        self.width = self.recurrent.width
+        self.single = nn.Linear(settings.embedding, self.width)
+
+    def forward(self, embedded: Embedded, lengths: Lengths) -> Hidden:
+        """Return the hidden states of embedded tokens."""
+        own, mixed = torch.tanh(self.single(embedded)), self.recurrent(embedded, lengths)
+        return (1.0 - self.share) * own + self.share * mixed
+
+
 class Transformer(nn.Module):
     """One layer of self-attention with positional encoding, then a linear map.
 

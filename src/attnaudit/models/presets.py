@@ -99,6 +99,7 @@ for _spec in (
     EncoderSpec("bigru", "Bidirectional", 128, _RECURRENT, 1, False, "last_states", "recurrent"),
     EncoderSpec("cnn", "CNN", 64, _CONVOLUTION, 1, False, "maximum", "convolution"),
     EncoderSpec("average", "Average", 256, _AVERAGE, leave_one_out="pointwise"),
+    EncoderSpec("mixed", "Mixed", 128, _RECURRENT, 1, False, "last_states"),
     # "none" has no layer, so its width is only there to be a valid one.
     EncoderSpec("none", "NoEncoder", 1, leave_one_out="pointwise"),
     # No faster leave-one-out covers self-attention, so this one reruns the model.
@@ -151,7 +152,7 @@ class ModelSettings(Settings):
         "Dimension of the word vectors; a file of vectors has its own.", 300, least=1
     )
     hidden: int = setting(
-        "Units per direction (bilstm, bigru), filters per kernel (cnn) or units; the encoder none "
+        "Units per direction (bilstm, bigru, mixed), filters per kernel (cnn) or units; the encoder none "
         "has no layer.",
         128,
         least=1,
@@ -159,6 +160,12 @@ class ModelSettings(Settings):
     kernels: tuple[int, ...] = setting("Widths of the kernels of the encoder cnn.", (1, 3, 5, 7))
     activation: Literal["relu", "tanh"] = setting(
         "Function after the linear layer of the encoder average.", "relu"
+    )
+    mixing: float = setting(
+        "Share of the BiLSTM in the states of the encoder mixed; the rest is each word's own.",
+        0.5,
+        least=0,
+        most=1,
     )
     attention_decay: bool = setting(
         "Weight decay also acts on the parameters of the attention.", True

@@ -48,8 +48,9 @@ class Training:
         column: Column of that trace that is taken for attention.
         note: Remark for readers of the results.
         also: Further steps that it needs: ``teach`` for a trace of all splits, which a teacher
-            leaves anyway, ``translate`` for translations of the test split, or ``intervene`` for
-            predictions on changed texts.
+            leaves anyway, ``translate`` for translations of the test split, ``intervene`` for
+            predictions on changed texts, or ``attribute`` for the share of states that is their own
+            word's.
     """
 
     id: TrainingId

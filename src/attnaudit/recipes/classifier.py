@@ -19,9 +19,10 @@ from attnaudit.models.classifier import AttentionModel, build_model, load_model
 from attnaudit.models.log_odds import word_log_odds
 from attnaudit.plans.spec import RunSpec
 from attnaudit.recipes.audit import Notes
-from attnaudit.recipes.job import INTERVENTIONS, TEACHER, Trained, corpus_seed
+from attnaudit.recipes.job import INTERVENTIONS, OWN_TOKEN, TEACHER, Trained, corpus_seed
 from attnaudit.steps import Folder, trace_digests
 from attnaudit.trace import Trace, write_shards
+from attnaudit.tracing.own_token import own_token
 from attnaudit.tracing.texts import collect_shards
 from attnaudit.training.loop import Epoch
 from attnaudit.training.texts import predict, train
@@ -141,4 +142,9 @@ class Classifier(Trained):
         """Predict each planted test text before and after replacing some of its words."""
         found = interventions(self.traced, lambda split: predict(model, model.inputs(split)))
         write_json(made / INTERVENTIONS, found)
+        return {}
+
+    def attribute(self, model: AttentionModel, folder: Folder, made: Path) -> Notes:
+        """Estimate how much of a state its own word accounts for, in some test texts."""
+        write_json(made / OWN_TOKEN, own_token(model, self.traced, corpus_seed(self.spec)))
         return {}

@@ -25,6 +25,7 @@ SHARD_ROWS = 2048  # of a call that collects
 COLLECT = "collect"
 TEACHER = "teacher"  # trace of all splits that a training takes as given from another
 INTERVENTIONS = "interventions.json"  # how each decision changes when words are replaced
+OWN_TOKEN = "own_token.json"  # share of some states that their own word accounts for
 TRANSLATIONS, DICTIONARY = "translations.jsonl", "dictionary.parquet"
 # For each step after training: its output, and the parts of ``spec.json`` that it depends on
 # besides the model. The seed draws the texts to trace.
@@ -32,6 +33,7 @@ STEPS: dict[str, tuple[str, tuple[str, ...]]] = {
     COLLECT: ("trace", ("collect", "replacement", "seed")),
     "teach": (TEACHER, ()),
     "intervene": (INTERVENTIONS, ()),
+    "attribute": (OWN_TOKEN, ()),
     "translate": (TRANSLATIONS, ("decode",)),
 }
 

@@ -23,6 +23,7 @@ from attnaudit.core import (
     RunError,
     content_key,
     did_you_mean,
+    read_json,
     silent,
     write_json,
 )
@@ -34,7 +35,7 @@ from attnaudit.plans.audit import choose
 from attnaudit.plans.spec import SCHEMA, Spec, Teacher, differences, take_section
 from attnaudit.plans.training import Training, TrainingId, usual
 from attnaudit.recipes.audit import PAGE, RESULTS, Audit, report_step, trace_audit
-from attnaudit.recipes.job import COLLECT, TEACHER, read_translations
+from attnaudit.recipes.job import COLLECT, OWN_TOKEN, TEACHER, read_translations
 from attnaudit.recipes.kinds import LastCorpus, Read, kind_of, kind_of_corpus
 from attnaudit.recipes.trained import do_training
 from attnaudit.results import SUMMARY_SCHEMA, table_file
@@ -331,6 +332,10 @@ class Traces(Mapping[TrainingId, Trace]):
     def translations(self, training: TrainingId) -> list[dict[str, Any]]:
         """Return what a translator wrote of every pair of test."""
         return read_translations(self.folders[training])
+
+    def own_token(self, training: TrainingId) -> dict[str, list[Any]]:
+        """Return the share of some states that their own word accounts for, by instance."""
+        return read_json(self.folders[training] / OWN_TOKEN)
 
     def __iter__(self) -> Iterator[TrainingId]:
         return iter(self.folders)
