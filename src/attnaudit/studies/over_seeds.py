@@ -21,6 +21,7 @@ from attnaudit.plans.training import TrainingId, strength_text
 from attnaudit.results import Measure, summary_row
 from attnaudit.stats.bootstrap import means_over_seeds, percentile_interval, ratio
 from attnaudit.stats.classification import Scores, scores_over_seeds
+from attnaudit.stats.crossed import crossed_mean
 from attnaudit.stats.inference import unseen_interval
 from attnaudit.stats.measures import predicted_class
 from attnaudit.studies.study import Study, Traces, labelled
@@ -191,6 +192,23 @@ def seeds_row(
     low, high = percentile_interval(resampled[:, None])
     std = values.std() if len(values) > 1 else None
     return summary_row(study.name, measure, values.mean(), low[0], high[0], n=n, std=std, **details)
+
+
+def crossed_row(
+    study: Study, measure: str, terms: Float[np.ndarray, "S n"], most: float = math.inf
+) -> dict[str, Any]:
+    """Summarise terms of seeds and texts: mean, spread over seeds, and t interval.
+
+    Args:
+        study: Study that the row belongs to.
+        measure: Name of the measure.
+        terms: Terms of `crossed_mean`.
+        most: Largest distance of a term from the mean.
+    """
+    mean = crossed_mean(terms, most)
+    std = np.nanmean(terms, axis=1).std() if len(terms) > 1 else None
+    n = int((~np.isnan(terms)).any(axis=0).sum())
+    return summary_row(study.name, measure, mean.value, mean.low, mean.high, n=n, std=std)
 
 
 def _no_point(row: dict[str, Any], n: int, least: float = 0.0) -> dict[str, Any]:

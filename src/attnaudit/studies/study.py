@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
@@ -21,9 +22,43 @@ from attnaudit.trace import Trace
 # Roles of trainings, in the order of tables.
 ROLES = ("base", "watched", "uniform", "adversary", "deceive", "removed", "guide", "embedding")
 LEARNED = ("additive", "dot", "bilinear")  # attentions that are trained
+LEVEL = 0.05  # of the tests of hypotheses
 LONGEST = 2**24  # more than the gold tokens of any pair
 Traces = Mapping[TrainingId, Trace]
 PLACE = ("instance", "query")  # columns that identify a row of a trace
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """A claim that is stated before the data are looked at, and the measure that decides it.
+
+    Attributes:
+        claim: The claim, as a sentence.
+        measure: Measure whose value lies between ``low`` and ``high`` if the claim is true.
+        low: Lower limit.
+        high: Upper limit.
+        test: Measure with the p-value of the claim; by default the interval of ``measure`` decides.
+    """
+
+    claim: str
+    measure: str
+    low: float = -math.inf
+    high: float = math.inf
+    test: str = ""
+
+    def outcome(self, summary: pl.DataFrame) -> Literal["supported", "contradicted", "open"]:
+        """Say what a study's summary shows; without the measure, or its interval, it is open."""
+        rows = summary.filter(pl.col("measure") == self.measure, pl.col("group") == "all")
+        ends = rows.select("low", "high").drop_nulls()
+        if ends.is_empty():
+            return "open"
+        low, high = ends.row(0)
+        if low >= self.high or high <= self.low:
+            return "contradicted"
+        if self.test:
+            p = summary.filter(measure=self.test)["value"]
+            return "supported" if (p <= LEVEL).any() else "open"
+        return "supported" if self.low < low and high < self.high else "open"
 
 
 @dataclass(frozen=True)
@@ -43,6 +78,8 @@ class Study(Settings):
         overruled: Settings and options without effect in the study, and what is expected instead.
         decided: Values of settings that the study decides itself.
         not_of_base: Settings in which it may differ from other studies of its folder.
+        hypotheses: Claims that were stated before the first full run.
+        exclusions: Rules for what is left out, stated before too.
         seed: Seed of the intervals.
 
     Raises:
@@ -58,6 +95,8 @@ class Study(Settings):
     overruled: ClassVar[Any] = {}  # a mapping, or a property that has one
     decided: ClassVar[Mapping[str, Any]] = {}
     not_of_base: ClassVar[tuple[str, ...]] = ()
+    hypotheses: ClassVar[tuple[Hypothesis, ...]] = ()
+    exclusions: ClassVar[tuple[str, ...]] = ()
     seed: int = setting("Seed of the intervals; default: --seed.", 0)
 
     def trainings(self, base: Any, corpus: Any) -> Iterable[Training]:
