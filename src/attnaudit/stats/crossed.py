@@ -125,8 +125,10 @@ def f1_terms(
     return np.where(known, each, 0.0).sum(axis=-2) / known.sum(axis=-2)
 
 
-def slope_terms(x: Float[np.ndarray, " m"], y: Float[np.ndarray, m * n]) -> Float[np.ndarray, "*n"]:
-    """Return the least-squares slope of k arrays of terms on k numbers, term by term.
+def slope_terms(
+    x: Float[np.ndarray, " m"], y: Float[np.ndarray, "m ..."]
+) -> Float[np.ndarray, "..."]:
+    """Return the least-squares slope of m arrays of terms on m numbers, term by term.
 
     Args:
         x: Value of the factor of each array; not all alike.
