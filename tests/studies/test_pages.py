@@ -13,6 +13,7 @@ from attnaudit.results import SUMMARY_SCHEMA, About
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.deceive import Deceive
 from attnaudit.studies.guide import Guide
+from attnaudit.studies.study import Hypothesis
 from attnaudit.studies.uniform import Uniform
 from tests.studies.identity import identified
 from tests.studies.test_numbers import some
@@ -157,3 +158,20 @@ def test_attention_hides_what_it_left_if_the_model_is_better_than_without(
     row = card_of(rows, About(corpus="sst", metadata=metadata))
     assert row.finding is not None
     assert (row.finding.side == AGAINST) == hides
+
+
+def test_claims_that_were_stated_before_have_an_outcome_on_the_page(tmp_path, monkeypatch):
+    claims = (
+        Hypothesis("Uniform attention costs macro F1.", "difference_f1_macro_uniform", high=0.0),
+        Hypothesis("F1 is a share.", "f1_macro_base", low=-1.0, high=2.0),
+        Hypothesis("It is measured.", "nothing"),
+    )
+    monkeypatch.setattr(Uniform, "hypotheses", claims)
+    monkeypatch.setattr(Uniform, "exclusions", ("Texts without words.",))
+    study, trainings = ONE_SEED[0]
+    page = write_study(write_results(tmp_path, study, named(*trainings)), {"tail": "identity"})
+    text = text_of(page)
+    assert "Uniform attention costs macro F1." in text
+    assert "Left out: Texts without words." in text
+    assert text.count("not enough to tell</td>") >= 1
+    assert "not measured" in text

@@ -17,7 +17,7 @@ from attnaudit.report.cards.skill import no_skill
 from attnaudit.report.cards.studies import STUDY_CARDS
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.models import figure_and_model, model_label, seeds_of_models
-from attnaudit.report.page import card_section, figures_section, write_page
+from attnaudit.report.page import Section, card_section, figures_section, write_page
 from attnaudit.report.sections.numbers import (
     Number,
     group_label,
@@ -25,9 +25,10 @@ from attnaudit.report.sections.numbers import (
     summary_cell,
 )
 from attnaudit.report.sections.provenance import corpus_title, provenance_sections
+from attnaudit.report.words import with_interval
 from attnaudit.results import About, SummaryRows, measure_of, read_summary, read_table
 from attnaudit.results.measures import BASE, OF_BASE
-from attnaudit.studies import EVERY_STUDY, known_measures
+from attnaudit.studies import EVERY_STUDY, Study, known_measures
 from attnaudit.studies.dynamics.measures import STEP
 
 BASE_MODELS = "the base models"
@@ -59,6 +60,7 @@ def write_study(
         page or folder / "report.html",
         [
             card_section(card),
+            hypotheses_section(study, summary),
             figures_section([first, *others]),
             numbers_section(study_numbers(name, summary), _spread(name, table), labels),
             *provenance_sections(about, [study.paper.bibtex]),
@@ -137,6 +139,30 @@ def study_card(summary: pl.DataFrame, about: About) -> VerdictCard:
             for notice, names in notices.items()
         ),
     )
+
+
+def hypotheses_section(study: type[Study], summary: pl.DataFrame) -> Section | None:
+    """Say what became of the claims that a study stated before; None without any.
+
+    A study whose base models are not shown to have learned anything decides none.
+    """
+    if not study.hypotheses:
+        return None
+    skilled = not no_skill(SummaryRows.of(summary), study.name, BASE)
+    claims = []
+    for one in study.hypotheses:
+        rows = summary.filter(measure=one.measure, group="all").to_dicts()
+        outcome = one.outcome(summary) if skilled else "open"
+        claims.append(
+            {
+                "claim": one.claim,
+                "measure": one.measure,
+                "found": with_interval(rows[0]) if rows else "not measured",
+                "outcome": "not enough to tell" if outcome == "open" else outcome,
+            }
+        )
+    content = {"claims": claims, "exclusions": " ".join(study.exclusions)}
+    return Section("hypotheses", content, (("Hypotheses", "#hypotheses"),))
 
 
 def study_numbers(name: str, summary: pl.DataFrame) -> list[Number]:

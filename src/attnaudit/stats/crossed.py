@@ -127,7 +127,7 @@ def f1_terms(
 
 def slope_terms(
     x: Float[np.ndarray, " m"], y: Float[np.ndarray, "m ..."]
-) -> Float[np.ndarray, "..."]:
+) -> Float[np.ndarray, ...]:
     """Return the least-squares slope of m arrays of terms on m numbers, term by term.
 
     Args:
