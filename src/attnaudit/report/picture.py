@@ -5,14 +5,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 
-import vl_convert
 from rich.cells import cell_len
 
-from attnaudit.core import InputError
+from attnaudit.core import InputError, RunError
 from attnaudit.core.display import Shown
 from attnaudit.core.files import write_bytes
 from attnaudit.core.given import expanded
 from attnaudit.report.charts.palette import LegendEntry
+from attnaudit.report.charts.renderer import convert
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.sections.heatmaps import Heatmap, Strip
 
@@ -40,7 +40,11 @@ def save_shown(shown: Shown, path: str | Path) -> Path:
     if path.suffix.lower() not in kinds:
         raise InputError("save picture", str(path), f"ending {path.suffix!r}", " or ".join(kinds))
     if path.suffix.lower() == ".png":
-        content = vl_convert.svg_to_png(shown.svg, scale=_SCALE)
+        try:
+            content = convert("svg_to_png", shown.svg, _SCALE)
+        except ValueError as error:
+            do = "save it as .svg"
+            raise RunError("save picture", str(path), str(error), "a drawing", do) from error
     elif path.suffix.lower() == ".svg":
         content = shown.svg.encode()
     else:

@@ -7,9 +7,9 @@ from html import escape
 from typing import Any
 
 import altair as alt
-import vl_convert
 
 from attnaudit.core.printable import data_without_controls
+from attnaudit.report.charts.renderer import convert
 
 Drawing = alt.Chart | alt.LayerChart | alt.FacetChart | alt.HConcatChart
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif"
@@ -83,10 +83,9 @@ def drawn(title: str, chart: Drawing, name: str, label: str, note: str = "") -> 
     # Altair put the chart together: checking it takes as long as drawing it.
     spec = data_without_controls(chart.to_dict(validate=False))
     try:
-        svg = vl_convert.vegalite_to_svg(spec | {"config": _CONFIG})
+        svg = convert("vegalite_to_svg", spec | {"config": _CONFIG}).decode()
     except ValueError as error:  # such as for a long name of emoji, cut within one of them
-        reason = str(error).strip().rpartition("\n")[2].strip()
-        said = f"This chart could not be drawn ({reason}); its numbers are below."
+        said = f"This chart could not be drawn ({error}); its numbers are below."
         return Panel(title, note=" ".join(filter(None, (note, said))), numbers=tables_behind(spec))
     svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', svg)
     svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", svg)

@@ -1,0 +1,88 @@
+"""vl-convert in a process of its own: when it crashes or never ends, only that drawing is lost.
+
+Run as a script this file is that process, which answers a line of JSON with a line of JSON.
+"""
+
+import atexit
+import base64
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+from threading import Lock
+from typing import Any
+
+PATIENCE = 30  # seconds for a drawing; most take less than 0.1
+_TURN = Lock()
+# By the process that started it: one that is forked has its own.
+_children: dict[int, subprocess.Popen[str]] = {}
+
+
+def convert(function: str, *arguments: Any) -> bytes:
+    """Call a function of vl-convert.
+
+    Raises:
+        ValueError: It refused its arguments, crashed, or took longer than `PATIENCE`.
+    """
+    with _TURN:
+        line = ""
+        try:
+            child = _children.get(os.getpid()) or _start()
+            print(json.dumps([PATIENCE, function, arguments]), file=child.stdin, flush=True)
+            line = child.stdout.readline() if child.stdout else ""
+        except OSError:  # it cannot be started, or has ended
+            pass
+        finally:
+            if not line:  # also after Ctrl-C, when an answer is still to come
+                stop()
+    made, reason = json.loads(line or "[null, null]")
+    if made is None:
+        raise ValueError(reason or _loss())
+    return base64.b64decode(made)
+
+
+def _loss() -> str:
+    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+        return "the renderer ended: it needs more address space than ulimit -v allows"
+    return f"the renderer crashed, or took more than {PATIENCE} s"
+
+
+def _start() -> subprocess.Popen[str]:
+    pipe, null = subprocess.PIPE, subprocess.DEVNULL
+    command = [sys.executable, "-P", __file__]
+    child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=null, encoding="utf-8")
+    _children[os.getpid()] = child
+    atexit.register(stop)
+    return child
+
+
+def stop() -> None:
+    """End the renderer of this process; the next drawing starts another."""
+    if child := _children.pop(os.getpid(), None):
+        child.kill()
+        child.communicate()
+
+
+def _serve() -> None:
+    import vl_convert
+
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # nothing else is an answer
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends it within native code too
+    for line in sys.stdin:
+        patience, function, arguments = json.loads(line)
+        signal.alarm(patience)
+        try:
+            made = getattr(vl_convert, function)(*arguments)
+            content = made.encode() if isinstance(made, str) else made
+            answer = base64.b64encode(content).decode(), None
+        except ValueError as error:
+            answer = None, str(error).strip().rpartition("\n")[2].strip() or "no reason"
+        signal.alarm(0)
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    _serve()
