@@ -152,8 +152,8 @@ class ModelSettings(Settings):
         "Dimension of the word vectors; a file of vectors has its own.", 300, least=1
     )
     hidden: int = setting(
-        "Units per direction (bilstm, bigru, mixed), filters per kernel (cnn) or units; the encoder none "
-        "has no layer.",
+        "Units per direction (bilstm, bigru, mixed), filters per kernel (cnn) or units; the "
+        "encoder none has no layer.",
         128,
         least=1,
     )

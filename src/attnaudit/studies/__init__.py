@@ -5,6 +5,7 @@ from attnaudit.results import Measure
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.deceive import Deceive, PairDeceive, TransformerDeceive
 from attnaudit.studies.dynamics.study import Dynamics, PairDynamics
+from attnaudit.studies.encoder import Encoder
 from attnaudit.studies.guide import Guide
 from attnaudit.studies.seeds import Seeds, TunedSeeds
 from attnaudit.studies.study import Study
@@ -15,7 +16,7 @@ def _named(*studies: type[Study]) -> dict[str, type[Study]]:
     return {study.name: study for study in studies}
 
 
-STUDIES = _named(Uniform, Seeds, Guide, ModelAdversary, Deceive, Dynamics)
+STUDIES = _named(Uniform, Seeds, Guide, ModelAdversary, Deceive, Dynamics, Encoder)
 PAIR_STUDIES = _named(PairDeceive, PairDynamics)
 TRANSFORMER_STUDIES = _named(TransformerUniform, TransformerDeceive)
 TUNED_STUDIES = _named(TunedSeeds)

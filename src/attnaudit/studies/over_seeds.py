@@ -206,8 +206,9 @@ def crossed_row(
         most: Largest distance of a term from the mean.
     """
     mean = crossed_mean(terms, most)
-    std = np.nanmean(terms, axis=1).std() if len(terms) > 1 else None
-    n = int((~np.isnan(terms)).any(axis=0).sum())
+    known = ~np.isnan(terms)
+    each = ratio(np.nansum(terms, axis=1), known.sum(axis=1))
+    std, n = each.std() if len(terms) > 1 else None, int(known.any(axis=0).sum())
     return summary_row(study.name, measure, mean.value, mean.low, mean.high, n=n, std=std)
 
 

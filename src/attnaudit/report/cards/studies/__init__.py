@@ -1,7 +1,15 @@
 """Cards of studies: one file per study words what its summary says, and draws it."""
 
 from attnaudit.report.cards.card import StudyCard
-from attnaudit.report.cards.studies import adversary, deceive, dynamics, guide, seeds, uniform
+from attnaudit.report.cards.studies import (
+    adversary,
+    deceive,
+    dynamics,
+    encoder,
+    guide,
+    seeds,
+    uniform,
+)
 
 STUDY_CARDS: dict[str, StudyCard] = {
     "uniform": uniform.CARD,
@@ -10,4 +18,5 @@ STUDY_CARDS: dict[str, StudyCard] = {
     "adversary": adversary.CARD,
     "deceive": deceive.CARD,
     "dynamics": dynamics.CARD,
+    "encoder": encoder.CARD,
 }

@@ -1,0 +1,70 @@
+"""Does attention mean less after an encoder that mixes words?"""
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from attnaudit.report.cards.card import CardRow, StudyCard, card_row
+from attnaudit.report.charts.svg import Figure
+from attnaudit.report.models import score_panels, seeds_and_spread
+from attnaudit.report.words import with_interval
+from attnaudit.results import About, SummaryRows
+from attnaudit.studies.encoder import Encoder
+
+_OUTCOMES = {
+    "replacement": ("replacement", "the output follows the attended words"),
+    "gain": ("erasure gain", "attention finds the positions that decide"),
+}
+_TITLES = {
+    "replacement": "replacement",
+    "gain": "erasure gain",
+    "own_token": "share of the own word",
+    "f1_macro": "macro F1",
+}
+
+
+def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+    """Word the slope of each outcome on the share of context, and what the own word carries."""
+    for name, (label, follows) in _OUTCOMES.items():
+        row = rows.get("encoder", f"total_{name}")
+        if row is None:
+            continue
+        none = rows.get("encoder", f"{name}_none")
+        order = "less" if row["high"] < 0.0 else "more" if row["low"] > 0.0 else ""
+        sentence = (
+            f"Whether {follows} less if an encoder mixes more context into its states is open."
+        )
+        if order:
+            sentence = f"The more context an encoder mixes into its states, the {order} {follows}."
+            sentence += _carried(rows, name, 1.0 if order == "more" else -1.0)
+        yield card_row(
+            Encoder.question,
+            f"slope of {label} on the share of context",
+            row,
+            f"without encoder {with_interval(none)}" if none else "",
+            sentence,
+        )
+
+
+def _carried(rows: SummaryRows, name: str, sign: float) -> str:
+    """Say how much of a slope goes through the share of the own word."""
+    indirect, half = (rows.get("encoder", f"{part}_{name}") for part in ("indirect", "half"))
+    if indirect is None or half is None or half["low"] is None:
+        return ""
+    low, high = sorted((sign * half["low"], sign * half["high"]))
+    how = "more than half" if low > 0.0 else "less than half" if high < 0.0 else "perhaps half"
+    through = f"slope {with_interval(indirect)}"
+    return f" How much a state is its own word carries {how} of that ({through})."
+
+
+def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:
+    """Draw the outcomes of every model, the share of the own word, and macro F1."""
+    caption = (
+        "Models that differ in the encoder, trained alike with "
+        f"{seeds_and_spread(table)}. Replacement and erasure gain are of texts that all models of "
+        "a seed classify right."
+    )
+    yield Figure("encoder", Encoder.question, caption, score_panels(Encoder, summary, _TITLES))
+
+
+CARD = StudyCard(card_rows, figures)
