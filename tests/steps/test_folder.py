@@ -1,12 +1,13 @@
 """Steps are done once, resume after a kill, and leave what was there if they fail."""
 
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from attnaudit.core import InputError, write_json
+from attnaudit.core import InputError, RunError, write_json
 from attnaudit.plans.spec import RunSpec
 from attnaudit.recipes.audit import audit_into
 from attnaudit.recipes.trained import run
@@ -166,3 +167,47 @@ def test_work_is_refused_where_a_process_is_alive(work, tmp_path, monkeypatch):
         work(out)
     assert (out / MANIFEST).exists()
     assert not (out / NAME).exists()
+
+
+@pytest.mark.parametrize("finished", [False, True])
+@pytest.mark.parametrize("kind", ["link", "other"])
+def test_a_link_or_a_folder_in_the_place_of_an_output_is_refused_before_any_work(
+    kind, finished, tmp_path
+):
+    out, done = tmp_path / "out", list[str]()
+    execute(recipe(), out)
+    if not finished:
+        (out / MANIFEST).unlink()
+        shutil.rmtree(out / UNFINISHED, ignore_errors=True)
+    (out / "c.json").unlink()
+    if kind == "link":
+        (tmp_path / "elsewhere.json").write_text("kept")
+        (out / "c.json").symlink_to(tmp_path / "elsewhere.json")
+    else:
+        (out / "c.json").mkdir()
+    with pytest.raises(RunError, match=r"c\.json: a (link|folder); expected a file of this run"):
+        execute(recipe(done=done), out)
+    assert done == []
+    assert (out / "c.json").is_dir() or (tmp_path / "elsewhere.json").read_text() == "kept"
+
+
+@pytest.mark.parametrize("name", ["results", "summary.json", "report.html", UNFINISHED])
+def test_an_audit_into_a_folder_with_a_link_is_refused_at_once(name, tmp_path, monkeypatch):
+    make_trace(5).write(tmp_path / "trace")
+    out = tmp_path / "out"
+    out.mkdir()
+    (tmp_path / "elsewhere").mkdir()
+    (out / name).symlink_to(tmp_path / "elsewhere")
+    monkeypatch.setattr("attnaudit.recipes.audit.run_audit", None)  # nothing is computed
+    with pytest.raises(RunError, match="expected a new or empty folder"):
+        audit_into(out, tmp_path / "trace", FEW[:1])
+    shutil.rmtree(out)
+    monkeypatch.undo()
+    audit_into(out, tmp_path / "trace", FEW[:1])
+    if name not in ("results", "summary.json"):
+        return  # of a later step, or none: what was audited is kept
+    shutil.rmtree(out / name) if (out / name).is_dir() else (out / name).unlink()
+    (out / name).symlink_to(tmp_path / "elsewhere")
+    monkeypatch.setattr("attnaudit.recipes.audit.run_audit", None)
+    with pytest.raises(RunError, match=f"{name}: a link; expected"):
+        audit_into(out, tmp_path / "trace", FEW)

@@ -77,6 +77,19 @@ class Step:
         """Return the digest of what the outputs follow from."""
         return content_key(self.name, *self.inputs(folder))
 
+    def check_place(self, out: Path) -> None:
+        """Check that in ``out`` no output's name is a link, or a file for a folder.
+
+        Raises:
+            RunError: It would be removed, or the output could not take its place.
+        """
+        for path in map(out.joinpath, self.outputs):
+            kind, other = ("file", "folder") if path.suffix else ("folder", "file")
+            if path.is_symlink() or (path.exists() and path.is_dir() != (kind == "folder")):
+                got = "a link" if path.is_symlink() else f"a {other}"
+                do = "move it away, or choose another --out"
+                raise RunError("run", str(path), got, f"a {kind} of this run, or none", do)
+
 
 class Folder:
     """A folder with the records of its finished steps; to write into it, hold it (`held`).
@@ -128,6 +141,7 @@ class Folder:
         """
         if self.is_done(step):
             return self.records[step.name]
+        step.check_place(self.out)
         started, staging, self.key = time.perf_counter(), self.scratch / step.name, step.key(self)
         _remove(staging)
         staging.mkdir(parents=True)
@@ -245,7 +259,8 @@ def is_free(out: Path) -> bool:
     if not out.exists():
         return True
     return out.is_dir() and all(
-        path.name in (UNFINISHED, claim.NAME) or _LEFTOVER.fullmatch(path.name)
+        (path.name in (UNFINISHED, claim.NAME) or _LEFTOVER.fullmatch(path.name))
+        and not path.is_symlink()
         for path in out.iterdir()
     )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from attnaudit.steps.finished import check_place
-from attnaudit.steps.folder import Folder, Step, held
+from attnaudit.steps.folder import MANIFEST, Folder, Step, held
 from attnaudit.steps.pool import Call
 
 
@@ -40,6 +40,9 @@ def execute(recipe: Recipe, out: Path) -> Path:
     """
     if recipe.spec is not None:
         check_place(out, recipe.spec, recipe.do)
+    if not (out / MANIFEST).exists():  # before the first step, which may take hours
+        for step in recipe.steps:
+            step.check_place(out)
     with held(out, recipe.spec) as folder:
         for step in recipe.steps:
             folder.do(step)
