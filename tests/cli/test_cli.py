@@ -151,7 +151,14 @@ def test_no_command_has_more_than_twelve_options_of_its_own():
     [
         (PermissionError(errno.EACCES, "Permission denied", "x"), "x: Permission denied", 2),
         (MemoryError(), "out of memory", 2),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), "out of memory", 2),
+        (OSError(errno.EAGAIN, "Resource temporarily unavailable"), "out of memory", 2),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "out of memory", 2),
+        (RuntimeError("can't start new thread"), "out of memory", 2),
+        (RuntimeError("could not execute a primitive"), "out of memory", 2),
+        (RuntimeError("Failed to allocate memory for requested buffer"), "out of memory", 2),
+        (ImportError("_x.so: failed to map segment from shared object"), "out of memory", 2),
+        (BaseException("could not spawn a thread (os error 11)"), "out of memory", 2),
         (KeyboardInterrupt(), "the same command resumes", 130),
         (RuntimeError("a bug"), "", 1),
     ],
@@ -169,6 +176,19 @@ def test_what_the_machine_refuses_is_one_line_and_a_fault_of_ours_keeps_its_trac
     else:
         with pytest.raises(RuntimeError, match="a bug"):
             main(["demo"])
+
+
+@pytest.mark.parametrize("megabytes", [400, pytest.param(1300, marks=pytest.mark.slow)])
+def test_a_limit_of_memory_is_named(megabytes: int, tmp_path: Path):
+    command = f"ulimit -v {megabytes}000; exec {sys.executable} -m attnaudit demo --out out"
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    last = done.stderr.splitlines()[-1]
+    assert done.returncode == 2, done.stderr
+    assert last.startswith("attnaudit: out of memory")
+    assert f"raise the limit of {megabytes / 1000:.1f} GB" in last
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,19 @@ def test_a_full_disk_is_one_line_whichever_library_writes(tmp_path, error):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_no_place_is_blamed_for_missing_memory(tmp_path):
+    for said in (
+        OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)),
+        SafetensorError("I/O error: Cannot allocate memory (os error 12)"),
+    ):
+        with (
+            pytest.raises(MemoryError, match=r"a\.bin: Cannot allocate"),
+            atomic(tmp_path / "a.bin"),
+        ):
+            raise said
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_other_errors_stay_what_they_are(tmp_path):
     with pytest.raises(ValueError, match="a bug"), atomic(tmp_path / "a.bin"):
         raise ValueError("a bug")

@@ -3,6 +3,7 @@
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -23,7 +24,7 @@ from attnaudit.recipes.trained import run
 from attnaudit.steps import Call, read_manifest
 from attnaudit.steps.claim import claimed
 from attnaudit.steps.folder import RECORDS, UNFINISHED
-from attnaudit.steps.ray_pool import AHEAD, LOCAL, RayPool, _reply
+from attnaudit.steps.ray_pool import AHEAD, LOCAL, NOWHERE, RayPool, _reply
 from attnaudit.trace import trace_files
 from attnaudit.tracing import texts as tracing_texts
 from tests.pages import FEW, experiments, summaries_as_pages
@@ -183,6 +184,35 @@ def test_a_call_that_never_has_memory_is_one_line_on_a_cluster_of_this_machine(
     done = program(OUT_OF_MEMORY, tmp_path)
     line = done.stdout.splitlines()[-1]  # after what Ray prints of it
     assert line.startswith("run on a cluster: large: its worker is lost each time (OutOfMemory")
+
+
+LOCAL_CLUSTER = """
+import os, sys, time
+from attnaudit.steps import ray_pool
+ray_pool.NOWHERE["http_proxy"] = sys.argv[1]
+before = dict(os.environ)
+with ray_pool.RayPool() as pool:
+    assert pool.device("auto") == "cpu"
+    print({name for name in ("http_proxy", "no_proxy") if os.environ.get(name) != before.get(name)})
+    time.sleep(float(sys.argv[2]))
+"""
+
+
+def test_a_cluster_of_this_machine_asks_no_cloud_what_it_is(tmp_path, monkeypatch):
+    """What Ray asks for goes to a proxy, which here writes it down and otherwise is none."""
+    monkeypatch.setenv("no_proxy", "169.254.169.254")  # as on machines of a cloud
+    with socket.create_server(("127.0.0.1", 0)) as proxy:
+        proxy.settimeout(30)
+        address = f"http://127.0.0.1:{proxy.getsockname()[1]}"
+        command = [sys.executable, "-c", LOCAL_CLUSTER, address, "6"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as done:
+            connection, _ = proxy.accept()
+            with connection:
+                asked = connection.recv(1000)
+            said, _ = done.communicate()
+    assert b"169.254.169.254" in asked
+    assert (said, done.returncode) == ("set()\n", 0)
+    assert NOWHERE["http_proxy"] == "http://127.0.0.1:9"  # where nobody listens
 
 
 def workers(name):

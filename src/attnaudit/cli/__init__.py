@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from attnaudit.cli.status import BROKEN_PIPE, INTERRUPTED, TERMINATED
+from attnaudit.cli.memory import out_of_memory
+from attnaudit.cli.status import BAD_INPUT, BROKEN_PIPE, INTERRUPTED, TERMINATED
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,6 +32,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:  # before the command began
         print("attnaudit: interrupted", file=sys.stderr)
         return INTERRUPTED
+    except BaseException as error:  # a panic of polars is no Exception
+        if (said := out_of_memory(error)) is None:
+            raise
+        print(f"attnaudit: {said}", file=sys.stderr)
+        return BAD_INPUT
 
 
 def _prepare() -> None:

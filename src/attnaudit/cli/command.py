@@ -3,7 +3,6 @@
 The status is 0 when all that was asked was done, and 2 with one line on stderr for an input error.
 """
 
-import errno
 import os
 import re
 import sys
@@ -15,12 +14,12 @@ import typer
 from typer.main import get_command
 
 from attnaudit.cli.app import app
+from attnaudit.cli.memory import out_of_memory
 from attnaudit.cli.status import BAD_INPUT, BROKEN_PIPE, DONE, INTERRUPTED
 from attnaudit.core import AttnauditError, InputError
 from attnaudit.core.errors import LostError
 from attnaudit.core.printable import printable
 
-ADVICE = "try --set corpus.max_tokens=200 or --set training.batch_size=16"
 # Turns that an idle OpenMP thread spins before it sleeps. By default it spins for milliseconds,
 # which slows a small training as soon as another process wants the cores. This many turns cost
 # nothing on a free machine. Read when torch is loaded.
@@ -37,6 +36,7 @@ def run(arguments: Sequence[str]) -> int:
 
     Raises:
         BrokenPipeError: Nobody reads what is printed.
+        Exception: Memory ran out (`out_of_memory`).
     """
     os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
     given = [_at_home(one) for one in arguments]
@@ -61,18 +61,11 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         raise
     except OSError as error:
-        if error.errno == errno.ENOMEM:
-            return fail(f"out of memory; {ADVICE}")
+        if out_of_memory(error) is not None:
+            raise
         place = f"{error.filename}: " if error.filename else ""
         expected = "a place that can be read and written, with free space"
         return fail(f"{place}{error.strerror or error}; expected {expected}")
-    except MemoryError:
-        return fail(f"out of memory; {ADVICE}")
-    except RuntimeError as error:
-        # Recognise torch's failed allocation, on GPU or CPU, without importing torch.
-        if type(error).__name__ != "OutOfMemoryError" and "can't allocate memory" not in str(error):
-            raise
-        return fail(f"out of memory: {error}; {ADVICE}")
     if status == INTERRUPTED:
         return fail(
             "interrupted; finished steps are kept, and the same command resumes", INTERRUPTED

@@ -1,6 +1,7 @@
 """Atomic files and digests of their content."""
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -56,9 +57,11 @@ def atomic(path: Path) -> Iterator[Path]:
 
 
 def unwritable(path: Path, error: Exception) -> RunError:
-    """Make the error for a place that cannot be written."""
+    """Make the error for a place that cannot be written. Raises MemoryError if that is to blame."""
     do = "free some space or choose another --out"
     reason = _reason_of_system(error)
+    if reason == os.strerror(errno.ENOMEM):
+        raise MemoryError(f"{path}: {reason}") from error
     return RunError("write", str(path), reason, "a place that can be written", do)
 
 

@@ -40,6 +40,9 @@ LONG = 150  # characters of an error of Ray, whose messages are pages long
 ALWAYS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_task_oom_retries": "8"}
 # Despite its name: Ray binds to 127.0.0.1 only.
 LOCAL = {**ALWAYS, "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+# With statistics off, and without its dashboard, Ray still asks every cloud for metadata of this
+# machine. As long as it starts, its processes get a proxy at which nobody listens.
+NOWHERE = {"http_proxy": "http://127.0.0.1:9", "no_proxy": "127.0.0.1,localhost"}
 # Ray would end a driver that is busy with its own work 60 seconds after the head.
 REMOTE = {**ALWAYS, "RAY_gcs_rpc_server_reconnect_timeout_s": "86400"}
 
@@ -146,7 +149,14 @@ class RayPool(Pool):
                 _answer(partial(init, self.address))
             else:  # in this thread, with which its processes end
                 here = {"_node_ip_address": "127.0.0.1", "include_dashboard": False}
-                init("local", num_cpus=cores(), **here)
+                before = dict(os.environ)
+                os.environ.update(NOWHERE)
+                try:
+                    init("local", num_cpus=cores(), **here)
+                finally:
+                    for name in NOWHERE:
+                        del os.environ[name]
+                    os.environ.update({name: before[name] for name in NOWHERE if name in before})
         except (RuntimeError, ValueError, OSError) as error:
             do = "install the same on all nodes; set RAY_AUTH_MODE=token if the head has a token"
             expected = f"a cluster of Ray {ray.__version__}"
