@@ -18,6 +18,7 @@ from tests.traces import make_trace, trace_of, with_columns
 
 SCORES: dict[str, Any] = {"importance": ("rollout", "norm"), "copies": 20}
 PIECES = {
+    "class_evidence.NUMBERS": 400,
     "through_tail.NUMBERS": 400,
     "through_tail.OF_FORMULA": 100,
     "adversary.search.BLOCK": 20,

@@ -83,8 +83,8 @@ def test_every_chart_shows_something(page, scheme):
     page.emulate_media(color_scheme=scheme)
     page.evaluate(OPEN)
     charts = page.locator(".chart")
-    assert charts.count() == 13
-    for k in range(12):
+    assert charts.count() == 14
+    for k in range(13):
         drawn = Image.open(io.BytesIO(charts.nth(k).screenshot())).convert("RGB")
         picture = np.asarray(drawn, dtype=float)
         background = np.median(picture.reshape(-1, 3), axis=0)

@@ -78,6 +78,20 @@ def test_shades_are_the_weights_relative_to_the_top_of_their_own_strip():
         assert f"JSD {instance.figures['emax_jsd']:.3f}" in strips[1].note
 
 
+def test_evidence_has_a_sign_and_one_scale_for_all_classes_of_a_text():
+    trace, rows = _audited(make_trace(20, (2, 9), 6, seed=4))
+    for k, instance in enumerate(read_instances(trace, rows)):
+        picture = heatmap(instance, 40, evidence=True)
+        strips = [one for one in picture.strips if one.kind == "evidence"]
+        numbers, of_class = (rows[name][k] for name in ("evidence", "evidence_classes"))
+        names = [trace.class_names[c] for c in of_class]
+        assert [one.caption for one in strips] == [f"For and against {name}" for name in names]
+        drawn = np.array([one.shades for one in strips]) * strips[0].full / 1000
+        assert drawn == pytest.approx(np.array(numbers.to_list()).T, abs=strips[0].full / 900)
+        assert len({one.full for one in strips}) == 1
+        assert "2 less probable classes" in picture.left_out
+
+
 def test_a_bar_spans_the_weights_of_a_token_and_its_mark_is_the_own_weight():
     trace, rows = _audited(make_trace(20, (2, 200), seed=4))
     for k, instance in enumerate(read_instances(trace, rows)):

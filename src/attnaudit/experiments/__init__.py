@@ -10,6 +10,7 @@ from attnaudit.experiments.audits import (
     run_audit,
     settings_for_task,
 )
+from attnaudit.experiments.class_evidence import ClassEvidence
 from attnaudit.experiments.comprehensiveness import Comprehensiveness
 from attnaudit.experiments.correlation import Correlation
 from attnaudit.experiments.erasure.experiment import Erasure
@@ -42,6 +43,7 @@ for _experiment in (
     Prediction,
     Replacement,
     Surrogate,
+    ClassEvidence,
     Correlation,
     Permutation,
     MaximalChange,

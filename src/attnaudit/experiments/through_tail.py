@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float, Int64
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.stats.measures import Activation, predicted_class, tvd, two_classes
-from attnaudit.trace import IdentityTail, Readout, TanhTail
+from attnaudit.trace import IdentityTail, LinearTail, Readout, TanhTail
 
 Predictions = Float[np.ndarray, "b C"]
 Indices = Int64[np.ndarray, " b"]
@@ -37,7 +37,7 @@ def has_compiled_tail(readout: Readout) -> bool:
 
 
 def output_layer(
-    tail: TanhTail, activation: Activation
+    tail: LinearTail, activation: Activation
 ) -> tuple[Float[np.ndarray, "C P"], Float[np.ndarray, " C"]]:
     """Return weight and bias of two or more classes; a sigmoid output has a first with logit 0."""
     # Bounds must hold to the rounding of float64, whatever the dtype of the model.

@@ -69,9 +69,12 @@ class Readout:
             sums: Sums ``Σ_t alpha_t · contribution_t``, one per entry of ``rows``.
             rows: Numbers of rows, which may repeat.
         """
-        logits = self.tail(self._with_offset(sums, rows), self.in_trace(rows))
         candidates = None if self.candidates is None else self.candidates[rows]
-        return activate(logits, self.activation, candidates)
+        return activate(self.logits(sums, rows), self.activation, candidates)
+
+    def logits(self, sums: Sums, rows: Rows) -> Outputs:
+        """Return the logits behind `of_sums`."""
+        return self.tail(self._with_offset(sums, rows), self.in_trace(rows))
 
     def of_part(self, alpha: Ragged, part: Bool[np.ndarray, " N"]) -> tuple[Readout, Ragged]:
         """Return the readout of some positions, and their attention.

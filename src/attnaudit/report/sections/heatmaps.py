@@ -7,7 +7,7 @@ leave-one-out, which deletes whole words, the largest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -27,8 +27,10 @@ UNIFORM_SHARES = 4
 LEAST = {"gradient": 0.01, "loo": 0.01}
 """Scores that are all below this change of the output are pale. It is the usual ε: outputs that
 differ by less count as the same."""
+LEAST_EVIDENCE = 0.1  # log-odds; if no token adds as much, all are pale
 LONGEST, LONGEST_SENTENCE = 60, 300  # characters of a token that are shown
 WORD_BEGINS = "▁"  # as sentencepiece writes it
+EVIDENCE = ("evidence", "evidence_classes")
 _SYMBOLS = {code: chr(0x2400 + code) for code in range(32)} | {0x7F: "␡", ord("\n"): "⏎"}
 _CAPTIONS = {
     "shown": "The heatmap",
@@ -51,6 +53,8 @@ class Instance:
             ``alpha``, ``adversary``, ``gradient``, ``loo`` and further scores.
         notes: The output under this attention, or how the weights agree with it, by kind.
         ranges: Least and most weight of each token with nearly the same output.
+        evidence: Log-odds that each token adds to some classes, by class.
+        classes: Number of all classes.
         rationale: Marks tokens that are known to matter.
         special: Marks tokens that are no part of the text.
         question: What the text was read with.
@@ -66,6 +70,8 @@ class Instance:
     weights: Mapping[str, Float[np.ndarray, " T"]]
     notes: Mapping[str, str]
     ranges: Float[np.ndarray, "T 2"] | None
+    evidence: Mapping[str, Float[np.ndarray, " T"]]
+    classes: int
     rationale: Sequence[bool] | None
     special: Sequence[bool] | None
     question: str
@@ -94,7 +100,8 @@ class Strip(NamedTuple):
     """One shading of a text.
 
     Attributes:
-        kind: Kind of the weights; ``score`` for one without a colour of its own.
+        kind: Kind of the weights; ``score`` for one without a colour of its own, ``evidence`` for
+            numbers with a sign.
         caption: Its name.
         note: The output under this attention, or how the weights agree with it.
         top: Largest weight.
@@ -140,8 +147,14 @@ class Heatmap:
         return {**drawn, "question": self.instance.question, **marks}
 
 
-def heatmap(instance: Instance, budget: int) -> Heatmap:
-    """Draw one instance; of a text of more than ``budget`` tokens the part with most attention."""
+def heatmap(instance: Instance, budget: int, evidence: bool = False) -> Heatmap:
+    """Draw one instance.
+
+    Args:
+        instance: The instance.
+        budget: Most tokens; of a longer text the part with most attention is drawn.
+        evidence: Whether to draw a strip of evidence per class.
+    """
     length, main, strips = len(instance.tokens), instance.main, list[Strip]()
     part = densest(main, budget)
     for kind, weights in instance.weights.items():
@@ -160,12 +173,28 @@ def heatmap(instance: Instance, budget: int) -> Heatmap:
         of = "weight" if SHOWN in instance.weights else "attention"
         held = f"they hold {percent(float(main[part].sum()))} of the {of}"
         left_out = f"Tokens {part.start + 1} to {part.stop} of {length} are shown; {held}."
+    if evidence and instance.evidence:
+        strips += _evidence_strips(instance.evidence, part)
+        # The strip of one of two classes is about both.
+        further = instance.classes - max(len(instance.evidence), 2)
+        left_out += f" {further} less probable classes have no strip." if further > 0 else ""
     known, special = (
         [] if marks is None else np.flatnonzero(np.asarray(marks, bool)[part]).tolist()
         for marks in (instance.rationale, instance.special)
     )
     tokens = list(map(visible, instance.tokens[part]))
     return Heatmap(instance, tokens, strips, left_out, known, special)
+
+
+def _evidence_strips(
+    evidence: Mapping[str, Float[np.ndarray, " T"]], part: slice
+) -> Iterator[Strip]:
+    """Draw a strip per class; all have one scale, so that classes can be compared."""
+    full = max(LEAST_EVIDENCE, *(float(np.abs(own).max()) for own in evidence.values()))
+    for name, own in evidence.items():
+        note = "" if len(evidence) > 1 else "the other class has the opposite"
+        top, shades = _short(float(np.abs(own).max())), _shades(own[part], full)
+        yield Strip("evidence", f"For and against {name}", note, top, full, shades)
 
 
 def of_heads(picture: Heatmap) -> Heatmap:
@@ -241,7 +270,7 @@ def read_instances(trace: Trace, rows: pl.DataFrame) -> list[Instance]:
     columns = {
         name.removeprefix("importance_"): trace.ragged(name) for name in names if trace.has(name)
     }
-    shown = (*MEASURES, "alpha", "prediction", "delta_y", "necessary", "possible")
+    shown = (*MEASURES, "alpha", "prediction", "delta_y", "necessary", "possible", *EVIDENCE)
     known = rows.select(name for name in shown if name in rows.columns).to_dicts()
     instances = []
     for k, facts in enumerate(known or [{}] * len(trace)):
@@ -266,7 +295,11 @@ def read_instances(trace: Trace, rows: pl.DataFrame) -> list[Instance]:
             output = figure(two_classes(np.array([facts["prediction"]]))[0, chosen], 3)
             change, jsd = (figure(facts.get(name), 3) for name in ("delta_y", "emax_jsd"))
             notes["adversary"] = f"ŷ({predicted}) = {output}, Δŷ {change}, JSD {jsd}"
-        tokens, weights, marks = _words(trace, k, weights)
+        # The evidence of a word's pieces is joined as their weights are.
+        classes, numbers = facts.get("evidence_classes") or (), facts.get("evidence") or ()
+        evidence = dict(zip((f"evidence {c}" for c in classes), np.array(numbers).T, strict=False))
+        tokens, weights, marks = _words(trace, k, weights | evidence)
+        own = {c: weights.pop(f"evidence {c}", None) for c in classes}
         ends = [facts.get("necessary"), facts.get("possible")]
         question = trace.cell("question", k) if trace.has("question") else None
         instances.append(
@@ -277,6 +310,8 @@ def read_instances(trace: Trace, rows: pl.DataFrame) -> list[Instance]:
                 weights,
                 notes,
                 None if None in ends or len(tokens) < len(alpha) else np.array(ends, float).T,
+                {trace.class_names[c]: one for c, one in own.items() if c >= 0 and one is not None},
+                len(trace.class_names),
                 **marks,
                 question=" ".join(question or ()),
                 predicted=predicted,

@@ -75,7 +75,8 @@ def instance_sections(
     shown_first, rule = most_striking(instances, unit)
     shown_next = np.searchsorted(rows, np.sort(drawn[:RANDOM])).tolist()
     striking, random = (
-        [heatmap(instances[k], STATIC_TOKENS) for k in part] for part in (shown_first, shown_next)
+        [heatmap(instances[k], STATIC_TOKENS, evidence=True) for k in part]
+        for part in (shown_first, shown_next)
     )
     listed = [of_heads(heatmap(one, LISTED_TOKENS)) for one in instances]
     special = any(picture.special for picture in listed)
@@ -88,6 +89,7 @@ def instance_sections(
         "has_rationale": any(picture.known for picture in listed),
         "has_adversary": "adversary" in record.tables,
         "special": special,
+        "has_evidence": any(one.evidence for one in instances),
         "has_ranges": any(one.ranges is not None for one in instances),
     }
     heads = Heads.of(record.summary)

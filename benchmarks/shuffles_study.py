@@ -1,6 +1,6 @@
 """Compare two seeds of the shuffles: print a table and draw docs/research/shuffles.svg.
 
-``python docs/shuffles_study.py TRACE…`` takes traces or runs of classifiers with an identity tail.
+``python -m benchmarks.shuffles_study TRACE…`` takes traces or runs of classifiers with an identity tail.
 Each row has the correlation of the median Δŷ under two seeds over instances, the correlation that
 the Monte Carlo error predicts, the mean number of shuffles and the CPU seconds of one seed: with
 100 shuffles, as in the paper, and with as many as the default error needs.
@@ -20,7 +20,7 @@ import vl_convert
 from attnaudit.experiments.permutation import Permutation
 from attnaudit.trace import Trace
 
-IMAGE = Path(__file__).parent / "research" / "shuffles.svg"
+IMAGE = Path(__file__).parents[1] / "docs" / "research" / "shuffles.svg"
 WAYS = {"100 shuffles": {"permutations": 100}, "default error": {}}
 COLUMNS = ("trace", "way", "r", "expected r", "shuffles", "CPU s")
 WANTED = 0.99
