@@ -23,7 +23,7 @@ from tests.traces import make_trace
 
 EXPERIMENTS = (
     "prediction", "correlation", "permutation", "maximal_change", "joint", "adversary", "ranges", "identifiability", "erasure",
-    "comprehensiveness", "plausibility", "replacement", "surrogate",
+    "comprehensiveness", "plausibility", "replacement", "surrogate", "class_evidence",
 )  # fmt: skip
 TINY = {
     "corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "training.epochs": 3,

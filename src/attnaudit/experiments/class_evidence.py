@@ -265,7 +265,8 @@ def fit_each(trace: Trace, classes: Int64[np.ndarray, "n k"]) -> Ragged:
     It is NaN in rows with fewer than two copies. Copies that store few of many outputs know the
     predicted class only.
     """
-    weights = trace.alpha.with_values(np.full((len(trace.alpha.values), len(classes.T)), np.nan))
+    alpha, instance = trace.alpha, trace.instance
+    weights = alpha.with_values(np.full((len(alpha.values), len(classes.T)), np.nan))
     copies = trace.table["replaced"].list.len().fill_null(0).to_numpy()
     outputs, fits = trace.array("prediction").shape[1], dict[tuple[Any, ...], np.ndarray]()
     for row, (lost, fall, _) in copies_of(trace, (copies > 1) & (trace.lengths > 1)):
@@ -274,7 +275,7 @@ def fit_each(trace: Trace, classes: Int64[np.ndarray, "n k"]) -> Ragged:
             if k and (of_class == NONE or runs.shape[1] < outputs):
                 continue
             # The heads of a text share its fits.
-            key = trace.instance[row], of_class, lost.tobytes(), fall.tobytes()
+            key = instance[row], of_class, lost.tobytes(), fall.tobytes()
             if key not in fits:
                 loss = np.round(-log_odds(runs, of_class), DIGITS) if k else fall
                 fits[key] = fit_surrogate(lost, loss)[0]

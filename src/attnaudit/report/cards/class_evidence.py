@@ -15,8 +15,8 @@ _WORDS = {
     "erasure": "words without whose weight the predicted class is more probable",
 }
 _CAPTION = (
-    "Share of the attention to words that is on words against the predicted class. Left: words "
-    "that lower its log-odds in copies of the text (surrogate). Right: words whose removal from "
+    "Share of the attention to words that is on words against the predicted class. By surrogate: "
+    "words that lower its log-odds in copies of the text. By erasure: words whose removal from "
     "attention raises them; neutral words do so too if attended words are for the class."
 )
 
@@ -39,10 +39,10 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         f"{compared} than shuffled attention would have, as {percent(words)} of the words are such."
     )
     if tau is not None:
-        other = "their weight there" if score == "surrogate" else "that of its removal"
+        effect = "their effect there" if score == "surrogate" else "the effect of their removal"
         sentence += (
-            f" The evidence of a word's weight and contribution and {other} have a Kendall τ of "
-            f"{with_interval(tau)}."
+            f" The evidence of words, by weight and contribution, agrees with {effect} at a "
+            f"Kendall τ of {with_interval(tau)}."
         )
     yield card_row(
         QUESTION,
@@ -54,6 +54,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
 
 
 _CHARTS = tuple(
-    Histogram(f"attention_against_{score}", Scale("share of attention")) for score in _WORDS
+    Histogram(f"attention_against_{score}", Scale("share of attention"), f"by {score}")
+    for score in _WORDS
 )
 CARD = Card(QUESTION, card_rows, (FigureSpec(_NAME, QUESTION, _CHARTS, _CAPTION),))
