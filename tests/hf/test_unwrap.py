@@ -1,9 +1,10 @@
 """Models as programs hold them: in pipelines, in parallel, compiled, with adapters, and under any state of torch."""
 
 import copy
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -116,6 +117,59 @@ def test_the_state_of_torch_changes_nothing(state, plain):
     with state():
         trace = collect(model, TOKENIZER, TEXTS, **QUICK)
     same(trace, plain)
+
+
+def state_of(model):
+    """What a caller may have set, and would notice to be changed."""
+    modes = [module.training for module in model.modules()]
+    weights = [(one.requires_grad, one.grad, one._version) for one in model.parameters()]
+    # Not that of Python's own generator, from which the type checker of the tests draws.
+    rng, numbers = torch.get_rng_state().tolist(), np.random.get_state()[1].tolist()  # noqa: NPY002
+    hooks = [len(module._forward_hooks) for module in model.modules()]
+    switches = torch.is_grad_enabled(), torch.get_default_dtype(), torch.get_default_device()
+    determinism = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
+    settings = model.config.to_dict(), model.config._attn_implementation
+    return [modes, weights, rng, numbers, hooks, switches, determinism, settings]
+
+
+@pytest.mark.parametrize("mode", ["train", "frozen", "partly"])
+@pytest.mark.parametrize("state", [nullcontext, torch.no_grad])
+def test_the_model_and_the_state_of_torch_are_left_as_they_were(mode, state, plain):
+    """Dropout is off for the audit and on again after it; weights that are frozen stay so."""
+    model = bert()
+    model.train(mode != "frozen").requires_grad_(mode != "frozen")
+    if mode == "partly":
+        model.bert.eval().requires_grad_(False)
+    with state():
+        before = state_of(model)
+        trace = collect(model, TOKENIZER, TEXTS, **QUICK)
+        assert state_of(model) == before
+        with pytest.raises(InputError):
+            collect(model, TOKENIZER, TEXTS, layers=[99])
+        assert state_of(model) == before
+    same(trace, plain)
+
+
+@pytest.mark.parametrize("kind", [torch.float64, torch.float16, torch.bfloat16])
+def test_another_default_type_is_refused_and_stays(kind):
+    model = bert()
+    torch.set_default_dtype(kind)
+    try:
+        before = state_of(model)
+        with pytest.raises(InputError, match=r"torch.set_default_dtype\(torch.float32\)"):
+            collect(model, TOKENIZER, TEXTS, **QUICK)
+        assert state_of(model) == before
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_a_mode_without_gradients_for_good_is_refused_and_stays():
+    model = bert()
+    with torch.inference_mode():
+        before = state_of(model)
+        with pytest.raises(InputError, match=r"torch.inference_mode\(\)"):
+            collect(model, TOKENIZER, TEXTS, **QUICK)
+        assert state_of(model) == before
 
 
 def test_adapters_are_merged_into_a_copy(plain):

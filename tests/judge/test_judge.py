@@ -1,5 +1,6 @@
 """Heatmaps of any kind, judged on a classifier whose deciding words are known."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -137,6 +138,30 @@ def forms() -> dict[str, Any]:
         "shap": SimpleNamespace(values=values, data=pieces),
         "inseq": SimpleNamespace(sequence_attributions=steps),
     }
+
+
+def test_the_seed_matters_only_where_something_is_drawn():
+    """The random score, and the words that replace others; of results, what is made of these."""
+    options: dict[str, Any] = {"labels": LABELS, "class_names": ["bad", "good"]}
+    own, same, other = (
+        collect_scores(predict, TEXTS, SCORES, JudgeOptions(replacement=settings, **options))
+        for settings in (FEW, FEW, replace(FEW, seed=1))
+    )
+    assert own.table.equals(same.table)
+    changed = {name for name in own.table.columns if not own.table[name].equals(other.table[name])}
+    drawn = {name for name in own.table.columns if name.startswith(("replaced", "input_"))}
+    assert changed == drawn | {"importance_random"}
+    assert {name for name, value in own.metadata.items() if other.metadata[name] != value} == {
+        "seed"
+    }
+    keys = ["experiment", "measure", "group"]
+    joined = aa.audit(own).summary.join(aa.audit(other).summary, on=keys, suffix="_other")
+    moved = joined.filter(pl.col("value").ne_missing(pl.col("value_other")))
+    drawn = pl.col("measure").str.contains("random")
+    of_words = pl.col("experiment").is_in(["replacement", "surrogate", "comprehensiveness"])
+    assert moved.filter(~(drawn | of_words)).is_empty()
+    assert not moved.filter(of_words).is_empty()
+    assert len(joined) > len(moved)
 
 
 def test_scores_are_read_as_tools_return_them():

@@ -11,6 +11,7 @@ from attnaudit.experiments import audit
 from attnaudit.experiments.replacement import LIMIT
 from attnaudit.report.card import verdict
 from attnaudit.results import SUMMARY_SCHEMA, About, summary_row
+from tests.report.heads import make_heads
 from tests.report.runs import summary_of
 from tests.traces import make_trace
 
@@ -293,6 +294,25 @@ def test_texts_with_several_heads_are_counted_once(texts):
     card = verdict(summary.cast({"n": pl.Int64, "texts": pl.Int64}), ABOUT)
     said = card.lead if texts < 20 else card.rows[0].sentence
     assert f" {texts} texts" in said
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        make_trace(6, copies=30),
+        make_trace(6, copies=30, label=False),
+        make_heads(6, heads=12),
+    ],
+    ids=["labels", "none", "heads"],
+)
+def test_no_claim_stands_above_rows_that_all_conclude_nothing(trace):
+    card = verdict(audit(trace).summary, ABOUT)
+    told = [row for row in (*card.rows, *card.further) if not row.of_model]
+    assert len(told) > 3
+    assert all(row.sentence.startswith("No conclusion") and not row.side for row in told)
+    assert card.lead.startswith(("No conclusion", "Claim nothing"))
+    assert card.verdict is not None
+    assert (card.verdict.code, card.sure) == ("none", "")
 
 
 def test_the_row_that_decides_has_no_sign_where_classes_disagree():

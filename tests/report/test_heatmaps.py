@@ -1,14 +1,18 @@
 """Heatmaps: weights stand on their own tokens, and what is not shown is counted."""
 
+import re
 from dataclasses import replace
+from html import escape
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attnaudit.core import InputError
 from attnaudit.experiments import audit
+from attnaudit.report.run_page import write_report
 from attnaudit.report.sections.heatmaps import (
     LONGEST,
     densest,
@@ -28,6 +32,7 @@ from attnaudit.report.sections.instances import (
 )
 from attnaudit.report.words import percent
 from attnaudit.results import ROW, TEXT, About, RunRecord
+from attnaudit.trace.segments import aggregate
 from tests.report.heads import make_heads
 from tests.traces import make_trace
 
@@ -181,3 +186,21 @@ def test_tokens_that_cannot_be_seen_are_made_visible(token, shown):
 def test_pieces_are_known_by_the_mark_of_a_beginning():
     assert marks_words(["es", "▁relax"])
     assert not marks_words(["relax", "es▁", "_", "<eos>"])
+
+
+def test_the_titles_of_passages_are_drawn_in_place_of_their_words(tmp_path):
+    trace = make_trace(24, (9, 9), class_names=["no", "yes"])
+    titles = ["Rivers of France", "<b>Lakes</b>", "Seas & oceans"]
+    columns = pl.DataFrame(
+        {"group": [[0, 0, 0, 1, 1, 1, 2, 2, 2]] * 24, "group_names": [titles] * 24},
+        {"group": pl.List(pl.Int32), "group_names": pl.List(pl.String)},
+    )
+    passages = aggregate(replace(trace, table=trace.table.hstack(columns)))
+    assert passages.tokens(0) == titles
+    folder = audit(passages, ["adversary"]).save(tmp_path / "run")
+    page = write_report(folder, passages).read_text(encoding="utf-8")
+    drawn = re.search(r'<p class="tokens alpha">(.*?)</p>', page)
+    assert drawn is not None
+    tokens = re.findall(r'<span class="token[^>]*>(.*?)</span>', drawn[1])
+    assert tokens == [escape(title) for title in titles]
+    assert "<b>Lakes" not in page

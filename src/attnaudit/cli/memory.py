@@ -34,5 +34,5 @@ def _names_memory(error: BaseException, is_limited: bool) -> bool:
         return error.errno in (errno.ENOMEM, errno.EAGAIN)
     # Under a limit, libraries fail to load or to work without a word of memory.
     kind = type(error)
-    is_failure = is_limited and (kind in (ImportError, RuntimeError) or isinstance(error, OSError))
+    is_failure = is_limited and (kind in (ImportError, RuntimeError, SystemError) or isinstance(error, OSError))
     return isinstance(error, MemoryError) or is_failure or bool(_SAID.search(str(error)))
