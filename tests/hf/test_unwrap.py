@@ -124,7 +124,7 @@ def state_of(model):
     modes = [module.training for module in model.modules()]
     weights = [(one.requires_grad, one.grad, one._version) for one in model.parameters()]
     # Not that of Python's own generator, from which the type checker of the tests draws.
-    rng, numbers = torch.get_rng_state().tolist(), np.random.get_state()[1].tolist()  # noqa: NPY002
+    rng, numbers = torch.get_rng_state().tolist(), str(np.random.get_state())  # noqa: NPY002
     hooks = [len(module._forward_hooks) for module in model.modules()]
     switches = torch.is_grad_enabled(), torch.get_default_dtype(), torch.get_default_device()
     determinism = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
