@@ -1,8 +1,9 @@
 """Recognise that memory ran out, whichever library says so. Imports nothing that takes memory."""
 
+import contextlib
 import errno
+import math
 import re
-import resource
 
 _ADVICE = "try --set corpus.max_tokens=200 or --set training.batch_size=16"
 _SAID = re.compile(
@@ -19,8 +20,7 @@ def out_of_memory(error: BaseException) -> str | None:
     Args:
         error: An error. Those that it was raised from count too.
     """
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    is_limited, cause = limit != resource.RLIM_INFINITY, error
+    is_limited, cause = (limit := _limit()) < math.inf, error
     while not _names_memory(cause, is_limited):
         if (cause := cause.__cause__ or cause.__context__) is None:
             return None
@@ -34,5 +34,17 @@ def _names_memory(error: BaseException, is_limited: bool) -> bool:
         return error.errno in (errno.ENOMEM, errno.EAGAIN)
     # Under a limit, libraries fail to load or to work without a word of memory.
     kind = type(error)
-    is_failure = is_limited and (kind in (ImportError, RuntimeError, SystemError) or isinstance(error, OSError))
+    is_failure = is_limited and (
+        kind in (ImportError, RuntimeError, SystemError) or isinstance(error, OSError)
+    )
     return isinstance(error, MemoryError) or is_failure or bool(_SAID.search(str(error)))
+
+
+def _limit() -> float:
+    """Return the bytes of address space that this process may have."""
+    with contextlib.suppress(ImportError):  # not on Windows
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        return math.inf if limit == resource.RLIM_INFINITY else limit
+    return math.inf

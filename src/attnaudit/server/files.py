@@ -64,7 +64,8 @@ def _read(path: Path) -> bytes:
 
 
 def _open(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+    own = (getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK"))  # not on Windows
+    return os.open(path, flags | sum(own))
 
 
 def _require_regular(path: Path, mode: int) -> None:

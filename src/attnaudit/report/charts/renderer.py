@@ -5,9 +5,9 @@ Run as a script this file is that process, which answers a line of JSON with a l
 
 import atexit
 import base64
+import contextlib
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -35,17 +35,20 @@ def convert(function: str, *arguments: Any) -> bytes:
         except OSError:  # it cannot be started, or has ended
             pass
         finally:
-            if not line:  # also after Ctrl-C, when an answer is still to come
+            if not line.endswith("\n"):  # also after Ctrl-C, when an answer is still to come
                 stop()
-    made, reason = json.loads(line or "[null, null]")
+    made, reason = json.loads(line if line.endswith("\n") else "[null, null]")
     if made is None:
         raise ValueError(reason or _loss())
     return base64.b64decode(made)
 
 
 def _loss() -> str:
-    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
-        return "the renderer ended: it needs more address space than ulimit -v allows"
+    with contextlib.suppress(ImportError):  # not on Windows
+        import resource
+
+        if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+            return "the renderer ended: it needs more address space than ulimit -v allows"
     return f"the renderer crashed, or took more than {PATIENCE} s"
 
 
@@ -70,17 +73,19 @@ def _serve() -> None:
 
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # nothing else is an answer
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends it within native code too
+    alarm = getattr(signal, "alarm", lambda seconds: 0)  # not on Windows
+    if hasattr(signal, "SIGALRM"):
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends it within native code too
     for line in sys.stdin:
         patience, function, arguments = json.loads(line)
-        signal.alarm(patience)
+        alarm(patience)
         try:
             made = getattr(vl_convert, function)(*arguments)
             content = made.encode() if isinstance(made, str) else made
             answer = base64.b64encode(content).decode(), None
         except ValueError as error:
             answer = None, str(error).strip().rpartition("\n")[2].strip() or "no reason"
-        signal.alarm(0)
+        alarm(0)
         print(json.dumps(answer), file=answers, flush=True)
 
 
