@@ -33,10 +33,10 @@ def test_a_chart_whose_renderer_fails_is_its_numbers_and_the_next_is_drawn(
     (tmp_path / "vl_convert.py").write_text(
         f"import os, resource\ndef vegalite_to_svg(spec):\n    {lines}\n"
     )
-    monkeypatch.setattr(renderer, "PATIENCE", 1)
     renderer.stop()
     with monkeypatch.context() as planted:
         planted.setenv("PYTHONPATH", str(tmp_path))
+        planted.setattr(renderer, "PATIENCE", 1)
         panel = draw()
     assert (panel.svg, "could not be drawn" in panel.note, said in panel.note) == ("", True, True)
     assert panel.note.startswith("A note. ")

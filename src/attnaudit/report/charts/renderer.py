@@ -14,7 +14,7 @@ import sys
 from threading import Lock
 from typing import Any
 
-PATIENCE = 30  # seconds for a drawing; most take less than 0.1
+PATIENCE = 60  # seconds for a drawing; the first of a process takes 1, others less than 0.1
 _TURN = Lock()
 # By the process that started it: one that is forked has its own.
 _children: dict[int, subprocess.Popen[str]] = {}
