@@ -20,7 +20,7 @@ def draw():
     [
         ("os.abort()", "crashed"),
         ("os._exit(0)", "crashed"),
-        ("resource.setrlimit(resource.RLIMIT_CPU, (1, 1))\nwhile True: pass", "crashed"),
+        ("while True: pass", "took more than 1 s"),
         ("import time; time.sleep(60)", "took more than 1 s"),
         ("raise ValueError('no such mark')", "no such mark"),
     ],
@@ -29,10 +29,7 @@ def test_a_chart_whose_renderer_fails_is_its_numbers_and_the_next_is_drawn(
     fault, said, tmp_path, monkeypatch
 ):
     """A planted module fails in place of vl-convert, as its native code would: in the process."""
-    lines = "\n    ".join(fault.split("\n"))
-    (tmp_path / "vl_convert.py").write_text(
-        f"import os, resource\ndef vegalite_to_svg(spec):\n    {lines}\n"
-    )
+    (tmp_path / "vl_convert.py").write_text(f"import os\ndef vegalite_to_svg(spec):\n    {fault}\n")
     renderer.stop()
     with monkeypatch.context() as planted:
         planted.setenv("PYTHONPATH", str(tmp_path))
