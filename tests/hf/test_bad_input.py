@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import re
 import shutil
 from collections.abc import Callable
@@ -10,6 +11,8 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
+from torch.nn.modules import module as registrations
 
 from attnaudit.core.files import read_json, sha256
 from attnaudit.hf.load import load_pretrained
@@ -65,6 +68,51 @@ def in_parts(folder):
     min(folder.glob("model-*")).unlink()
 
 
+def weights_in(name, content=None):
+    """Weights in a file that an index names."""
+
+    def damage(folder):
+        own = folder / "model.safetensors"
+        (folder / name).write_bytes(own.read_bytes() if content is None else content(folder))
+        by_weight = dict.fromkeys(load_file(own), str(name))
+        own.unlink()
+        index = {"metadata": {}, "weight_map": by_weight}
+        (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+    return damage
+
+
+class Touching:
+    """Runs code where it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def linked(folder):
+    (folder / "model.safetensors").rename(folder.parent / "outside.safetensors")
+    (folder / "model.safetensors").symlink_to(folder.parent / "outside.safetensors")
+
+
+def with_adapter(folder):
+    (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "org/other"}')
+
+
+def brackets(name):
+    return lambda folder: (folder / name).write_text('{"a": ' + "[" * 100_000)
+
+
+def lying(length):
+    def damage(folder):
+        path = folder / "model.safetensors"
+        path.write_bytes(length.to_bytes(8, "little") + path.read_bytes()[8:])
+
+    return damage
+
+
 def without_head(folder):
     model: Any = load_pretrained(folder)
     model.base_model.save_pretrained(folder)
@@ -100,6 +148,40 @@ MODELS: dict[str, tuple[Damage, str]] = {
     "an unknown class": (configured(architectures=["OwnNet"]), "architectures: ['OwnNet']"),
     "a class of no model": (configured(architectures=["BertConfig"]), "'BertConfig'"),
     "no head": (without_head, "no weights classifier.bias, classifier.weight"),
+    "pickles in an index": (
+        weights_in("x.bin", lambda folder: pickle.dumps(Touching(folder / "ran"))),
+        "weights in x.bin; expected files *.safetensors of the folder itself",
+    ),
+    "an index that leads out": (weights_in("../x.safetensors"), "weights in ../x.safetensors;"),
+    "an index without names": (
+        lambda folder: (
+            weights_in("x.safetensors")(folder),
+            (folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": 1}}'),
+        ),
+        "weights in 1; expected files",
+    ),
+    "a link that leads out": (linked, "weights in model.safetensors; expected files"),
+    "brackets": (brackets("config.json"), "RecursionError"),
+    "brackets of an index": (
+        lambda folder: (
+            (folder / "model.safetensors").unlink(),
+            brackets("model.safetensors.index.json")(folder),
+        ),
+        "RecursionError",
+    ),
+    "code of a part": (
+        configured(text_config=[{"auto_map": {"AutoModel": "o/r--m.M"}}]),
+        "auto_map",
+    ),
+    "other weights": (configured(transformers_weights="x.safetensors"), "transformers_weights"),
+    "quantised": (configured(quantization_config={"quant_method": "fp8"}), "a quantised model"),
+    "an adapter beside it": (with_adapter, "an adapter of PEFT (adapter_config.json)"),
+    "too many classes": (
+        configured(num_labels=10**12),
+        "num_labels: 1000000000000; expected at most",
+    ),
+    "a header beyond the file": (lying(10**12), "model.safetensors: damaged ("),
+    "a header within a header": (lying(9), "model.safetensors: damaged ("),
     "an adapter": (as_adapter, "an adapter of PEFT alone (adapter_config.json)"),
     "no heads": (configured(num_attention_heads=0), "ZeroDivisionError"),
     "other sizes": (
@@ -167,12 +249,62 @@ def test_the_choice_of_attention_in_a_configuration_is_ignored(own, models, tmp_
     assert model.config._attn_implementation == "sdpa"
 
 
+SIZES = {
+    "num_hidden_layers": 10**6,
+    "vocab_size": 10**12,
+    "intermediate_size": 10**9,
+    "max_position_embeddings": 10**10,
+}
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_sizes_far_beyond_the_weights_end_before_anything_is_built(size, models, tmp_path, capsys):
+    """Counted in modules rather than in seconds: no weight gets memory, and few layers are made."""
+    model = damaged(models / CLASSIFIER, tmp_path / "model", configured(**{size: SIZES[size]}))
+    made = []
+    counting = registrations.register_module_parameter_registration_hook(
+        lambda _module, _name, weight: made.append(weight is None or weight.is_meta)
+    )
+    try:
+        line = refused(capsys, model, "--check")
+    finally:
+        counting.remove()
+    assert "config.json: sizes of a BertForSequenceClassification far larger than the" in line
+    assert all(made)
+    assert len(made) < 5000
+
+
+def test_a_snapshot_of_the_cache_is_read(models, tmp_path):
+    """Its files are links to those in a folder beside the snapshots."""
+    blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshots" / "revision"
+    blobs.mkdir()
+    snapshot.mkdir(parents=True)
+    for number, path in enumerate((models / CLASSIFIER).iterdir()):
+        shutil.copy(path, blobs / str(number))
+        (snapshot / path.name).symlink_to(Path("../../blobs") / str(number))
+    assert load_pretrained(snapshot).config.num_labels == 3
+
+
 def slow(folder):
     (folder / "tokenizer.json").unlink()
     write(folder / "vocab.json", '{"<unk>": 0}')
     write(folder / "merges.txt", "#version: 0.2")
     kind = {"tokenizer_class": "CTRLTokenizer", "unk_token": "<unk>"}
     (folder / "tokenizer_config.json").write_text(json.dumps(kind))
+
+
+def tokenizing(change):
+    def damage(folder):
+        path = folder / "tokenizer.json"
+        parts = read_json(path)
+        change(parts)
+        path.write_text(json.dumps(parts))
+
+    return damage
+
+
+without_token = tokenizing(lambda parts: parts["post_processor"]["special_tokens"].clear())
+without_unknown = tokenizing(lambda parts: parts["model"].update(unk_token="[NONE]"))
 
 
 def with_more_words(folder):
@@ -183,6 +315,9 @@ def with_more_words(folder):
 
 TOKENIZERS: dict[str, tuple[Damage, str]] = {
     "damaged": (lambda folder: os.truncate(folder / "tokenizer.json", 100), "read tokenizer: "),
+    "brackets in it": (brackets("tokenizer.json"), "RecursionError"),
+    "a panic of Rust": (without_token, "no entry found for key"),
+    "no unknown word": (without_unknown, "Missing [UNK] token"),
     "a slow one": (slow, "a CTRLTokenizer; expected a fast tokenizer"),
     "of more tokens than the model": (with_more_words, "expected one below 400, the model's"),
 }

@@ -53,7 +53,7 @@ class LostError(RunError):
     """
 
 
-def describe_error(error: Exception) -> str:
+def describe_error(error: BaseException) -> str:
     """Describe another library's error in a form that fits into a message."""
     return f"{type(error).__name__} {error}".strip().rstrip(".")
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from attnaudit.core import InputError, Progress, count, silent
+from attnaudit.core import InputError, Progress, count, describe_error, silent
 from attnaudit.hf.model import WRITING, reading, require_task
 from attnaudit.hf.texts import Texts
 
@@ -41,14 +41,18 @@ def with_answers(
     with reading(model), torch.no_grad():
         for done, prompt in enumerate(prompts, start=1):
             ids = tokenizer(prompt, return_tensors="pt")["input_ids"].to(model.device)
-            written = model.generate(
-                input_ids=ids,
-                attention_mask=torch.ones_like(ids),
-                max_new_tokens=tokens,
-                do_sample=False,
-                num_beams=1,
-                pad_token_id=tokenizer.pad_token_id or 0,
-            )
+            try:
+                written = model.generate(
+                    input_ids=ids,
+                    attention_mask=torch.ones_like(ids),
+                    max_new_tokens=tokens,
+                    do_sample=False,
+                    num_beams=1,
+                    pad_token_id=tokenizer.pad_token_id or 0,
+                )
+            except Exception as error:  # whatever a generation_config.json makes it do
+                where, got = type(model).__name__, describe_error(error)
+                raise InputError(operation, where, got, "settings of greedy search") from error
             new = written[0, 0 if task == "seq2seq" else ids.shape[1] :]
             answers.append(tokenizer.decode(new, skip_special_tokens=True))
             progress(operation, done, len(prompts))

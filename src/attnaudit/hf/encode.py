@@ -26,6 +26,7 @@ from attnaudit.corpora.prepare.tokenise import MARK
 from attnaudit.corpora.remarks import WARNING
 from attnaudit.hf.classes import Outputs, outputs_of
 from attnaudit.hf.encoded import ASKED, Encoded, Written
+from attnaudit.hf.load import quiet
 from attnaudit.hf.model import WRITING, ModelTask, require_task
 from attnaudit.hf.texts import Span, Texts
 from attnaudit.trace.words import SPECIAL
@@ -164,8 +165,14 @@ def load_tokenizer(folder: str | Path) -> Any:
     try:
         if not any((folder / file).is_file() for file in TOKENIZER_FILES):
             raise FileNotFoundError(f"no {TOKENIZER_FILES[0]}")
-        return AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    except Exception as error:
+        with quiet():
+            options = {"local_files_only": True, "trust_remote_code": False}
+            tokenizer = AutoTokenizer.from_pretrained(folder, **options)
+            tokenizer("")  # some mistakes show at the first text
+        return tokenizer
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic of Rust is no Exception
         got, do = describe_error(error), "save it with tokenizer.save_pretrained(DIR)"
         raise InputError("read tokenizer", str(folder), got, "a fast tokenizer", do) from error
 
@@ -251,11 +258,16 @@ class _Reader:
             sides, own_side = {"text": second or first, "text_pair": first}, 1
         for start in range(0, len(first), AT_ONCE):
             part = {name: side[start : start + AT_ONCE] for name, side in sides.items()}
-            for row, encoding in enumerate(own(**part, **options).encodings, start):
+            do = "use the tokenizer that was saved with the model"
+            try:
+                encodings = own(**part, **options).encodings
+            except Exception as error:  # such as a word that a vocabulary has no token for
+                got, expected = describe_error(error), "a tokenizer that takes these texts"
+                raise InputError(OPERATION, self.texts.name, got, expected, do) from error
+            for row, encoding in enumerate(encodings, start):
                 if max(encoding.ids, default=0) >= known:
                     got = f"token {max(encoding.ids)} of the tokenizer"
                     expected = f"one below {known}, the model's vocabulary"
-                    do = "use the tokenizer that was saved with the model"
                     raise InputError(OPERATION, self.where(row), got, expected, do)
                 parts = tuple(side[row] for side in sides.values())
                 spans = self.texts.spans[row] if self.texts.spans and not target else None

@@ -1,24 +1,44 @@
 """Read a saved model from disk, without running any code of its folder and without a network."""
 
+import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 from safetensors import SafetensorError
-from transformers import AutoConfig, PretrainedConfig, PreTrainedModel, logging
+from safetensors.torch import load_file
+from torch import Tensor
+from torch.nn.modules import module as registrations
+from transformers import (
+    AutoConfig,
+    GenerationConfig,
+    PretrainedConfig,
+    PreTrainedModel,
+    logging,
+)
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES as CLASSIFIERS,
 )
 
 from attnaudit.core import InputError, describe_error
 from attnaudit.core.given import expanded
-from attnaudit.core.model_folder import CONFIG, SAVE_MODEL, check_model_folder, refusal
+from attnaudit.core.model_folder import (
+    CONFIG,
+    SAVE_MODEL,
+    check_model_folder,
+    refusal,
+    weight_files,
+)
 
 LAYERS = ("num_hidden_layers", "num_layers", "encoder_layers", "decoder_layers")
 HEADS = ("num_attention_heads", "num_heads", "encoder_attention_heads", "decoder_attention_heads")
+GENERATION = "generation_config.json"
+# Registered modules, weights and buffers, and values of these, beyond some times those saved.
+SPARE_PARTS, SPARE_VALUES = 2_000, 1 << 28
 SAVE_BODY = "save the model without its head: model.base_model.save_pretrained(DIR)"
 
 
@@ -52,18 +72,10 @@ def read_config(folder: Path) -> tuple[str, PretrainedConfig]:
     """Return the class of a saved model and its configuration, with our choice of attention.
 
     Raises:
-        InputError: As for `load_pretrained`, without a look at the weights.
+        InputError: As for `load_pretrained`, without a look into the weights.
     """
     name = _class_name(folder, check_model_folder(folder).get("architectures"))
-    config_class = getattr(transformers, name).config_class
-    try:
-        config = config_class.from_pretrained(folder, local_files_only=True)
-    except Exception as error:  # whatever a configuration makes a class do
-        expected = "the configuration of a model"
-        raise refusal(folder / CONFIG, describe_error(error), expected) from error
-    # All of them compute the same; one may need a library, or be code to download.
-    config._attn_implementation = None
-    return name, config
+    return name, _configured(folder, getattr(transformers, name).config_class)
 
 
 def heads_by_config(config: Any) -> dict[int, int]:
@@ -87,13 +99,7 @@ def config_to_tune(folder: Path, classes: Sequence[str] | None = None) -> Pretra
         InputError: transformers has no such classifier, or the model has a head of other classes.
     """
     names = check_model_folder(folder).get("architectures")
-    try:
-        config: Any = AutoConfig.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False
-        )
-    except Exception as error:  # whatever a configuration makes a class do
-        expected = "the configuration of a model"
-        raise refusal(folder / CONFIG, describe_error(error), expected) from error
+    config = _configured(folder, AutoConfig, trust_remote_code=False)
     classifier = CLASSIFIERS.get(config.model_type)
     saved = str(names[0]) if isinstance(names, list) and names else ""
     both = getattr(config, "is_encoder_decoder", False)
@@ -115,7 +121,7 @@ def config_to_tune(folder: Path, classes: Sequence[str] | None = None) -> Pretra
         config.id2label = dict(enumerate(named))
         config.label2id = {name: k for k, name in enumerate(named)}
         config.problem_type = None
-    config.architectures, config._attn_implementation = [classifier], None
+    config.architectures = [classifier]
     return config
 
 
@@ -161,32 +167,105 @@ def _class_name(folder: Path, names: Any) -> str:
     return kind.__name__
 
 
-def _read(folder: Path, name: str, **options: Any) -> tuple[PreTrainedModel, list[str]]:
-    """Return a model, and the names of weights that were not saved."""
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep transformers from logging: what is wrong is an error here."""
     verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()  # what is missing is an error here
+    logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
         with warnings.catch_warnings(action="ignore"):
-            model, loaded = getattr(transformers, name).from_pretrained(
-                folder,
+            yield
+    finally:
+        logging.set_verbosity(verbosity)
+        logging.enable_progress_bar()
+
+
+def _configured(folder: Path, kind: Any, **options: Any) -> Any:
+    """Read a configuration, and choose its attention anew."""
+    try:
+        with quiet():
+            config = kind.from_pretrained(folder, local_files_only=True, **options)
+    except Exception as error:  # whatever a configuration makes a class do
+        expected = "the configuration of a model"
+        raise refusal(folder / CONFIG, describe_error(error), expected) from error
+    # All of them compute the same; one may need a library, or be code to download.
+    config._attn_implementation = config._experts_implementation = None
+    return config
+
+
+def _read(folder: Path, name: str, config: Any, dtype: Any) -> tuple[PreTrainedModel, list[str]]:
+    """Return a model, and the names of weights that were not saved."""
+    kind = getattr(transformers, name)
+    try:
+        state = {key: one for path in weight_files(folder) for key, one in load_file(path).items()}
+        with quiet(), _bounded(folder, name, state):
+            # Given the weights, the class looks for no files: not for an adapter, a checkpoint in
+            # pickles, or a file that the configuration or an index names.
+            model, loaded = kind.from_pretrained(
+                None,
+                config=config,
+                state_dict=state,
+                dtype=dtype,
+                generation_config=_generation(folder) if kind.can_generate() else None,
                 local_files_only=True,
-                use_safetensors=True,
                 trust_remote_code=False,
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,
-                **options,
             )
     except SafetensorError as error:
         files = ", ".join(path.name for path in sorted(folder.glob("*.safetensors")))
         place, do = f"{folder}: {files}", "copy or download it again"
         raise refusal(place, f"damaged ({error})", "whole safetensors", do) from error
+    except InputError:
+        raise
     except Exception as error:  # whatever a configuration makes a class do
         raise refusal(folder, describe_error(error), f"a model of class {name}") from error
-    finally:
-        logging.set_verbosity(verbosity)
-        logging.enable_progress_bar()
     for weight, saved, wanted in sorted(loaded["mismatched_keys"]):
         got = f"{weight} of shape {_sizes(saved)}"
         raise refusal(folder, got, f"{_sizes(wanted)}, by the sizes in {CONFIG}")
+    model.config.name_or_path = str(folder)
     return model, sorted(loaded["missing_keys"])
+
+
+def _generation(folder: Path) -> GenerationConfig:
+    """Read how a model writes from its own file, or from the configuration of an older model."""
+    own = (folder / GENERATION).is_file()
+    source = {"config_file_name": GENERATION if own else CONFIG, "_from_model_config": not own}
+    return GenerationConfig.from_pretrained(folder, local_files_only=True, **source)
+
+
+@contextmanager
+def _bounded(folder: Path, name: str, state: Mapping[str, Tensor]) -> Iterator[None]:
+    """Refuse sizes of a configuration by which a class builds far more than was saved.
+
+    A class first makes its parts without memory (device meta), and then the weights that the files
+    lack. Parts that share weights are made apart, and some have a mask beside their weights.
+    """
+    most = (
+        SPARE_PARTS + 20 * len(state),
+        SPARE_VALUES + 8 * sum(one.numel() for one in state.values()),
+    )
+    parts, values, own = 0, 0, threading.get_ident()
+
+    def count(_module: Any, _name: str, part: Any) -> None:
+        nonlocal parts, values
+        if threading.get_ident() != own:
+            return
+        parts += 1
+        values += part.numel() if isinstance(part, Tensor) else 0
+        if parts > most[0] or values > most[1]:
+            got = f"sizes of a {name} far larger than the {len(state)} saved weights"
+            raise refusal(folder / CONFIG, got, "the sizes of the saved model")
+
+    hooks: list[Callable[..., Any]] = [
+        registrations.register_module_parameter_registration_hook,
+        registrations.register_module_buffer_registration_hook,
+        registrations.register_module_module_registration_hook,
+    ]
+    handles = [hook(count) for hook in hooks]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
