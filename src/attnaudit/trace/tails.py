@@ -16,10 +16,10 @@ from jaxtyping import Float, Float32, Int64
 from attnaudit.core import TraceError, require, sha256
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.threads import on_threads
+from attnaudit.trace import graphs
 
 GRAPH_FILE = "tail.onnx"
 ROWS = 256  # rows per call of a graph that accepts any number
-_EXPECTED = "a graph from pooled, float32 (n, Q), to logits, float32 (n, C)"
 
 
 Rows = Int64[np.ndarray, " m"]
@@ -165,12 +165,12 @@ class GraphTail:
     """A stored ONNX graph, run by onnxruntime.
 
     With it an audit needs neither torch nor the model. The graph has one input and one output of
-    float32, uses only operators of ONNX itself, and contains its weights.
+    float32, and passes the checks of `attnaudit.trace.graphs` before it runs.
 
     Attributes:
         path: The file.
         sha256: Digest of the file. The first call raises TraceError if the file has another digest,
-            or if onnxruntime refuses it.
+            or if the graph is refused.
     """
 
     path: Path = field(compare=False)
@@ -186,70 +186,40 @@ class GraphTail:
 
     def __call__(self, pooled: Float[np.ndarray, "m Q"], rows: Rows) -> Outputs:
         """Return the logits of every row."""
-        (given,) = self._session.get_inputs()
-        size = given.shape[0] if isinstance(given.shape[0], int) else ROWS
-        # All calls have the same size, the last one padded with zeros: the last digits of a product
-        # depend on the number of rows, and results must not.
-        calls = max(-(-len(pooled) // size), 1)
-        padded = np.zeros((calls * size, pooled.shape[1]), np.float32)
-        padded[: len(pooled)] = pooled
-        parts = list(padded.reshape(-1, size, pooled.shape[1]))
-        run = self._session.run
-        logits = on_threads(lambda part: run(None, {given.name: part})[0], parts)
+        width = pooled.shape[1]
+        try:
+            session, size = self._sessions.get(width) or self._start(width)
+            # All calls have the same size, the last one padded with zeros: the last digits of a
+            # product depend on the number of rows, and results must not.
+            calls = max(-(-len(pooled) // size), 1)
+            padded = np.zeros((calls * size, width), np.float32)
+            padded[: len(pooled)] = pooled
+            parts = list(padded.reshape(-1, size, width))
+            logits = on_threads(lambda part: graphs.run(session, part), parts)
+        except graphs.Refused as error:
+            raise self._error(error.got, error.expected) from error
         return np.concatenate(logits)[: len(pooled)].astype(np.float64)
 
     @cached_property
-    def _session(self) -> Any:
+    def _sessions(self) -> dict[int, tuple[Any, int]]:
+        """Session and rows of a call, by the width of a row."""
+        return {}
+
+    def _start(self, width: int) -> tuple[Any, int]:
         require("onnx", f"read trace: {self.path}")
         if sha256(self.path) != self.sha256:
             expected = f"sha256 {self.sha256[:12]}…, as the trace says"
             raise self._error("a file that was changed", expected, "write the trace again")
-        content = self.path.read_bytes()
-        self._check_operators(content)
-        try:
-            session = _session_of(content)
-        except Exception as error:  # onnxruntime has no common base class for its errors
-            raise self._error(" ".join(str(error).split()), _EXPECTED) from error
-        ends = (*session.get_inputs(), *session.get_outputs())
-        if [one.type for one in ends] != ["tensor(float)"] * 2 or any(
-            len(one.shape) != 2 for one in ends
-        ):
-            got = ", ".join(f"{one.name} {one.type} {one.shape}" for one in ends)
-            raise self._error(got, _EXPECTED)
-        return session
-
-    def _check_operators(self, content: bytes) -> None:
-        """Refuse weights in another file, and operators that are not ONNX's own."""
-        # A trace may come from anyone: its graph must not open other files or load other libraries.
-        import onnx
-
-        try:
-            model = onnx.load_from_string(content)
-        except Exception as error:  # an error class of protobuf, which is no direct dependency
-            raise self._error(" ".join(str(error).split()), _EXPECTED) from error
-        for weights in model.graph.initializer:
-            if weights.data_location == onnx.TensorProto.EXTERNAL:
-                got = f"weights {weights.name} in another file"
-                raise self._error(got, "all weights within the graph")
-        foreign = {node.domain for node in model.graph.node} - {"", "ai.onnx"}
-        if foreign or model.functions:
-            got = (
-                f"operators of {', '.join(sorted(foreign))}" if foreign else "functions of its own"
-            )
-            raise self._error(got, "operators of ONNX itself")
+        model = graphs.read_graph(self.path.read_bytes())
+        size = graphs.rows_of(model, ROWS)
+        graphs.check_sizes(model, size, width)
+        session = graphs.session_of(model)
+        graphs.check_rows(session, size, width)
+        self._sessions[width] = session, size
+        return session, size
 
     def _error(self, got: str, expected: str, do: str = "") -> TraceError:
         return TraceError("read trace", str(self.path), got, expected, do)
-
-
-def _session_of(content: bytes) -> Any:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    # One thread per call, because calls run in parallel. Severity 4 logs fatal errors only; others
-    # are raised.
-    options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = 1, 1, 4
-    return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 
 class OutputLayer(NamedTuple):
