@@ -126,7 +126,7 @@ class ClassEvidence:
         classes = choose_classes(trace)
         several, erasure = classes.shape[1] > 1, erase_each(trace, classes)
         linear = split_logits(trace, classes)
-        evidence, scores = linear or erasure, {"erasure": erasure}
+        evidence, scores = erasure if linear is None else linear, {"erasure": erasure}
         if trace.has("replaced") and trace.has("replaced_prediction"):
             scores["surrogate"] = fit_each(trace, classes)
         words = over_words(trace, {"alpha": trace.alpha, "evidence": evidence, **scores})
