@@ -119,6 +119,23 @@ def test_more_bytes_and_members_than_allowed_are_refused(pack, tmp_path, monkeyp
             assert not (tmp_path / "deep").exists()
 
 
+DEEP = ["a/" * depth for depth in range(1, 1900)]
+MISNAMED = (DEEP, ["a/" * 1900 + "f"], ["x" * 300], ["a", "a/b"], ["a/b", "a"])
+
+
+@packers
+@pytest.mark.parametrize("names", MISNAMED, ids=lambda names: names[-1][:9])
+def test_names_that_no_folder_has_are_refused_and_nothing_is_left(pack, names, tmp_path):
+    refused(pack([(name, b"") for name in names]), tmp_path)
+    assert not (tmp_path / "deep" / "into").exists()
+
+
+def test_a_link_to_nothing_is_refused(tmp_path):
+    info = tarfile.TarInfo("link")
+    info.type, info.linkname = tarfile.LNKTYPE, "no such file"
+    refused(tarred([info]), tmp_path)
+
+
 @packers
 def test_damaged_archives_are_told(pack, tmp_path):
     whole = pack([("noise", bytes(range(256)) * 400)])

@@ -10,8 +10,10 @@ import pytest
 from attnaudit.cli import main
 from attnaudit.core.printable import printable
 from attnaudit.corpora.formats import lines
+from attnaudit.corpora.read import read_corpus
 
-from .writing import refused
+from . import hostile
+from .writing import encoded, refused
 
 
 def constant(value, rows):
@@ -84,3 +86,39 @@ def test_what_steers_a_terminal_is_shown_as_an_escape(tmp_path, capfd):
 def test_printable():
     assert printable("plain – ünïcode 漢字 שלום") == "plain – ünïcode 漢字 שלום"
     assert printable("a\x1b\n\udce9\u202e\U000e0001") == r"a\x1b\x0a\udce9\u202e\U000e0001"
+
+
+@pytest.mark.parametrize("made", [hostile.read_file, hostile.unpack_archive])
+def test_made_files_and_archives_are_read_or_refused_in_one_line(made):
+    for number in range(12):
+        outcome = hostile.outcome(made, f"0 {number}")
+        assert outcome in ("read", "refused"), outcome
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_hundreds_of_made_files_and_archives(seed, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["hostile", "--seed", str(seed)])
+    assert hostile.main() == 0, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_long_and_many_names_of_columns(tmp_path, kind):
+    names = ["txt", "l" * 200, *(f"label{number}" * 20 for number in range(3000))]
+    path = tmp_path / f"a.{kind}"
+    path.write_bytes(encoded(kind, [["a"] * len(names)] * 2, names))
+    assert "--column text=txt" in refused(path).do
+    assert "…" in refused(path).got
+
+
+def test_many_empty_lines_and_an_enormous_cell(tmp_path):
+    path = tmp_path / "a.csv"
+    rows = "".join(f"a film {'so ' * (number == 7) * 10**6},{number % 2}\n" for number in range(40))
+    path.write_text("text,label\n" + "\n" * 10**6 + rows)
+    assert sum(len(split) for split in read_corpus(path).splits.values()) == 40
+
+
+def test_an_array_in_utf_16_that_is_cut(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_bytes('[{"text": "a film", "label": "b"}]'.encode("utf-16-le")[:-1])
+    assert "truncated data" in refused(path, encoding="utf-16-le").got

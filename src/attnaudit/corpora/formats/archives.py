@@ -2,17 +2,19 @@
 
 import contextlib
 import errno
+import shutil
 import struct
 import tarfile
 import zipfile
 import zlib
-from itertools import accumulate
+from collections.abc import Iterable
 from pathlib import Path
 
 from attnaudit.core import InputError
 from attnaudit.corpora.formats.lines import most_inflated
 
 _MEMBER = 512  # bytes that even an empty member takes
+_DEEPEST = 100  # folders within each other; Python unpacks and removes them by recursion
 _DAMAGE = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -21,11 +23,14 @@ _DAMAGE = (
     NotImplementedError,
     # Python's readers let these through if a header is nonsense.
     ValueError,
-    IndexError,
+    LookupError,
     OverflowError,
     struct.error,
     RuntimeError,  # an encrypted zip
 )
+# Errors of the system that are an archive's fault: a place before its beginning, names that are too
+# long or that are both a file and a folder.
+_OWN_FAULTS = (None, errno.EINVAL, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST)
 
 
 def archive_kind(path: Path) -> str:
@@ -42,28 +47,38 @@ def unpack(archive: Path, into: Path) -> None:
 
     Raises:
         InputError: For a damaged archive, one with a name, link or device that leads out of the
-            folder, and one that holds more than `most_inflated` allows.
+            folder, and one that is deeper than `_DEEPEST` or holds more than `most_inflated`
+            allows. ``into`` is then removed.
     """
     most = most_inflated(archive.stat().st_size)
 
-    def require_bounded(sizes):
-        # Added up one by one: a hostile archive may have endless members.
-        if any(total > most for total in accumulate(size + _MEMBER for size in sizes)):
-            do = "do not trust this archive; nothing of it was kept"
-            raise InputError("unpack", str(archive), "more bytes", f"at most {most}", do)
+    def require_bounded(members: Iterable[tuple[str, int]]) -> None:
+        total, do = 0, "do not trust this archive; nothing of it was kept"
+        # One by one: a hostile archive may have endless members.
+        for name, size in members:
+            total += size + _MEMBER
+            if total > most:
+                raise InputError("unpack", str(archive), "more bytes", f"at most {most}", do)
+            if name.count("/") > _DEEPEST:
+                got, expected = f"{name.count('/')} folders deep", f"at most {_DEEPEST}"
+                raise InputError("unpack", str(archive), got, expected, do)
 
     try:
         if archive_kind(archive) == "zip":
             with zipfile.ZipFile(archive) as packed:
-                require_bounded(info.file_size for info in packed.infolist())
+                require_bounded((info.filename, info.file_size) for info in packed.infolist())
                 packed.extractall(into)
         else:
             with tarfile.open(archive) as packed:
-                require_bounded(member.size for member in packed)
+                require_bounded((member.name, member.size) for member in packed)
                 packed.extractall(into, filter="data")
+        if into.is_file():
+            raise ValueError("a member without a name")
     except (*_DAMAGE, OSError) as error:
-        # An error of the system is the disk's fault, but for a place before the file's beginning.
-        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+        if into.is_file():
+            into.unlink()
+        shutil.rmtree(into, ignore_errors=True)
+        if isinstance(error, OSError) and error.errno not in _OWN_FAULTS:
             raise
         got, do = f"a damaged or unsafe archive ({error})", "copy or download it again"
         raise InputError("unpack", str(archive), got, "a whole zip or tar", do) from error

@@ -72,8 +72,15 @@ def too_large(where: object, most: int) -> InputError:
 
 
 def whole_text(path: Path, encoding: str = "utf-8") -> str:
-    """Read a small text file; bytes that are not of ``encoding`` become surrogates."""
-    return whole_bytes(path).decode(encoding, "surrogateescape").removeprefix("\ufeff")
+    """Read a small text file; bytes that are not of ``encoding`` become surrogates.
+
+    Raises:
+        InputError: As for `whole_bytes`, and for a text in UTF-16 that is cut.
+    """
+    try:
+        return whole_bytes(path).decode(encoding, "surrogateescape").removeprefix("\ufeff")
+    except UnicodeError as error:
+        raise bad_file(path, str(error), f"a text in {encoding}", "set corpus.encoding") from error
 
 
 def numbered_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
