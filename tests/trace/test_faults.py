@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -209,3 +211,28 @@ def test_a_tail_of_other_numbers_is_refused_in_one_line(tmp_path, weight, bias, 
     put(tmp_path, COLUMNS, {**METADATA, "tail": "tanh_mlp"})
     save_file({"weight": weight, "bias": bias}, tmp_path / TAIL_FILE)
     refused(tmp_path, part)
+
+
+def test_a_softmax_of_one_class_is_refused(tmp_path):
+    one = make_trace(3, [3] * 3, 1, seed=1)
+    columns = {name: one.table[name].to_list() for name in one.table.columns}
+    put(tmp_path, columns, METADATA)
+    refused(tmp_path, "column prediction: a softmax of one class", "the activation sigmoid")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gradient", "loo", "importance_x", "readout", "offset"])
+def test_the_largest_numbers_of_a_column_give_no_warning(tmp_path, name):
+    most = 3e38
+    columns = {**COLUMNS, "importance_x": COLUMNS["alpha"]}
+    outputs = {"offset": [[most, -most]] * 3, "readout": [[[most, -most]] * 3] * 3}
+    columns[name] = outputs.get(name, [[most, -most, most]] * 3)
+    if name in outputs:
+        columns["prediction"] = [[1.0, 0.0]] * 3
+    put(tmp_path, columns, {**METADATA, "schema": 2})
+    done = subprocess.run(
+        [sys.executable, "-W", "error::RuntimeWarning", "-m", "attnaudit", "audit", str(tmp_path),
+         "--out", str(tmp_path / "out")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")

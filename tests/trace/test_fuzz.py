@@ -1,16 +1,19 @@
 """Mutated traces, drawn by Hypothesis: types, nulls, nesting, shards, metadata. Each is read right or refused in one line."""
 
 import json
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import HealthCheck, given, settings
+import pytest
+from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
-from attnaudit.core import InputError
+from attnaudit.core import AttnauditError, InputError
+from attnaudit.recipes.audit import audit_into
 from attnaudit.results import About
 from attnaudit.trace import Trace
 from tests.trace.test_faults import COLUMNS, METADATA, PLAIN, put
@@ -92,36 +95,58 @@ def _array(draw, values, mutated):
         return pa.nulls(3, draw(KINDS_DRAWN))  # such values have no such type
 
 
-@settings(
-    max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
-@given(st.data())
-def test_a_mutated_trace_is_read_right_or_refused_in_one_line(data):
+def put_mutated(draw, folder):
+    """Write a mutated trace of one or two shards, one of which may have damaged bytes."""
+    names = ["notes", "corpus", "class_names", "seed", "tail", "model", "activation", "schema"]
+    for k in range(draw(st.integers(1, 2))):
+        changed = draw(st.dictionaries(st.sampled_from(names), JSON, max_size=1))
+        metadata = json.dumps({**METADATA, **changed}).encode()
+        try:
+            put(folder, draw(tables()), metadata, f"{k}.parquet")
+        except (pa.ArrowException, ValueError):
+            put(folder, COLUMNS, name=f"{k}.parquet")  # Parquet has no such type
+    if draw(st.integers(0, 7)) == 0:
+        file = folder / "0.parquet"
+        content = bytearray(file.read_bytes())
+        for _ in range(draw(st.integers(1, 4))):
+            content[draw(st.integers(0, len(content) - 1))] = draw(st.integers(0, 255))
+        file.write_bytes(content[: draw(st.sampled_from([len(content), len(content) // 2]))])
+
+
+def check_mutated(draw, audited=False):
+    """A mutated trace, its audit and its page are right, or refused in one line."""
     with tempfile.TemporaryDirectory() as made:
-        folder = Path(made)
-        for k in range(data.draw(st.integers(1, 2))):
-            changed = data.draw(
-                st.dictionaries(
-                    st.sampled_from(["notes", "corpus", "class_names", "seed", "tail", "model"]),
-                    JSON,
-                    max_size=1,
-                )
-            )
-            try:
-                put(
-                    folder,
-                    data.draw(tables()),
-                    json.dumps({**METADATA, **changed}).encode(),
-                    f"{k}.parquet",
-                )
-            except (pa.ArrowException, ValueError):
-                put(folder, COLUMNS, name=f"{k}.parquet")  # Parquet has no such type
+        folder = Path(made) / "trace"
+        folder.mkdir()
+        put_mutated(draw, folder)
         found = _read(folder)
+        if isinstance(found, Trace) and audited:
+            try:
+                audit_into(Path(made) / "out", folder)
+            except AttnauditError as error:
+                found = str(error)
     if isinstance(found, Trace):
         _is_right(found)
     else:
         assert "\n" not in found
         found.encode()
+
+
+@settings(
+    max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+@given(st.data())
+def test_a_mutated_trace_is_read_right_or_refused_in_one_line(data):
+    check_mutated(data.draw)
+
+
+@pytest.mark.slow
+@settings(
+    max_examples=15, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+@given(st.data())
+def test_a_mutated_trace_is_audited_or_refused_in_one_line(data):
+    check_mutated(data.draw, audited=True)
 
 
 def _read(folder):
@@ -143,3 +168,13 @@ def _is_right(trace):
     for name in ("tokens", "question"):
         rows = trace.table[name].to_list() if trace.has(name) else []
         assert all(isinstance(word, str) for row in rows for word in row or ())
+
+
+if __name__ == "__main__":
+    # python -m tests.trace.test_fuzz COUNT SEED: audits mutated traces, and stops at the first fault.
+    number, first = map(int, sys.argv[1:])
+    chosen = settings(
+        max_examples=number, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+    )
+    seed(first)(chosen(given(st.data())(lambda data: check_mutated(data.draw, audited=True))))()
+    print(f"{number} mutated traces of seed {first}: each audited, or refused in one line")

@@ -166,6 +166,9 @@ class _Check:
     def classes(self) -> None:
         prediction, limit = self.prediction, TOLERANCE.trace
         outputs = prediction.shape[1]
+        if outputs == 1 and self.metadata["activation"] == "softmax":
+            expected = "two or more classes, or the activation sigmoid"
+            raise self.error("column prediction", "a softmax of one class", expected)
         classes = max(outputs, 2)  # a single output is the probability of class 1 of two
         # A softmax in float32 may round to slightly more than 1.
         outside = np.any((prediction < -limit) | (prediction > 1 + limit), axis=1)

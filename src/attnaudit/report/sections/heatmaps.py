@@ -274,7 +274,8 @@ def read_instances(trace: Trace, rows: pl.DataFrame) -> list[Instance]:
     known = rows.select(name for name in shown if name in rows.columns).to_dicts()
     instances = []
     for k, facts in enumerate(known or [{}] * len(trace)):
-        weights = {name: column[k] for name, column in columns.items()}
+        # Sums of large float32 would overflow.
+        weights = {name: column[k].astype(np.float64) for name, column in columns.items()}
         label = int(trace.array("label")[k]) if trace.has("label") else -1
         chosen, main = int(trace.predicted[k]), next(iter(weights))
         alpha = weights.get("alpha", weights[main])
