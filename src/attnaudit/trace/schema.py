@@ -53,8 +53,8 @@ class Column:
 COLUMNS = {
     "instance": Column(
         pl.Int64(),
-        "a stable number that identifies the text; no two rows are alike in `instance`, `split`, "
-        "`layer`, `head` and `query`",
+        "a stable number of the text; no two rows are alike in `instance`, `split`, `layer`, "
+        "`head` and `query`",
         required=True,
     ),
     "tokens": Column(
@@ -82,9 +82,8 @@ COLUMNS = {
     "label": Column(pl.Int32(), "the gold class, from 0", nullable=True),
     "question": Column(
         _TEXTS,
-        "what the model read with the text, such as a question, a hypothesis, or the decoder's "
-        "output so far; shown in the report; without `corpus.task`, the column means that the "
-        "model reads questions",
+        "what the model read with the text: a hypothesis, the decoder's output so far, or, without "
+        "`corpus.task`, a question",
         nullable=True,
     ),
     "candidates": Column(_BOOLEANS, "which answers are allowed; null: all", nullable=True),
@@ -106,8 +105,8 @@ COLUMNS = {
     ),
     "replaced": Column(
         pl.List(_IDS),
-        "for each of M copies of the text, the positions whose words were replaced by words of "
-        "other texts; read by [replacement](experiments/replacement.md)",
+        "for each of M copies of the text, the positions whose words were "
+        "[replaced](experiments/replacement.md) by words of other texts",
         nullable=True,
     ),
     "replaced_prediction": Column(
@@ -119,8 +118,8 @@ COLUMNS = {
     ),
     "group": Column(
         _IDS,
-        "the segment, such as a sentence or a passage, that each token belongs to, numbered from 0 "
-        "without gaps; read by `attnaudit.trace.aggregate`",
+        "the segment, such as a sentence or a passage, of each token, numbered from 0 without "
+        "gaps, for `attnaudit.trace.aggregate(trace, group)`",
         nullable=True,
         per_position=True,
     ),
@@ -133,15 +132,14 @@ COLUMNS = {
     "alpha_gradient": Column(
         _FLOATS,
         "derivative of the predicted class's probability with respect to each weight, without the "
-        "constraint that weights sum to 1; read by [erasure](experiments/erasure.md) where the "
-        "tail is `onnx` or `replay`",
+        "constraint that weights sum to 1; for [erasure](experiments/erasure.md) with the tail "
+        "`onnx` or `replay`",
         per_position=True,
         since=2,
     ),
     "special": Column(
         _BOOLEANS,
-        "tokens that are not part of the text, such as [CLS] and [SEP]; importance is compared "
-        "over the other tokens; read by [maximal_change](experiments/maximal_change.md)",
+        "tokens such as [CLS] and [SEP]; importance is compared over the others",
         per_position=True,
         since=2,
     ),
@@ -160,8 +158,7 @@ COLUMNS = {
     ),
     "first_key": Column(
         pl.Int32(),
-        "the place in the text of the row's first token if the query sees only a part of the "
-        "text, as in a sliding window; else 0",
+        "place of the row's first token in the text, in a sliding window; else 0",
         since=2,
     ),
     "ids": Column(_IDS, "token ids that the model read, for a replay", since=2),
