@@ -82,8 +82,8 @@ class _Spec(Settings):
 class CorpusSpec(_Spec):
     """A corpus of labelled texts: a registered name, a file or a folder, and how it is read.
 
-    A run applies ``removed`` and ``planted`` after reading, so that trainings of one study share
-    what was read.
+    A run applies ``removed``, ``classes`` and ``planted`` after reading, so that trainings of one
+    study share what was read.
     """
 
     text: str = _own("Column with the text.", default="text")
@@ -130,6 +130,12 @@ class CorpusSpec(_Spec):
     )
     removed: Literal["rationale"] | tuple[str, ...] | None = setting(
         "Words to remove from every text: its rationale, or these.", None, only="words"
+    )
+    classes: int | None = setting(
+        "Keep only the texts of the first classes, this many of them; default: all.",
+        None,
+        least=2,
+        only="words",
     )
     planted: PlantedRule | None = setting(
         "Rule that plants words into shortened texts with random labels.",

@@ -10,7 +10,7 @@ import numpy as np
 from attnaudit.calibration.check import interventions
 from attnaudit.core import InputError, Progress, content_key, sha256, write_json
 from attnaudit.corpora.corpus import SPLITS, Corpus, Split
-from attnaudit.corpora.prepare.derived import taught_by, without_words
+from attnaudit.corpora.prepare.derived import of_classes, taught_by, without_words
 from attnaudit.corpora.prepare.planting import with_planted
 from attnaudit.corpora.prepare.vocabulary import Vocabulary, word_vectors
 from attnaudit.corpora.read import read_corpus
@@ -41,10 +41,12 @@ class Classifier(Trained):
 
     @staticmethod
     def prepare(spec: RunSpec, corpus: Corpus) -> tuple[Corpus, str]:
-        """Plant words or remove them, and add what a teacher's trace says.
+        """Choose classes, plant words or remove them, and add what a teacher's trace says.
 
         With a teacher the fingerprint is that of the corpus and the trace together.
         """
+        if spec.corpus.classes is not None:
+            corpus = of_classes(corpus, spec.corpus.classes)
         if spec.corpus.planted is not None:
             corpus = with_planted(corpus, spec.corpus, corpus_seed(spec))
         if spec.corpus.removed is not None:

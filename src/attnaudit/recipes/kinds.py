@@ -41,8 +41,8 @@ KINDS = {kind.spec.kind: kind for kind in (CLASSIFIERS, TRANSLATORS, TRANSFORMER
 _OF_PAIRS = {"corpus.source_ending", "corpus.target_ending"}
 TRANSLATOR = "translator"
 Read = Callable[[Any, Progress], Any]  # the corpus of a specification
-# Settings of a corpus: the first is given apart, the second is of what was read.
-_AFTER_READING = ("seed", "removed")
+# Settings of a corpus: the first is given apart, the others are of what was read.
+_AFTER_READING = ("seed", "removed", "classes")
 
 
 def models() -> list[str]:

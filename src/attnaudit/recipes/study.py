@@ -195,9 +195,10 @@ def prepared(spec: StudySpec, out: Path, progress: Progress, read: Read | None =
         InputError: For bad input.
         RunError: If the folder has another spec.
     """
-    corpus = (read or LastCorpus())(spec.base, progress)
+    read = read or LastCorpus()
+    corpus = read(spec.base, progress)
     plain = spec.to_json() | {"fingerprint": corpus.fingerprint}
-    study = Prepared(spec, out, plain, spec.study.plan(spec.base, corpus), corpus)
+    study = Prepared(spec, out, plain, spec.study.plan(spec.base, corpus), corpus, read)
     study.check_places()
     return study
 
@@ -212,6 +213,7 @@ class Prepared:
         plain: Content of its ``spec.json``.
         trainings: Its trainings.
         corpus: Its corpus.
+        read: Reads the corpus of a training, which may be cut.
     """
 
     spec: StudySpec
@@ -219,6 +221,7 @@ class Prepared:
     plain: dict[str, Any]
     trainings: Sequence[Training]
     corpus: Any
+    read: Read
 
     @property
     def place(self) -> Path:
@@ -244,7 +247,9 @@ class Prepared:
     @property
     def calls(self) -> Iterator[Call]:
         """A call for each training."""
-        return training_calls(self.trainings, self.out / TRAININGS, lambda spec: self.corpus)
+        return training_calls(
+            self.trainings, self.out / TRAININGS, lambda spec: self.read(spec, silent)
+        )
 
     def check_places(self) -> None:
         """Check that no study in ``out`` is of another model, corpus or seed.

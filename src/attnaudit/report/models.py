@@ -23,6 +23,10 @@ _LABELS = {
 # Patterns of other names, tried in order.
 _PATTERNS = {
     r"uniform_layer(\d+)": r"uniform attention in layer \1",
+    r"hidden(\d+)": r"\1 hidden units",
+    r"train([\d.]+)": r"\1 of the train rows",
+    r"length(\d+)": r"at most \1 words",
+    r"classes(\d+)": r"\1 classes",
     r"frozen_(\d[\d.e+-]*)": r"each text separately, ε = \1",
     r"(.+)_(\d[\d.e+-]*)": r"\1, λ = \2",
     r"trace(\d+)": r"trace \1 that was given",

@@ -151,7 +151,7 @@ def hypotheses_section(study: type[Study], summary: pl.DataFrame) -> Section | N
     skilled = not no_skill(SummaryRows.of(summary), study.name, BASE)
     claims = []
     for one in study.hypotheses:
-        rows = summary.filter(measure=one.measure, group="all").to_dicts()
+        rows = summary.filter(measure=one.measure, group="all").drop_nulls("value").to_dicts()
         outcome = one.outcome(summary) if skilled else "open"
         claims.append(
             {

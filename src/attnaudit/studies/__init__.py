@@ -3,6 +3,7 @@
 from attnaudit.plans.training import Training
 from attnaudit.results import Measure
 from attnaudit.studies.adversary import ModelAdversary
+from attnaudit.studies.complexity import Complexity
 from attnaudit.studies.deceive import Deceive, PairDeceive, TransformerDeceive
 from attnaudit.studies.dynamics.study import Dynamics, PairDynamics
 from attnaudit.studies.encoder import Encoder
@@ -16,7 +17,7 @@ def _named(*studies: type[Study]) -> dict[str, type[Study]]:
     return {study.name: study for study in studies}
 
 
-STUDIES = _named(Uniform, Seeds, Guide, ModelAdversary, Deceive, Dynamics, Encoder)
+STUDIES = _named(Uniform, Seeds, Guide, ModelAdversary, Deceive, Dynamics, Encoder, Complexity)
 PAIR_STUDIES = _named(PairDeceive, PairDynamics)
 TRANSFORMER_STUDIES = _named(TransformerUniform, TransformerDeceive)
 TUNED_STUDIES = _named(TunedSeeds)

@@ -1,4 +1,4 @@
-"""Corpora made from others: without some words, or with another model's attention on them."""
+"""Corpora made from others: of some classes or words, or with another model's attention on them."""
 
 from dataclasses import replace
 from itertools import compress
@@ -13,6 +13,26 @@ from attnaudit.trace import Trace
 
 _OPERATION = "take weights from a trace"
 Removed = Literal["rationale"] | tuple[str, ...]
+
+
+def of_classes(corpus: Corpus, number: int) -> Corpus:
+    """Keep only the texts of the first classes.
+
+    Raises:
+        InputError: If the labels belong to questions, or the corpus has fewer classes.
+    """
+    if corpus.task != "classification" or number > len(corpus.class_names):
+        got = f"{number}, of {', '.join(corpus.class_names)}"
+        expected = "at most as many as there are, in a classification of texts"
+        raise InputError("read settings", "setting corpus.classes", got, expected)
+    splits = {
+        name: split.take(np.flatnonzero(split.label < number))
+        for name, split in corpus.splits.items()
+    }
+    names = corpus.class_names[:number]
+    whole = fingerprint(names, corpus.min_df, splits)
+    notes = (*corpus.notes, f"classes kept: {', '.join(names)}")
+    return replace(corpus, class_names=names, splits=splits, fingerprint=whole, notes=notes)
 
 
 def without_words(corpus: Corpus, removed: Removed) -> Corpus:

@@ -29,7 +29,7 @@ from attnaudit.experiments.confidence import at_same_confidence
 from attnaudit.experiments.rows import make_table, no_single_decision, summarise_measures
 from attnaudit.results import Measure
 from attnaudit.stats.measures import LN2, tvd
-from attnaudit.trace import Trace
+from attnaudit.trace import Readout, Trace
 
 CERTIFIED_GAP = 1e-3
 
@@ -136,7 +136,7 @@ class Adversary(Settings):
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the table of a trace."""
-        found = self.bounded(trace)
+        found = self.bounded(trace.readout, trace.alpha)
         reached = divergence(found.attention, trace.alpha)
         # A bound is computed apart from what is found, and may be lower by rounding.
         upper = np.maximum(found.upper, reached)
@@ -160,10 +160,9 @@ class Adversary(Settings):
             }
         return make_table(trace, columns)
 
-    def bounded(self, trace: Trace) -> Furthest:
+    def bounded(self, readout: Readout, alpha: Ragged) -> Furthest:
         """Return for every row the furthest attention found within ``epsilon``, and its bound."""
-        readout, alpha, epsilon = trace.readout, trace.alpha, self.epsilon
-        own = readout(alpha)
+        own, epsilon = readout(alpha), self.epsilon
         if one_logit_decides(readout):
             found = furthest_attention(alpha, slab_within(readout, alpha, epsilon))
             return Furthest(found, divergence(found, alpha), readout(found), own)

@@ -31,7 +31,7 @@ def frontier(
     """
     found, upper = np.empty((2, len(trace), len(epsilons)))
     for k, epsilon in enumerate(epsilons):
-        furthest = Adversary(epsilon=epsilon).bounded(trace)
+        furthest = Adversary(epsilon=epsilon).bounded(trace.readout, trace.alpha)
         found[:, k], upper[:, k] = divergence(furthest.attention, trace.alpha), furthest.upper
     found = np.maximum.accumulate(found, axis=1)
     return found, np.maximum(np.minimum.accumulate(upper[:, ::-1], axis=1)[:, ::-1], found)

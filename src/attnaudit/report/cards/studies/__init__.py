@@ -3,6 +3,7 @@
 from attnaudit.report.cards.card import StudyCard
 from attnaudit.report.cards.studies import (
     adversary,
+    complexity,
     deceive,
     dynamics,
     encoder,
@@ -19,4 +20,5 @@ STUDY_CARDS: dict[str, StudyCard] = {
     "deceive": deceive.CARD,
     "dynamics": dynamics.CARD,
     "encoder": encoder.CARD,
+    "complexity": complexity.CARD,
 }

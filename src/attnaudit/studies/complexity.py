@@ -1,0 +1,306 @@
+"""Do larger models, fewer rows, longer texts or more classes make attention easy to move?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float, Int64
+
+from attnaudit.core import InputError
+from attnaudit.core.papers import WIEGREFFE2019
+from attnaudit.core.ragged import Ragged
+from attnaudit.core.random import stream_keys
+from attnaudit.core.settings import setting
+from attnaudit.corpora.registry import CORPORA, Parting
+from attnaudit.experiments.adversary.exact import divergence
+from attnaudit.experiments.adversary.experiment import Adversary
+from attnaudit.experiments.confidence import at_same_confidence
+from attnaudit.plans.training import Training, TrainingId, seeded, usual
+from attnaudit.results import SIGNED, Measure
+from attnaudit.stats.bootstrap import ratio
+from attnaudit.stats.crossed import slope_terms
+from attnaudit.stats.measures import LN2, tvd
+from attnaudit.studies.adversary import EPSILONS, ModelAdversary
+from attnaudit.studies.over_seeds import SummaryRows, by_seed, crossed_row
+from attnaudit.studies.study import (
+    Hypothesis,
+    Study,
+    labelled,
+    same_instances,
+    stack,
+    trace_rows,
+    without_scores,
+)
+from attnaudit.trace import Readout, Trace
+
+if TYPE_CHECKING:
+    from attnaudit.corpora.corpus import Corpus
+    from attnaudit.plans.spec import RunSpec
+
+HALVINGS = 50  # until the ends are the same in float64
+BASE = "base"
+# Sign of the slope if the claim is true, and the claim.
+FACTORS = {
+    "hidden": (1, "more hidden units"),
+    "train": (-1, "fewer train rows"),
+    "length": (1, "longer texts"),
+    "classes": (1, "more classes"),
+}
+OUTCOMES = {
+    "area": "how much farther than towards uniform attention can move within ε",
+    "held_out": "JSD of a retrained adversary on test, minus that of another seed",
+}
+EASE = {
+    "area": "attention to be moved in a frozen model",
+    "held_out": "a model to be trained that attends elsewhere on new texts",
+}
+
+
+@dataclass(frozen=True)
+class Complexity(Study):
+    """Vary width, train rows, text length and classes, one at a time, and try to move attention.
+
+    Each model is trained with several seeds, and with each seed an adversary against it
+    (`ModelAdversary`).
+
+    The table has a row per model, seed and instance, with the level of each factor, and for the
+    drawn texts ``area``: with the logits scaled until the predicted class has probability 0.9, the
+    largest JSD to the model's attention within a TVD of ε, minus the JSD of the attention as far
+    towards uniform as ε allows; the mean over ε from 0.005 to 0.1, over ln 2. ``jsd`` and ``tvd``
+    are distances of the adversary from the model, ``seed_jsd`` and ``seed_tvd`` those of the next
+    seed.
+
+    The summary has the means of each model, with ``held_out``, which is ``jsd`` minus ``seed_jsd``;
+    and ``slope_<outcome>_<factor>``, the slope on log2 of the factor over the models that differ in
+    nothing else.
+    """
+
+    name = "complexity"
+    question = "Does complexity make attention easy to move?"
+    paper = WIEGREFFE2019
+    measures = (
+        *(
+            Measure(name, label, f"{label[0].upper()}{label[1:]}.", range=SIGNED)
+            for name, label in OUTCOMES.items()
+        ),
+        Measure("tvd", "mean TVD of the adversary", "TVD of its output from the model's, 0 to 1."),
+        Measure("seed_tvd", "mean TVD of another seed", "The same for another seed, 0 to 1."),
+        *(
+            Measure(
+                f"slope_{name}",
+                f"slope of {name.replace('_', '-')}, per doubling",
+                f"Slope on log2 of a factor of: {label}.",
+                range=None,
+            )
+            for name, label in OUTCOMES.items()
+        ),
+    )
+    hypotheses = tuple(
+        Hypothesis(
+            f"With {more} it is easier for {ease}.",
+            f"slope_{outcome}_{factor}",
+            low=0.0 if sign > 0 else -math.inf,
+            high=math.inf if sign > 0 else 0.0,
+        )
+        for outcome, ease in EASE.items()
+        for factor, (sign, more) in FACTORS.items()
+    )
+    exclusions = (
+        "A text whose two likeliest classes tie has no area.",
+        "An adversary counts if its mean TVD on test is at most that of another seed.",
+        "A length is tried if at least half of the train texts are longer. Lengths and train rows "
+        "are of corpora that are read from files, classes of corpora with more.",
+        "If the base models are not shown to beat the majority, nothing is concluded.",
+        "Seen before: the retrained adversaries of one seed on SST, 20News, AG News and IMDB.",
+    )
+    quick: ClassVar = {
+        "hidden": (32,),
+        "train": (0.3,),
+        "length": (10,),
+        "seeds": 3,
+        "texts": 50,
+        "training.epochs": 20,
+        "training.patience": 4,
+    }
+    full: ClassVar = {"training.epochs": 60, "training.patience": 8}
+    hidden: tuple[int, ...] = setting("Hidden units besides the base's.", (16, 64, 256))
+    train: tuple[float, ...] = setting("Shares of the base's train rows.", (0.1, 0.3))
+    length: tuple[int, ...] = setting("Largest numbers of words of a text.", (10, 25, 50))
+    classes: tuple[int, ...] = setting("Numbers of classes, of corpora that have more.", (2,))
+    strength: float = setting("λ of the adversaries.", 1e-3, least=0)
+    texts: int = setting("Number of test texts whose area is computed.", 100, least=1)
+    seeds: int = setting("Number of trainings (seeds) of each model.", 10, least=2)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, low, high in (
+            ("hidden", 1, np.inf),
+            ("train", 1e-6, 1 - 1e-6),
+            ("length", 1, np.inf),
+            ("classes", 2, np.inf),
+        ):
+            values = getattr(self, name)
+            if not all(low <= one <= high for one in values) or len(set(values)) < len(values):
+                expected = "shares below 1" if name == "train" else f"numbers of {low} or more"
+                where = f"setting {self.name}.{name}"
+                raise InputError("study", where, str(list(values)), f"{expected}, none twice")
+
+    def variants(self) -> list[str]:
+        """Return the models in their order."""
+        return ["", *(f"{name}{one:g}" for name in FACTORS for one in getattr(self, name))]
+
+    def specs(self, base: RunSpec, corpus: Corpus) -> Iterator[tuple[str, RunSpec]]:
+        """Yield each variant and its specification; the base's has no name."""
+        yield "", base
+        lean = without_scores(replace(base, replacement=replace(base.replacement, texts=0)))
+        for hidden in self.hidden:
+            if hidden != base.model.hidden:
+                yield f"hidden{hidden}", replace(lean, model=replace(base.model, hidden=hidden))
+        entry = CORPORA.get(base.corpus.source)
+        if entry is None or entry.generate is None:
+            kept = base.corpus.train_kept or (entry.parting if entry else Parting()).train_kept
+            for share in self.train:
+                cut = replace(base.corpus, train_kept=share * kept)
+                yield f"train{share:g}", replace(lean, corpus=cut)
+            middle = np.median([len(text) for text in corpus.splits["train"].tokens])
+            for length in self.length:
+                if length < middle:
+                    cut = replace(base.corpus, max_tokens=length)
+                    yield f"length{length}", replace(lean, corpus=cut)
+        for classes in self.classes:
+            if classes < len(corpus.class_names):
+                cut = replace(base.corpus, classes=classes)
+                yield f"classes{classes}", replace(lean, corpus=cut)
+
+    def trainings(self, base: RunSpec, corpus: Corpus) -> Iterator[Training]:
+        """Train every model, and an adversary against each, with every seed."""
+        self.check_texts(corpus)
+        self.check_model(base.model, words=True)
+        training = base.training
+        patience = training.patience or ModelAdversary.patience
+        adversary = ModelAdversary(epochs=training.epochs, patience=patience)
+        for variant, spec in self.specs(base, corpus):
+            for seed in range(base.seed, base.seed + self.seeds):
+                first = usual(spec, seed)
+                first = replace(first, id=replace(first.id, variant=variant))
+                yield first
+                against = adversary.against(
+                    first, seeded(spec, self._next(seed, base.seed)), self.strength
+                )
+                yield replace(against, id=replace(against.id, variant=variant))
+
+    def _next(self, seed: int, first: int) -> int:
+        """Return the seed after another one; after the last comes the first."""
+        return first + (seed - first + 1) % self.seeds
+
+    def __call__(self, traces: Any) -> pl.DataFrame:
+        """Measure every model against its adversary and the next seed."""
+        bases = self.ordered(one for one in traces if one.role == "base")
+        first = min(one.seed for one in bases)
+        return stack(self._of_model(one, self._next(one.seed, first), traces) for one in bases)
+
+    def _of_model(self, one: TrainingId, following: int, traces: Any) -> pl.DataFrame:
+        trace, other = traces[one], traces[replace(one, seed=following)]
+        moved = traces[replace(one, role="adversary", seed=following, strength=self.strength)]
+        same_instances({one: trace, "the next seed": other, "the adversary": moved})
+        draw = np.lexsort((trace.instance, stream_keys(self.seed, self.name, trace.instance)))
+        rows, area = draw[: self.texts], np.full(len(trace), np.nan)
+        area[rows] = room(trace, rows)
+        share = one.variant.removeprefix("train") if one.variant.startswith("train") else 1.0
+        several = np.where(trace.lengths > 1, 1.0, np.nan)
+        measured = trace_rows(
+            trace,
+            area=area * several,
+            jsd=divergence(trace.alpha, moved.alpha) * several,
+            tvd=tvd(trace.prediction, moved.prediction),
+            seed_jsd=divergence(trace.alpha, other.alpha) * several,
+            seed_tvd=tvd(trace.prediction, other.prediction),
+        )
+        return labelled(
+            measured,
+            model=one.variant or BASE,
+            seed=one.seed,
+            hidden=float(trace.metadata["model"]["hidden"]),
+            train=float(share),
+            length=float(trace.lengths.mean()),
+            classes=float(len(trace.class_names)),
+        )
+
+    def summary_rows(self, table: pl.DataFrame) -> SummaryRows:
+        """Average over seeds and texts, and fit the slopes on each factor."""
+        levels, of_seeds = dict[str, Mapping[str, float]](), dict[str, dict[str, Any]]()
+        for (model,), part in table.group_by("model", maintain_order=True):
+            columns = ("area", "jsd", "tvd", "seed_jsd", "seed_tvd")
+            area, jsd, change, seed_jsd, seed_change = by_seed(part, columns)
+            terms = {"area": area, "tvd": change, "seed_tvd": seed_change}
+            if change.mean() <= seed_change.mean():
+                terms["held_out"] = jsd - seed_jsd
+            for name, one in terms.items():
+                yield crossed_row(self, f"{name}_{model}", one)
+            levels[str(model)] = part.select(pl.col(list(FACTORS)).first()).row(0, named=True)
+            of_seeds[str(model)] = {
+                name: ratio(np.nansum(one, axis=1), np.isfinite(one).sum(axis=1))
+                for name, one in terms.items()
+            }
+        for factor in FACTORS:
+            for name in OUTCOMES:
+                compared = [
+                    model
+                    for model, known in of_seeds.items()
+                    if name in known and (model == BASE or model.startswith(factor))
+                ]
+                if len(compared) > 1:
+                    x = np.log2([levels[model][factor] for model in compared])
+                    slopes = slope_terms(x, np.stack([of_seeds[one][name] for one in compared]))
+                    row = crossed_row(self, f"slope_{name}_{factor}", slopes[:, None])
+                    yield row | {"n": table["instance"].n_unique()}
+
+
+def room(trace: Trace, rows: Int64[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
+    """Return how much farther attention can move than towards uniform, within the same ε.
+
+    Args:
+        trace: The trace.
+        rows: Numbers of the rows.
+
+    Returns:
+        The difference of the JSD, a mean over ε by the trapezoidal rule, over ln 2; NaN without a
+        decision.
+    """
+    part = replace(trace, table=trace.table[rows])
+    matched, alpha = at_same_confidence(part), part.alpha
+    assert matched is not None, "a classifier of texts has an identity tail"
+    lead = []
+    for epsilon in EPSILONS:
+        furthest = Adversary(epsilon=epsilon).bounded(matched.readout, alpha).attention
+        even = toward_uniform(matched.readout, alpha, epsilon)
+        lead.append(divergence(furthest, alpha) - divergence(even, alpha))
+    mean = np.trapezoid(np.stack(lead), EPSILONS, axis=0) / (EPSILONS[-1] - EPSILONS[0])
+    return matched.of_decided(mean / LN2)
+
+
+def toward_uniform(readout: Readout, alpha: Ragged, epsilon: float) -> Ragged:
+    """Return the attention as far on the way to uniform as a TVD of ``epsilon`` allows.
+
+    Logits are linear on the way, so the TVD grows along it (monotone likelihood ratios).
+    """
+    every, contribution = np.arange(len(alpha)), readout.contribution.values
+    own, even = (
+        alpha.with_values(weight[:, None] * contribution).sum()
+        for weight in (alpha.values, 1.0 / alpha.spread(alpha.lengths))
+    )
+    before = readout.of_sums(own, every)
+    # The whole way is tried first, then halves of what is left.
+    low, high, middle = np.zeros(len(alpha)), np.full(len(alpha), 2.0), np.ones(len(alpha))
+    for _ in range(HALVINGS):
+        after = readout.of_sums(own + middle[:, None] * (even - own), every)
+        within = tvd(before, after) <= epsilon
+        low, high = np.where(within, middle, low), np.where(within, high, middle)
+        middle = np.minimum(0.5 * (low + high), 1.0)
+    way = alpha.spread(low)
+    return alpha.with_values((1.0 - way) * alpha.values + way / alpha.spread(alpha.lengths))
