@@ -37,6 +37,12 @@ def plain(value: Any) -> Any:
     return value
 
 
+def listed(value: Any) -> list[Any] | None:
+    """Return what a list, array, tensor or series holds in plain Python; None for anything else."""
+    turned = plain(value)
+    return list(turned) if isinstance(turned, list | tuple) else None
+
+
 def named_outputs(operation: str, where: str, given: Any, number: int | None = None) -> list[str]:
     """Return the names of a model's outputs in their order.
 
@@ -51,21 +57,23 @@ def named_outputs(operation: str, where: str, given: Any, number: int | None = N
     """
     expected = f"{number or 'the'} different names in the order of the outputs, or a mapping of "
     expected += "names to numbers from 0"
-    names, listed = plain(given), ""
+    names, pairs = plain(given), ""
     if isinstance(given, Mapping):
-        by_number = {plain(key): plain(value) for key, value in given.items()}
+        # A tuple is no name, and what it holds could not be a key once it is turned.
+        keys = (key if isinstance(key, tuple) else plain(key) for key in given)
+        by_number = dict(zip(keys, map(plain, given.values()), strict=True))
         if by_number and all(_is_number(value) for value in by_number.values()):
             turned = {value: key for key, value in by_number.items()}
             by_number = turned if len(turned) == len(by_number) else {}
         names = [by_number.get(k) for k in range(len(by_number))]
-        listed = str(dict(given))
+        pairs = str(dict(given))
     if not isinstance(names, list | tuple):
         raise InputError(operation, where, f"{given!r} of type {type(given).__name__}", expected)
-    usable: list[Any] = [str(one) if _is_number(one) and not listed else one for one in names]
+    usable: list[Any] = [str(one) if _is_number(one) and not pairs else one for one in names]
     whole = all(isinstance(one, str) for one in usable)
-    different = len(set(usable)) == len(usable) and number in (None, len(usable))
-    if not (whole and different) or (listed and not usable):
-        got = listed or f"{', '.join(map(str, names))} ({len(names)})"
+    different = whole and len(set(usable)) == len(usable) and number in (None, len(usable))
+    if not different or (pairs and not usable):
+        got = pairs or f"{', '.join(map(str, names))} ({len(names)})"
         raise InputError(operation, where, got, expected)
     return usable
 

@@ -221,7 +221,7 @@ def coerce(value: Any, hint: Any, key: str) -> Any:
             return None
         if any(get_origin(kind) is tuple for kind in kinds):
             # A JSON list has values with commas.
-            with suppress(ValueError):
+            with suppress(ValueError, RecursionError):
                 readings.append(json.loads(value))
             readings.append([] if value == "none" else value.split(","))
         if value.isdecimal():

@@ -157,6 +157,6 @@ def _beat(path: Path, owner: str, ended: threading.Event) -> None:
 def _read(path: Path) -> dict[str, object]:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}

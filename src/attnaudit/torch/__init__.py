@@ -17,7 +17,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from attnaudit.core import InputError, count
-from attnaudit.core.given import known, named_outputs, plain, plain_metadata
+from attnaudit.core.given import known, listed, named_outputs, plain_metadata
 from attnaudit.models.classifier import probabilities
 from attnaudit.stats.measures import Activation
 from attnaudit.torch.arguments import TokenArguments
@@ -192,17 +192,16 @@ def _batch(given: Any, where: str) -> Batch:
     if not isinstance(given.inputs, tuple | list | Mapping):
         expected = "the arguments of the module, as a tuple or by name"
         raise _error(f"{where}: inputs", type(given.inputs).__name__, expected)
-    texts = [] if given.tokens is None else list(given.tokens)
-    if not texts or any(isinstance(text, str) or not len(text) for text in texts):
+    texts = listed(given.tokens)
+    if not texts or not all(isinstance(text, list | tuple) and text for text in texts):
         expected = "one token or more of each text, in lists"
         raise _error(f"{where}: tokens", f"{texts!r:.60}", expected)
-    label = (
-        None if given.label is None else [_label(known(one), where) for one in plain(given.label)]
-    )
-    if label is not None and len(label) != len(texts):
-        got = f"{len(label)} labels of {len(texts)} texts"
+    label = listed(given.label)
+    if given.label is not None and (label is None or len(label) != len(texts)):
+        number = type(given.label).__name__ if label is None else f"{len(label)} labels"
+        got = f"{number} of {len(texts)} texts"
         raise _error(f"{where}: label", got, "one of each text")
-    return Batch(given.inputs, texts, label)
+    return Batch(given.inputs, texts, label and [_label(known(one), where) for one in label])
 
 
 def _label(given: Any, where: str) -> int | None:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int64
 
 from attnaudit.core import InputError, Progress, describe_error, did_you_mean, silent
-from attnaudit.core.given import known, named_outputs, plain
+from attnaudit.core.given import known, listed, named_outputs
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import stream_keys, uniform
 from attnaudit.core.tolerance import TOLERANCE
@@ -124,11 +124,11 @@ def _labels(options: JudgeOptions, texts: int) -> list[int | None] | None:
     """Return the class of each text by number."""
     if options.labels is None:
         return None
-    labels, names = [known(one) for one in plain(options.labels)], list(options.class_names or ())
-    if len(labels) != texts:
-        raise InputError(
-            OPERATION, "labels", f"{len(labels)} labels", f"{texts}, one for each text"
-        )
+    given, names = listed(options.labels), list(options.class_names or ())
+    if given is None or len(given) != texts:
+        got = type(options.labels).__name__ if given is None else f"{len(given)} labels"
+        raise InputError(OPERATION, "labels", got, f"{texts}, one for each text")
+    labels = [known(one) for one in given]
     found = [names.index(one) if isinstance(one, str) and one in names else one for one in labels]
     _require_class(found, len(names), f"one of {', '.join(names)}" if names else "")
     return [None if label is None else int(label) for label in found]

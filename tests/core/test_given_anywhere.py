@@ -1,0 +1,124 @@
+"""Whatever holds texts, labels and names, each way in reads it alike or refuses it in one line."""
+
+import contextlib
+from typing import Any
+
+import datasets
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnaudit.core import AttnauditError
+from attnaudit.corpora.read import read_corpus
+from attnaudit.hf.texts import read_texts
+from attnaudit.torch import collect
+from attnaudit.trace import Trace
+from tests.torch.test_pooling import BATCHES, made
+from tests.traces import make_trace
+
+few = settings(max_examples=60, deadline=None, derandomize=True)
+TRACE = make_trace(3, [2] * 3, 2, seed=1, rationale=False)
+COLUMNS: dict[str, Any] = {name: TRACE.table[name].to_list() for name in TRACE.table.columns}
+TEXTS = [f"the {word} film" for word in ("good", "bad") * 20]
+LABELS = ["pos", "neg"] * 20
+LEAVES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 3)
+    | st.floats()
+    | st.text(max_size=3)
+    | st.sampled_from(
+        [10**30, b"x", "\ud800", "a\0", np.float32(1), np.str_("b"), {1}, object(), 1j]
+    )
+)
+ANYTHING = st.recursive(
+    LEAVES,
+    lambda parts: (
+        st.lists(parts, max_size=3)
+        | st.lists(parts, max_size=3).map(tuple)
+        | st.dictionaries(st.text(max_size=2) | st.integers(0, 2), parts, max_size=3)
+        | st.lists(st.integers(0, 2), max_size=3).map(np.array)
+        | st.lists(st.text(max_size=2), max_size=3).map(pd.Series)
+        | st.lists(st.text(max_size=2), max_size=3).map(iter)
+        | st.lists(st.floats(width=32), max_size=3).map(torch.tensor)
+    ),
+    max_leaves=5,
+)
+
+
+def made_trace(**changed):
+    names = {"activation": "softmax", "class_names": ["a", "b"], "metadata": {}}
+    return Trace.from_arrays(**{**names, **COLUMNS, **changed})
+
+
+def pooled(**changed):
+    return collect(made(outputs=3), BATCHES[:1], attention="pool", **changed)
+
+
+WAYS_IN = {
+    "class names of arrays": lambda value: made_trace(class_names=value),
+    "metadata of arrays": lambda value: made_trace(metadata={"a": value}),
+    "tokens of arrays": lambda value: made_trace(tokens=value),
+    "labels of arrays": lambda value: made_trace(label=value),
+    "attention of arrays": lambda value: made_trace(alpha=value),
+    "a score of arrays": lambda value: made_trace(importance_x=value),
+    "class names of a module": lambda value: pooled(class_names=value),
+    "labels of a module": lambda value: collect(
+        made(outputs=3), [(*BATCHES[0][:2], value)], attention="pool"
+    ),
+    "texts": read_texts,
+    "a list of texts": lambda value: read_texts([value, "a film"]),
+    "pairs of texts": lambda value: read_texts([("a film", value)]),
+    "dictionaries": lambda value: read_texts([{"text": "a film", "label": value}] * 3),
+    "splits": lambda value: read_texts({"train": value, "test": value}),
+    "a corpus": read_corpus,
+    "labels of a corpus": lambda value: read_corpus({"text": TEXTS, "label": [value] * 40}),
+}
+
+
+@pytest.mark.parametrize("way", WAYS_IN)
+@few
+@given(value=ANYTHING)
+def test_anything_is_read_or_refused_in_one_line(way, value):
+    with contextlib.suppress(AttnauditError):  # which are printable lines by construction
+        WAYS_IN[way](value)
+
+
+TABLES: dict[str, Any] = {
+    "polars": pl.DataFrame,
+    "pandas": pd.DataFrame,
+    "arrow": pa.table,
+    "datasets": datasets.Dataset.from_dict,
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_tables_of_equal_content_are_the_same_corpus_and_texts(kind):
+    columns = {"text": TEXTS, "label": LABELS}
+    expected = read_corpus(pl.DataFrame(columns)).fingerprint
+    assert read_corpus(TABLES[kind](columns)).fingerprint == expected
+    texts = read_texts(TABLES[kind](columns))
+    rows = [{"text": text, "label": label} for text, label in zip(TEXTS, LABELS, strict=True)]
+    assert (texts.text, texts.class_names) == (TEXTS, ("neg", "pos"))
+    assert texts.label.tolist() == read_texts(rows).label.tolist()
+
+
+@pytest.mark.parametrize("hold", [tuple, np.array, pd.Series, pl.Series, pa.array])
+def test_containers_of_equal_content_make_equal_traces(hold):
+    columns = {name: hold(COLUMNS[name]) for name in ("instance", "label", "prediction", "alpha")}
+    trace = made_trace(class_names=hold(["a", "b"]), **columns)
+    assert trace.table.equals(made_trace().table)
+    assert read_texts(hold(TEXTS)).text == TEXTS
+
+
+@pytest.mark.parametrize("hold", [list, np.array, torch.tensor, pd.Series, pl.Series])
+def test_labels_of_a_module_are_read_from_any_container(hold):
+    inputs, tokens, *_ = BATCHES[0]
+    numbers = [k % 3 for k in range(len(tokens))]
+    trace = collect(made(outputs=3), [(inputs, tokens, hold(numbers))], attention="pool")
+    assert trace.table["label"].to_list() == numbers
