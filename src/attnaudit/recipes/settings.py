@@ -97,6 +97,7 @@ def scales() -> dict[str, Scale]:
     for kinds, of, base in _KINDS:
         for name, kind in kinds.items():
             full = {key: attrgetter(key)(base() if "." in key else kind) for key in kind.quick}
+            full |= getattr(kind, "full", {})  # copying and calibration state none
             found[f"{name}{of}"] = Scale(kind.question, _assigned(kind.quick), _assigned(full))
     return found
 

@@ -88,7 +88,8 @@ class StudySpec(Spec):
         Args:
             study: Name of a study of `EVERY_STUDY`.
             source: The corpus.
-            full: Whether settings that are not given are as published, else those of `Study.quick`.
+            full: Whether settings that are not given are those of `Study.full`, not of
+                `Study.quick`.
             settings: Settings by dotted name. Those that begin with the study's name are its own;
                 ``training.epochs`` and ``training.patience`` hold for all of its trainings.
             **options: Those of the kind of model: `RunSpec.of`, `TranslationSpec.of`, or with
@@ -112,8 +113,8 @@ class StudySpec(Spec):
             if f"training.{name}" in given and hasattr(of_study, name)
         }
         own |= take_section(given, study)
-        quick = {} if full else of_study.quick.items()
-        scale = {key if "." in key else f"{study}.{key}": value for key, value in quick}
+        chosen = of_study.full if full else of_study.quick
+        scale = {key if "." in key else f"{study}.{key}": one for key, one in chosen.items()}
         own_scale = take_section(scale, study)
         base = kind.spec.of(source, settings=scale | given, **options)
         changed = {**own_scale, f"{study}.seed": base.seed, **own}

@@ -75,6 +75,7 @@ class Study(Settings):
             for each of the ``groups``.
         quick: Settings for a study that two cores finish in minutes; dotted ones are those of its
             trainings.
+        full: Settings of ``--full`` that are not the defaults, dotted ones of its trainings.
         overruled: Settings and options without effect in the study, and what is expected instead.
         decided: Values of settings that the study decides itself.
         not_of_base: Settings in which it may differ from other studies of its folder.
@@ -92,6 +93,7 @@ class Study(Settings):
     measures: ClassVar[tuple[Measure, ...]]
     layout: ClassVar[Literal["models", "groups", "steps"]] = "models"
     quick: ClassVar[Mapping[str, Any]]
+    full: ClassVar[Mapping[str, Any]] = {}
     overruled: ClassVar[Any] = {}  # a mapping, or a property that has one
     decided: ClassVar[Mapping[str, Any]] = {}
     not_of_base: ClassVar[tuple[str, ...]] = ()

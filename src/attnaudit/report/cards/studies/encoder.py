@@ -52,9 +52,11 @@ def _carried(rows: SummaryRows, name: str, sign: float) -> str:
     if indirect is None or half is None or half["low"] is None:
         return ""
     low, high = sorted((sign * half["low"], sign * half["high"]))
-    how = "more than half" if low > 0.0 else "less than half" if high < 0.0 else "perhaps half"
-    through = f"slope {with_interval(indirect)}"
-    return f" How much a state is its own word carries {how} of that ({through})."
+    through = f"(slope {with_interval(indirect)})"
+    if low <= 0.0 <= high:
+        return f" Whether the share of the own word carries half of that is open {through}."
+    most = "more" if low > 0.0 else "less"
+    return f" The share of the own word carries {most} than half of that {through}."
 
 
 def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:
