@@ -18,10 +18,11 @@ from attnaudit.corpora.read import read_corpus
 from attnaudit.hf.texts import read_texts
 from attnaudit.torch import collect
 from attnaudit.trace import Trace
+from attnaudit.tracing.judged import JudgeOptions, collect_scores
 from tests.torch.test_pooling import BATCHES, made
 from tests.traces import make_trace
 
-few = settings(max_examples=60, deadline=None, derandomize=True)
+few = settings(max_examples=50, deadline=None, derandomize=True)
 TRACE = make_trace(3, [2] * 3, 2, seed=1, rationale=False)
 COLUMNS: dict[str, Any] = {name: TRACE.table[name].to_list() for name in TRACE.table.columns}
 TEXTS = [f"the {word} film" for word in ("good", "bad") * 20]
@@ -60,6 +61,13 @@ def pooled(**changed):
     return collect(made(outputs=3), BATCHES[:1], attention="pool", **changed)
 
 
+def judged(texts=("a good film", "bad"), scores=((1, 2, 3), (1,)), **options):
+    def predict(asked):
+        return np.tile([0.4, 0.6], (len(asked), 1))
+
+    return collect_scores(predict, texts, scores, JudgeOptions(**options))
+
+
 WAYS_IN = {
     "class names of arrays": lambda value: made_trace(class_names=value),
     "metadata of arrays": lambda value: made_trace(metadata={"a": value}),
@@ -71,6 +79,11 @@ WAYS_IN = {
     "labels of a module": lambda value: collect(
         made(outputs=3), [(*BATCHES[0][:2], value)], attention="pool"
     ),
+    "labels of judged texts": lambda value: judged(labels=value),
+    "class names of judged texts": lambda value: judged(class_names=value),
+    "judged texts": lambda value: judged(texts=value),
+    "scores of judged texts": lambda value: judged(scores=value),
+    "a score of judged texts": lambda value: judged(scores={"mine": value}),
     "texts": read_texts,
     "a list of texts": lambda value: read_texts([value, "a film"]),
     "pairs of texts": lambda value: read_texts([("a film", value)]),
@@ -81,7 +94,9 @@ WAYS_IN = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS_IN)
+@pytest.mark.parametrize(
+    "way", [pytest.param(way, marks=[pytest.mark.slow] * ("judged" in way)) for way in WAYS_IN]
+)
 @few
 @given(value=ANYTHING)
 def test_anything_is_read_or_refused_in_one_line(way, value):
@@ -104,8 +119,9 @@ def test_tables_of_equal_content_are_the_same_corpus_and_texts(kind):
     assert read_corpus(TABLES[kind](columns)).fingerprint == expected
     texts = read_texts(TABLES[kind](columns))
     rows = [{"text": text, "label": label} for text, label in zip(TEXTS, LABELS, strict=True)]
+    assert texts.label is not None
     assert (texts.text, texts.class_names) == (TEXTS, ("neg", "pos"))
-    assert texts.label.tolist() == read_texts(rows).label.tolist()
+    np.testing.assert_array_equal(texts.label, read_texts(rows).label)
 
 
 @pytest.mark.parametrize("hold", [tuple, np.array, pd.Series, pl.Series, pa.array])

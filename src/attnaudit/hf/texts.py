@@ -14,12 +14,13 @@ import polars as pl
 from jaxtyping import Int, Int32, Int64
 from torch.utils.data import Dataset
 
-from attnaudit.core import InputError, Progress, count, silent
+from attnaudit.core import InputError, Progress, count, describe_error, silent
 from attnaudit.core.given import expanded, plain
 from attnaudit.core.printable import printable
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import from_plain
 from attnaudit.corpora.corpus import SPLITS, Corpus, ParallelCorpus, RawText, SkippedRow, Split
+from attnaudit.corpora.formats.lines import invalid_characters
 from attnaudit.corpora.formats.rows import SPLIT_NAMES, Segment, Span, ordered_classes
 from attnaudit.corpora.formats.tables import frame_source, is_table, stem_and_format
 from attnaudit.corpora.parallel import read_pairs
@@ -264,7 +265,16 @@ def _of_items(source: Any) -> Any:
         return source
     names = dict.fromkeys(name for item in source for name in item)
     cells = {name: plain([item.get(name) for item in source]) for name in names}
-    return pl.DataFrame(cells, strict=False)
+    try:
+        return pl.DataFrame(cells, strict=False)
+    except (
+        pl.exceptions.PolarsError,
+        pl.exceptions.PanicException,
+        TypeError,
+        ValueError,
+    ) as error:
+        expected = "dictionaries of columns with texts, numbers or lists"
+        raise InputError(OPERATION, "corpus", describe_error(error), expected) from error
 
 
 def _of_corpus(source: Corpus | ParallelCorpus, kind: ModelTask, split: str) -> Texts:
@@ -304,7 +314,8 @@ def _of_list(values: Sequence[Any], kind: ModelTask) -> Texts:
     for row, value in enumerate(values):
         parts = value if pairs else (value,)
         whole = isinstance(parts, list | tuple) and len(parts) == 1 + pairs
-        if not whole or not all(isinstance(part, str) and part.strip() for part in parts):
+        texts = (one for one in parts if isinstance(one, str) and not invalid_characters(one))
+        if not whole or sum(bool(one.strip()) for one in texts) != len(parts):
             expected = "a text and its second text" if pairs else "a text"
             do = "items of one kind, none of them empty"
             raise InputError(OPERATION, f"corpus[{row}]", f"{value!r:.60}", expected, do)

@@ -159,7 +159,10 @@ class Trace:
         for name, values in given.items():
             try:
                 series.append(series_of(name, values))
-            except (pl.exceptions.PolarsError, ValueError, TypeError, OverflowError) as error:
+            except (
+                *(pl.exceptions.PolarsError, pl.exceptions.PanicException),
+                *(ValueError, TypeError, OverflowError),
+            ) as error:
                 where, reason = f"{origin}: column {name}", str(error).strip().partition("\n")[0]
                 expected = "what docs/trace.md says of it"
                 raise TraceError("make trace", where, reason, expected) from error

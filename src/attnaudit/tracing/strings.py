@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 from attnaudit.core import InputError, describe_error, require
+from attnaudit.core.given import listed
 from attnaudit.corpora.formats.tables import is_table
 
 OPERATION = "judge"
@@ -44,12 +45,13 @@ class Strings:
         Raises:
             InputError: If there is no text, or a text is neither or has no word.
         """
-        texts = texts if isinstance(texts, str) else list(texts)
-        if isinstance(texts, str) or not texts:
-            got = "one text" if isinstance(texts, str) else "no text"
+        rows = listed(texts)
+        if not rows:
+            got = "no text" if rows == [] else f"a {type(texts).__name__}"
+            got = "one text" if isinstance(texts, str) else got
             raise InputError(OPERATION, "texts", got, "a list of texts")
         words, gaps = [], []
-        for row, text in enumerate(texts):
+        for row, text in enumerate(rows):
             if isinstance(text, str):
                 cut = cut or _spacy_words()
                 try:
@@ -191,8 +193,10 @@ def _rows_of(where: str, values: Any, texts: Strings) -> list[Any]:
         numbers = [np.abs(_array(own.source_attributions)).sum(axis=1) for own in every]
     elif hasattr(values, "values") and hasattr(values, "data"):  # SHAP
         tokens, numbers = values.data, values.values
+    elif (rows := listed(values)) is not None:
+        return rows
     else:
-        return list(values)
+        raise _error(where, f"a {type(values).__name__}", "a value per word of every text")
     if len(numbers) != len(texts):
         return list(numbers)  # which is refused
     return [texts.of_tokens(row, tokens[row], _array(numbers[row])) for row in range(len(texts))]
