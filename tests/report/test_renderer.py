@@ -4,7 +4,7 @@ import altair as alt
 import polars as pl
 import pytest
 
-from attnaudit.report.charts import renderer
+from attnaudit.core import elsewhere
 from attnaudit.report.charts.svg import drawn
 from tests.forked import printed
 
@@ -30,15 +30,15 @@ def test_a_chart_whose_renderer_fails_is_its_numbers_and_the_next_is_drawn(
 ):
     """A planted module fails in place of vl-convert, as its native code would: in the process."""
     (tmp_path / "vl_convert.py").write_text(f"import os\ndef vegalite_to_svg(spec):\n    {fault}\n")
-    renderer.stop()
+    elsewhere.stop()
     with monkeypatch.context() as planted:
         planted.setenv("PYTHONPATH", str(tmp_path))
-        planted.setattr(renderer, "PATIENCE", 1)
+        planted.setattr(elsewhere, "PATIENCE", 1)
         panel = draw()
     assert (panel.svg, "could not be drawn" in panel.note, said in panel.note) == ("", True, True)
     assert panel.note.startswith("A note. ")
     assert "2.5" in panel.numbers
-    renderer.stop()
+    elsewhere.stop()
     assert draw().svg
 
 

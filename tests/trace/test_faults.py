@@ -236,3 +236,19 @@ def test_the_largest_numbers_of_a_column_give_no_warning(tmp_path, name):
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_damaged_bytes_never_end_the_process(tmp_path):
+    """Some lengths in a damaged page abort the reader of Parquet; other bytes make it panic."""
+    put(tmp_path, COLUMNS)
+    file, rng = tmp_path / "a.parquet", np.random.default_rng(0)
+    whole = file.read_bytes()
+    for _ in range(25):
+        damaged = bytearray(whole)
+        for place in rng.integers(4, len(whole) - 8, 3):
+            damaged[place] = rng.integers(256)
+        file.write_bytes(damaged)
+        try:
+            Trace.read(tmp_path)
+        except TraceError as error:
+            assert "\n" not in str(error)

@@ -14,6 +14,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from attnaudit.core import TraceError, atomic
+from attnaudit.core.elsewhere import decode
 from attnaudit.core.given import expanded
 from attnaudit.trace.tails import (
     GRAPH_FILE,
@@ -172,6 +173,11 @@ def write_tail(folder: Path, tail: Tail | Network) -> None:
             shutil.copyfile(tail.path, temporary)
 
 
+_PARQUET = "a Parquet file", "write the trace again"
+# Size and time of the files that are known to be whole.
+_whole: dict[Path, tuple[int, int]] = {}
+
+
 def scan_shard(path: Path) -> pl.LazyFrame:
     """Open a Parquet file.
 
@@ -183,7 +189,15 @@ def scan_shard(path: Path) -> pl.LazyFrame:
     with _readable(path):
         scan = pl.scan_parquet(path, glob=False)
         scan.collect_schema()
-        return scan
+    about = path.stat()
+    if _whole.get(path) != (found := (about.st_size, about.st_mtime_ns)):
+        try:
+            decode(path)
+        except ValueError as error:
+            reason = " ".join(str(error).split()).rstrip(".")
+            raise TraceError("read trace", str(path), reason, *_PARQUET) from error
+        _whole[path] = found
+    return scan
 
 
 def _height(scan: pl.LazyFrame) -> int:
@@ -203,9 +217,7 @@ def _readable(path: Path) -> Iterator[None]:
         ) from error
     except (OSError, pl.exceptions.PolarsError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
-        raise TraceError(
-            "read trace", str(path), reason, "a Parquet file", "write the trace again"
-        ) from error
+        raise TraceError("read trace", str(path), reason, *_PARQUET) from error
 
 
 def _metadata(path: Path) -> dict[str, Any]:

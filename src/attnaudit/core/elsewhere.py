@@ -1,4 +1,4 @@
-"""vl-convert in a process of its own: when it crashes or never ends, only that drawing is lost.
+"""Native code in a process of its own: when it crashes or never ends, only that call is lost.
 
 Run as a script this file is that process, which answers a line of JSON with a line of JSON.
 """
@@ -11,10 +11,13 @@ import os
 import signal
 import subprocess
 import sys
+from importlib import import_module
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
-PATIENCE = 60  # seconds for a drawing; the first of a process takes 1, others less than 0.1
+PATIENCE = 60  # seconds for a call; the first of a process takes 1, others less than 0.1
+PACE = 2_000_000  # bytes of a file that are decoded in a second, at the least
 _TURN = Lock()
 # By the process that started it: one that is forked has its own.
 _children: dict[int, subprocess.Popen[str]] = {}
@@ -26,11 +29,25 @@ def convert(function: str, *arguments: Any) -> bytes:
     Raises:
         ValueError: It refused its arguments, crashed, or took longer than `PATIENCE`.
     """
+    return base64.b64decode(_answer(PATIENCE, "vl_convert", function, *arguments))
+
+
+def decode(path: Path) -> None:
+    """Decode a Parquet file once, since damaged bytes may end the process that reads them.
+
+    Raises:
+        ValueError: It cannot be decoded.
+    """
+    patience = PATIENCE + path.stat().st_size // PACE
+    _answer(patience, "__main__", "decoded", str(path.absolute()))
+
+
+def _answer(patience: int, *call: Any) -> str:
     with _TURN:
         line = ""
         try:
             child = _children.get(os.getpid()) or _start()
-            print(json.dumps([PATIENCE, function, arguments]), file=child.stdin, flush=True)
+            print(json.dumps([patience, *call]), file=child.stdin, flush=True)
             line = child.stdout.readline() if child.stdout else ""
         except OSError:  # it cannot be started, or has ended
             pass
@@ -39,17 +56,17 @@ def convert(function: str, *arguments: Any) -> bytes:
                 stop()
     made, reason = json.loads(line if line.endswith("\n") else "[null, null]")
     if made is None:
-        raise ValueError(reason or _loss())
-    return base64.b64decode(made)
+        raise ValueError(reason or _loss(patience))
+    return made
 
 
-def _loss() -> str:
+def _loss(patience: int) -> str:
     with contextlib.suppress(ImportError):  # not on Windows
         import resource
 
         if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
-            return "the renderer ended: it needs more address space than ulimit -v allows"
-    return f"the renderer crashed, or took more than {PATIENCE} s"
+            return "its process ended: it needs more address space than ulimit -v allows"
+    return f"its process crashed, or took more than {patience} s"
 
 
 def _start() -> subprocess.Popen[str]:
@@ -62,28 +79,35 @@ def _start() -> subprocess.Popen[str]:
 
 
 def stop() -> None:
-    """End the renderer of this process; the next drawing starts another."""
+    """End the child of this process; the next call starts another."""
     if child := _children.pop(os.getpid(), None):
         child.kill()
         child.communicate()
 
 
-def _serve() -> None:
-    import vl_convert
+def decoded(path: str) -> str:
+    """Decode all columns of a Parquet file, some rows at a time."""
+    import polars as pl
 
+    # `collect_batches` ends quietly where a thread fails.
+    pl.scan_parquet(path, glob=False).sink_batches(lambda rows: None, chunk_size=1 << 13)
+    return ""
+
+
+def _serve() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # nothing else is an answer
     alarm = getattr(signal, "alarm", lambda seconds: 0)  # not on Windows
     if hasattr(signal, "SIGALRM"):
         signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends it within native code too
     for line in sys.stdin:
-        patience, function, arguments = json.loads(line)
+        patience, module, function, *arguments = json.loads(line)
         alarm(patience)
         try:
-            made = getattr(vl_convert, function)(*arguments)
+            made = getattr(import_module(module), function)(*arguments)
             content = made.encode() if isinstance(made, str) else made
             answer = base64.b64encode(content).decode(), None
-        except ValueError as error:
+        except Exception as error:  # noqa: BLE001 - of any library
             answer = None, str(error).strip().rpartition("\n")[2].strip() or "no reason"
         alarm(0)
         print(json.dumps(answer), file=answers, flush=True)
