@@ -7,13 +7,13 @@ import polars as pl
 import pytest
 from scipy.special import softmax
 
-from attnaudit.core import InputError
+from attnaudit.core import InputError, read_json
 from attnaudit.corpora.prepare.derived import of_classes
 from attnaudit.corpora.read import read_corpus
 from attnaudit.experiments.adversary.experiment import Adversary
 from attnaudit.experiments.confidence import CONFIDENCE, at_same_confidence
 from attnaudit.plans.spec import RunSpec
-from attnaudit.recipes.study import StudySpec
+from attnaudit.recipes.study import StudySpec, run_study
 from attnaudit.studies.adversary import EPSILONS
 from attnaudit.studies.complexity import Complexity, room, toward_uniform
 from attnaudit.trace import list_column
@@ -34,16 +34,16 @@ def scaled(trace, factor):
 
 
 def naive_way(logits, own, alpha, epsilon):
-    """The furthest of 20,001 steps towards uniform attention whose output is within ε."""
+    """The furthest of 2,001 steps towards uniform attention whose output is within ε."""
     even = np.full(len(alpha), 1.0 / len(alpha))
     best = 0.0
-    for step in np.linspace(0.0, 1.0, 20_001):
+    for step in np.linspace(0.0, 1.0, 2_001):
         p = softmax(logits @ ((1 - step) * alpha + step * even))
         best = step if naive_tvd(p.tolist(), own.tolist()) <= epsilon else best
     return naive_jsd((1 - best) * alpha + best * even, alpha)
 
 
-@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("outputs", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_the_area_is_what_its_definition_gives(outputs):
     trace = make_trace(len(LENGTHS), LENGTHS, outputs, seed=3)
     matched = at_same_confidence(trace)
@@ -129,6 +129,35 @@ def test_only_factors_that_a_corpus_has_are_varied(tmp_path):
     assert {one.id.variant for one in plan} == {"", "train0.2", "length10", "classes2"}
     kept = {one.id.variant: one.spec.corpus.train_kept for one in plan}
     assert kept["train0.2"] == pytest.approx(0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("no_pages")
+def test_trainings_read_the_corpus_as_their_variant_cuts_it(tmp_path):
+    random = np.random.default_rng(0)
+    texts = (" ".join(f"w{k}" for k in random.integers(0, 30, 14)) for _ in range(180))
+    rows = [f"{text} {'abc'[k % 3] * 3},{'abc'[k % 3]}" for k, text in enumerate(texts)]
+    (tmp_path / "texts.csv").write_text("\n".join(["text,label", *rows]))
+    own = {"hidden": (), "train": (0.5,), "length": (10,), "seeds": 2, "texts": 4}
+    settings = {f"complexity.{name}": value for name, value in own.items()}
+    settings |= {"model.embedding": 8, "model.hidden": 4, "training.epochs": 1}
+    spec = StudySpec.of("complexity", tmp_path / "texts.csv", vectors="random", settings=settings)
+    place = run_study(spec, tmp_path / "out")
+    table = pl.read_parquet(place / "results" / "complexity.parquet")
+    levels = table.group_by("model").agg(pl.col("train", "length", "classes").first())
+    assert {row[0]: row[1:] for row in levels.iter_rows()} == {
+        "base": (1.0, 15.0, 3.0), "train0.5": (0.5, 15.0, 3.0),
+        "length10": (1.0, 10.0, 3.0), "classes2": (1.0, 15.0, 2.0),
+    }  # fmt: skip
+    (half,) = (tmp_path / "out" / "trainings").glob("base-train0.5-s0-*")
+    assert read_json(half / "manifest.json")["corpus"]["rows"] == {
+        "train": 72,
+        "dev": 18,
+        "test": 18,
+    }
+    said: list[str] = []
+    run_study(spec, tmp_path / "out", say=said.append)
+    assert not any(" s (" in line for line in said), "nothing is trained again"
 
 
 def test_of_classes_keeps_the_first():

@@ -23,6 +23,8 @@ _LABELS = {
 # Patterns of other names, tried in order.
 _PATTERNS = {
     r"uniform_layer(\d+)": r"uniform attention in layer \1",
+    r"cnn(\d+)": r"kernels of \1 words",
+    r"mixed(\d+)": r"\1 % of a BiLSTM",
     r"hidden(\d+)": r"\1 hidden units",
     r"train([\d.]+)": r"\1 of the train rows",
     r"length(\d+)": r"at most \1 words",

@@ -132,7 +132,7 @@ def study_card(summary: pl.DataFrame, about: About) -> VerdictCard:
         models = f"the study's own models ({', '.join(own_models)})"
     return VerdictCard(
         f"{models} on {corpus_title(about)}",
-        "retrained; brackets: 95 % bootstrap interval",
+        "retrained; brackets: 95 % interval",
         tuple(rows),
         notices=tuple(
             f"{'Study' if len(names) == 1 else 'Studies'} {', '.join(names)}: {notice}"
@@ -193,7 +193,9 @@ def _place(
     if model:
         return f"{name}: every model", (model, model_label(model)), label
     if layout == "models":
-        return "robustness", measure, "of what there could be"
+        if name == "adversary":
+            return "robustness", measure, "of what there could be"
+        return f"{name}: over the models", measure, "slope"
     if group == "all":
         return "finished models, and the timing", measure, "all of test; timing on the probe"
     titles = {"agreement": "agreement at each step", "tau": "Kendall's τ at each step"}
@@ -217,7 +219,12 @@ def _spread(name: str, table: pl.DataFrame) -> str:
         "Means over seeds and texts, with 95 % bootstrap intervals that resample both"
         f"{some}; s.d. is the spread over seeds."
     )
-    if most == 1:
+    if EVERY_STUDY[name].hypotheses:
+        text = (
+            f"Means over seeds and texts, with 95 % t intervals for both{some}, for slopes over "
+            "seeds; s.d. is the spread over seeds. Intervals of the base models are bootstrapped."
+        )
+    elif most == 1:
         text = (
             "Means over texts, with 95 % bootstrap intervals only over texts: one seed "
             "does not show what another would give."

@@ -44,12 +44,12 @@ if TYPE_CHECKING:
 
 HALVINGS = 50  # until the ends are the same in float64
 BASE = "base"
-# Sign of the slope if the claim is true, and the claim.
+# Sign of the slope if the claim is true, the claim, and what the slope is on.
 FACTORS = {
-    "hidden": (1, "more hidden units"),
-    "train": (-1, "fewer train rows"),
-    "length": (1, "longer texts"),
-    "classes": (1, "more classes"),
+    "hidden": (1, "more hidden units", "hidden units"),
+    "train": (-1, "fewer train rows", "train rows"),
+    "length": (1, "longer texts", "words of a text"),
+    "classes": (1, "more classes", "classes"),
 }
 OUTCOMES = {
     "area": "how much farther than towards uniform attention can move within ε",
@@ -92,12 +92,13 @@ class Complexity(Study):
         Measure("seed_tvd", "mean TVD of another seed", "The same for another seed, 0 to 1."),
         *(
             Measure(
-                f"slope_{name}",
-                f"slope of {name.replace('_', '-')}, per doubling",
-                f"Slope on log2 of a factor of: {label}.",
+                f"slope_{name}_{factor}",
+                f"{name.replace('_', '-')}, for each doubling of {of}",
+                f"Slope on log2 of {of} of: {label}.",
                 range=None,
             )
             for name, label in OUTCOMES.items()
+            for factor, (_, _, of) in FACTORS.items()
         ),
     )
     hypotheses = tuple(
@@ -108,7 +109,7 @@ class Complexity(Study):
             high=math.inf if sign > 0 else 0.0,
         )
         for outcome, ease in EASE.items()
-        for factor, (sign, more) in FACTORS.items()
+        for factor, (sign, more, _) in FACTORS.items()
     )
     exclusions = (
         "A text whose two likeliest classes tie has no area.",

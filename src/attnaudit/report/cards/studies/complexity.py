@@ -9,14 +9,8 @@ from attnaudit.report.charts.svg import Figure
 from attnaudit.report.models import score_panels, seeds_and_spread
 from attnaudit.report.words import with_interval
 from attnaudit.results import About, SummaryRows
-from attnaudit.studies.complexity import Complexity
+from attnaudit.studies.complexity import FACTORS, Complexity
 
-_FACTORS = {
-    "hidden": "hidden units",
-    "train": "train rows",
-    "length": "words of a text",
-    "classes": "classes",
-}
 _OUTCOMES = {
     "area": ("area between the frontier and uniform", "to move attention in the frozen model"),
     "held_out": ("held-out JSD beyond another seed's", "to train a model that attends elsewhere"),
@@ -27,7 +21,7 @@ _TITLES = {"area": "area", "held_out": "held-out JSD", "tvd": "TVD of the advers
 def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     """Word the slopes of both outcomes on every factor."""
     for name, (label, moved) in _OUTCOMES.items():
-        for factor, of in _FACTORS.items():
+        for factor, (_, _, of) in FACTORS.items():
             row, base = (
                 rows.get("complexity", measure)
                 for measure in (f"slope_{name}_{factor}", f"{name}_base")
