@@ -125,3 +125,8 @@ def test_a_wrong_choice_is_told_the_choices_of_the_help():
     with pytest.raises(InputError) as raised:
         RunSpec.of("text.csv", digits="maks")
     assert (raised.value.expected, raised.value.do) == ("one of keep, mask", "did you mean mask?")
+
+
+def test_a_list_of_many_brackets_is_refused():
+    with pytest.raises(InputError):
+        coerce("[" * 100_000, tuple[int, ...], "sizes")

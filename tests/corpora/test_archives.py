@@ -130,6 +130,15 @@ def test_names_that_no_folder_has_are_refused_and_nothing_is_left(pack, names, t
     assert not (tmp_path / "deep" / "into").exists()
 
 
+def test_a_header_of_any_size_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "FREE", 1 << 16)
+    monkeypatch.setattr(lines, "RATIO", 1)
+    info = tarfile.TarInfo("header")
+    info.type, info.size = tarfile.XHDTYPE, 1 << 20
+    packed = gzip.compress(info.tobuf() + bytes(1 << 20))
+    assert refused(packed, tmp_path).expected == "at most 65536"
+
+
 def test_a_link_to_nothing_is_refused(tmp_path):
     info = tarfile.TarInfo("link")
     info.type, info.linkname = tarfile.LNKTYPE, "no such file"

@@ -1,13 +1,17 @@
 """Unpacking archives: nothing is written outside their folder, nothing grows without bound."""
 
+import bz2
 import contextlib
 import errno
+import gzip
+import lzma
 import shutil
 import struct
 import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
 from attnaudit.core import InputError
@@ -19,6 +23,7 @@ _DAMAGE = (
     tarfile.TarError,
     zipfile.BadZipFile,
     zlib.error,
+    lzma.LZMAError,
     EOFError,
     NotImplementedError,
     # Python's readers let these through if a header is nonsense.
@@ -69,6 +74,15 @@ def unpack(archive: Path, into: Path) -> None:
                 require_bounded((info.filename, info.file_size) for info in packed.infolist())
                 packed.extractall(into)
         else:
+            # Python reads a header whole, whatever size it states.
+            for opened in (gzip.open, bz2.open, lzma.open):
+                with (
+                    contextlib.suppress(OSError, EOFError, lzma.LZMAError),
+                    opened(archive, "rb") as file,
+                ):
+                    require_bounded(
+                        ("", len(block)) for block in iter(partial(file.read, 1 << 20), b"")
+                    )
             with tarfile.open(archive) as packed:
                 require_bounded((member.name, member.size) for member in packed)
                 packed.extractall(into, filter="data")
