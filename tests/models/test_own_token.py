@@ -15,13 +15,13 @@ LENGTHS = [5, 1, 17, 3, 9, 30]
 @pytest.mark.parametrize("encoder", ["bilstm", "bigru", "cnn", "transformer", "mixed"])
 def test_the_estimate_is_that_of_the_whole_jacobian(encoder):
     model, split = tiny_model(encoder, "additive"), tiny_split(LENGTHS)
-    found = own_token(model, split, 3, projections=2000)
+    found = own_token(model, split, 3, projections=500)
     draws = below(stream_keys(3, PURPOSE, split.instance), 0, np.array(LENGTHS))
     expected = [
         naive_own_token(model, model.inputs(split), row, 1 + draws[row])
         for row in found["instance"]
     ]
-    assert found["own_token"] == pytest.approx(expected, abs=0.01)
+    assert found["own_token"] == pytest.approx(expected, abs=0.02)
 
 
 @pytest.mark.parametrize("encoder", ["none", "average"])
