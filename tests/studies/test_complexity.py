@@ -168,10 +168,12 @@ def test_of_classes_keeps_the_first():
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [{"train": (1.0,)}, {"hidden": (0,)}, {"classes": (1,)}, {"length": (5, 5)}, {"seeds": 1}],
+    "levels",
+    [{"train": (1.5,)}, {"train": (0.0,)}, {"hidden": (0,)}, {"classes": (1,)}, {"seeds": 1}],
 )
-def test_levels_out_of_range_are_refused(settings):
-    given = {f"complexity.{name}": value for name, value in settings.items()}
-    with pytest.raises(InputError, match="complexity"):
-        StudySpec.of("complexity", "planted-decisive", settings=given)
+def test_levels_out_of_range_are_refused(levels):
+    texts = [f"one two {name}" for name in "abc" * 30]
+    corpus = read_corpus(pl.DataFrame({"text": texts, "label": list("abc" * 30)}))
+    base = RunSpec.of("texts.csv")
+    with pytest.raises(InputError, match=next(iter(levels))):
+        Complexity(**levels).plan(base, corpus)

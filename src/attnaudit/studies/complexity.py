@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float, Int64
 
-from attnaudit.core import InputError
 from attnaudit.core.papers import WIEGREFFE2019
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import stream_keys
@@ -22,11 +21,10 @@ from attnaudit.experiments.adversary.experiment import Adversary
 from attnaudit.experiments.confidence import at_same_confidence
 from attnaudit.plans.training import Training, TrainingId, seeded, usual
 from attnaudit.results import SIGNED, Measure
-from attnaudit.stats.bootstrap import ratio
 from attnaudit.stats.crossed import slope_terms
 from attnaudit.stats.measures import LN2, tvd
 from attnaudit.studies.adversary import EPSILONS, ModelAdversary
-from attnaudit.studies.over_seeds import SummaryRows, by_seed, crossed_row
+from attnaudit.studies.over_seeds import SummaryRows, by_seed, crossed_row, mean_known
 from attnaudit.studies.study import (
     Hypothesis,
     Study,
@@ -137,20 +135,6 @@ class Complexity(Study):
     texts: int = setting("Number of test texts whose area is computed.", 100, least=1)
     seeds: int = setting("Number of trainings (seeds) of each model.", 10, least=2)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name, low, high in (
-            ("hidden", 1, np.inf),
-            ("train", 1e-6, 1 - 1e-6),
-            ("length", 1, np.inf),
-            ("classes", 2, np.inf),
-        ):
-            values = getattr(self, name)
-            if not all(low <= one <= high for one in values) or len(set(values)) < len(values):
-                expected = "shares below 1" if name == "train" else f"numbers of {low} or more"
-                where = f"setting {self.name}.{name}"
-                raise InputError("study", where, str(list(values)), f"{expected}, none twice")
-
     def variants(self) -> list[str]:
         """Return the models in their order."""
         return ["", *(f"{name}{one:g}" for name in FACTORS for one in getattr(self, name))]
@@ -244,10 +228,7 @@ class Complexity(Study):
             for name, one in terms.items():
                 yield crossed_row(self, f"{name}_{model}", one)
             levels[str(model)] = part.select(pl.col(list(FACTORS)).first()).row(0, named=True)
-            of_seeds[str(model)] = {
-                name: ratio(np.nansum(one, axis=1), np.isfinite(one).sum(axis=1))
-                for name, one in terms.items()
-            }
+            of_seeds[str(model)] = {name: mean_known(one) for name, one in terms.items()}
         for factor in FACTORS:
             for name in OUTCOMES:
                 compared = [

@@ -23,7 +23,7 @@ from attnaudit.plans.training import Training, TrainingId
 from attnaudit.results import SIGNED, Measure
 from attnaudit.stats.bootstrap import ratio
 from attnaudit.stats.crossed import f1_terms, mediation, slope_terms
-from attnaudit.studies.over_seeds import SummaryRows, by_seed, crossed_row
+from attnaudit.studies.over_seeds import SummaryRows, by_seed, crossed_row, mean_known
 from attnaudit.studies.study import (
     Hypothesis,
     Study,
@@ -237,11 +237,6 @@ def known_to_all(
 ) -> Float[np.ndarray, "M S n"]:
     """Keep the texts that are ``right`` in a seed, and have a value in each of its models."""
     return np.where(right & np.isfinite(values).all(axis=0), values, np.nan)
-
-
-def mean_known(values: Float[np.ndarray, "*m n"]) -> Float[np.ndarray, "*m"]:
-    """Average over texts without those that are NaN; NaN without any."""
-    return ratio(np.nansum(values, axis=-1), np.isfinite(values).sum(axis=-1))
 
 
 def ratio_terms(

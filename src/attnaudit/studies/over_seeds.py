@@ -206,10 +206,14 @@ def crossed_row(
         most: Largest distance of a term from the mean.
     """
     mean = crossed_mean(terms, most)
-    known = ~np.isnan(terms)
-    each = ratio(np.nansum(terms, axis=1), known.sum(axis=1))
-    std, n = each.std() if len(terms) > 1 else None, int(known.any(axis=0).sum())
+    std = mean_known(terms).std() if len(terms) > 1 else None
+    n = int((~np.isnan(terms)).any(axis=0).sum())
     return summary_row(study.name, measure, mean.value, mean.low, mean.high, n=n, std=std)
+
+
+def mean_known(values: Float[np.ndarray, "*m n"]) -> Float[np.ndarray, "*m"]:
+    """Average over texts without those that are NaN; NaN without any."""
+    return ratio(np.nansum(values, axis=-1), np.isfinite(values).sum(axis=-1))
 
 
 def _no_point(row: dict[str, Any], n: int, least: float = 0.0) -> dict[str, Any]:
