@@ -129,6 +129,8 @@ def test_only_factors_that_a_corpus_has_are_varied(tmp_path):
     assert {one.id.variant for one in plan} == {"", "train0.2", "length10", "classes2"}
     kept = {one.id.variant: one.spec.corpus.train_kept for one in plan}
     assert kept["train0.2"] == pytest.approx(0.1)
+    rules = {one.spec.corpus.min_df for one in plan if one.id.variant in ("train0.2", "length10")}
+    assert rules == {1}, "as the base's, whatever the number of rows"
 
 
 @pytest.mark.slow

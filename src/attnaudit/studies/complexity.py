@@ -148,14 +148,16 @@ class Complexity(Study):
                 yield f"hidden{hidden}", replace(lean, model=replace(base.model, hidden=hidden))
         entry = CORPORA.get(base.corpus.source)
         if entry is None or entry.generate is None:
+            # Otherwise fewer rows might also mean another vocabulary rule.
+            same = replace(base.corpus, min_df=corpus.min_df)
             kept = base.corpus.train_kept or (entry.parting if entry else Parting()).train_kept
             for share in self.train:
-                cut = replace(base.corpus, train_kept=share * kept)
+                cut = replace(same, train_kept=share * kept)
                 yield f"train{share:g}", replace(lean, corpus=cut)
             middle = np.median([len(text) for text in corpus.splits["train"].tokens])
             for length in self.length:
                 if length < middle:
-                    cut = replace(base.corpus, max_tokens=length)
+                    cut = replace(same, max_tokens=length)
                     yield f"length{length}", replace(lean, corpus=cut)
         for classes in self.classes:
             if classes < len(corpus.class_names):
