@@ -17,7 +17,9 @@ LENGTHS = [1, 2, 5, 3, 12, 1, 6]
 SENTENCES = [[4], [3, 1], [2, 30, 5], [1] * 4, [6, 2, 9, 4, 1]]
 ENCODERS = ("bilstm", "bigru", "cnn", "average", "none")
 MODELS = [
-    (encoder, attention) for encoder in ENCODERS for attention in ("additive", "dot", "uniform")
+    (encoder, attention)
+    for encoder in ENCODERS
+    for attention in ("additive", "dot", "hard", "uniform")
 ]
 TASKS = [(2, False), (4, False), (2, True), (6, True)]  # classes, and whether a question is asked
 

@@ -24,7 +24,8 @@ from tests.steps.calls import made as digests
 from tests.studies.identity import shuffled_traces
 
 TINY = {
-    "corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "training.epochs": 3, "uniform.seeds": 3,
+    "corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "training.epochs": 3, "training.patience": 3,
+    "uniform.seeds": 3, "need.seeds": 1,
     "seeds.seeds": 2, "guide.seeds": 2, "guide.epochs": 3, "adversary.strengths": (0.001, 0.1), "adversary.controls": 1,
     "adversary.epochs": 3, "deceive.epochs": 2, "deceive.seeds": 1, "deceive.strengths": (0.0, 1.0),
     "dynamics.seeds": 2, "dynamics.steps": (0, 2, 5), "dynamics.probe": 4,
@@ -78,7 +79,7 @@ def test_studies_share_their_trainings(folder):
         *(f"deceive-{model}-{strength}-s0" for model in MODELS for strength in (0, 1)), *(f"removed-{model}-s0" for model in MODELS),
         *(f"base-s{k}" for k in range(3)), *(f"uniform-s{k}" for k in range(3)), "adversary-0.001-s1",
         "adversary-0.1-s1", *(f"guide-{name}-s{k}" for name in guides for k in (0, 1)), "watched-s0", "watched-s1",
-        "watched-uniform-s2", "embedding-s0", "base-none-s0", "base-average-s0", "base-cnn3-s0",
+        "watched-uniform-s2", "embedding-s0", "base-none-s0", "base-average-s0", "base-cnn3-s0", "base-hard-s0",
         *(f"{role}-hidden2{strength}-s{k}" for role, strength in (("base", ""), ("adversary", "-0.001")) for k in (0, 1)),
         "adversary-0.001-s0",
     ])  # fmt: skip

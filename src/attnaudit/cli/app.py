@@ -305,7 +305,10 @@ def study(
     epochs: o.Epochs = None,
     device: o.Device = None,
     full: Annotated[
-        bool, o.option("--full", o.TRAINING, "Use the scale of the papers; it may take hours.")
+        bool, o.option("--full", o.TRAINING, "Use the full scale; it may take hours.")
+    ] = False,
+    paper: Annotated[
+        bool, o.option("--paper", o.TRAINING, "Use the paper's form of need or transfer.")
     ] = False,
     settings: o.Settings = None,
     column: o.Column = None,
@@ -329,12 +332,12 @@ def study(
 
     \b
     Examples:
-      attnaudit study uniform sst --data-dir data --dry-run
+      attnaudit study need sst --data-dir data --dry-run
       attnaudit study seeds sst --data-dir data --full --engine ray --address 10.0.0.1:6379
       attnaudit study deceive deceptive_pronoun --data-dir data --set deceive.seeds=2
       attnaudit study dynamics sst --data-dir data --set dynamics.steps=0,50,100,200
       attnaudit study deceive deceptive_en_de --data-dir data --epochs 10
-      attnaudit study uniform sst --data-dir data --model small-bert
+      attnaudit study need sst --data-dir data --model small-bert
       attnaudit study copying permutations
       attnaudit study calibration planted-prior,sst --data-dir data
     """
@@ -351,6 +354,7 @@ def study(
         **o.given(data_dir=data_dir, **o.columns(column)),
         "seed": seed,
         "full": full,
+        **({"paper": True} if paper else {}),
         "settings": o.assigned(settings, training__epochs=epochs),
     }
     with o.pool(engine, address) as pool, progress() as bar:

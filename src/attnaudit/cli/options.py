@@ -179,7 +179,7 @@ Attention = Annotated[
     option(
         "--attention",
         MODEL,
-        f"One of {', '.join(ATTENTIONS)}; uniform: 1/T; log_odds: fixed by the words.",
+        f"One of {', '.join(ATTENTIONS)}; hard: one position; uniform: 1/T; log_odds: by word.",
         show_default="additive",
     ),
 ]

@@ -36,7 +36,12 @@ class Attention(nn.Module):
 
     Leave-one-out relies on the split: a deletion changes the units of one reading direction, and
     the share of the others is computed once.
+
+    Attributes:
+        hard: All weight is on the position with the largest score (`attend`).
     """
+
+    hard = False
 
     def condition(self, question: Float[Tensor, "B m"]) -> Query:
         """Return the share of the question in every score."""
@@ -135,6 +140,12 @@ class Additive(Attention):
         return scores
 
 
+class Hard(Additive):
+    """Additive scores, with all weight on the position that has the largest."""
+
+    hard = True
+
+
 class Dot(Attention):
     """``h · Q / √m`` (Vaswani et al. 2017); without a question, Q is a learned vector."""
 
@@ -199,20 +210,23 @@ def make_attention(
     match settings.attention:
         case "log_odds":
             return LogOdds(words)
-        case "additive":
-            return Additive(width, has_question, settings.attention_units, settings.heads)
+        case "additive" | "hard" as name:
+            kind = Hard if name == "hard" else Additive
+            return kind(width, has_question, settings.attention_units, settings.heads)
         case "dot":
             return Dot(width, has_question, settings.heads)
         case _:
             return Uniform()
 
 
-def attend(scores: Alpha, attended: Bool[Tensor, "B *one L"]) -> Alpha:
-    """Return the softmax over the attended positions.
+def attend(scores: Alpha, attended: Bool[Tensor, "B *one L"], hard: bool = False) -> Alpha:
+    """Return the softmax over the attended positions, or its largest weight as 1.
 
     Args:
         scores: Score of each position.
         attended: Mask of the attended positions.
+        hard: Put weight 1 on the first position with the largest score. Its gradient is that of the
+            softmax (straight-through estimator, Bengio et al. 2013).
 
     Returns:
         Weights, exactly 0 at other positions. A row without attended positions is 0 everywhere.
@@ -220,4 +234,7 @@ def attend(scores: Alpha, attended: Bool[Tensor, "B *one L"]) -> Alpha:
     # The lowest number rather than −∞, because a row of −∞ only would become NaN.
     lowest = torch.finfo(scores.dtype).min
     weights = torch.softmax(scores.masked_fill(~attended, lowest), dim=-1)
+    if hard:
+        chosen = torch.zeros_like(weights).scatter(-1, weights.argmax(dim=-1, keepdim=True), 1.0)
+        weights = chosen + (weights - weights.detach())
     return weights * attended

@@ -235,9 +235,10 @@ class AttentionModel(nn.Module):
         if isinstance(self.attention, LogOdds):
             return attend(self.attention.of_words(batch.ids), batch.attended)
         scores = self.attention(hidden, None if query is None else query[:, None])
+        hard = self.attention.hard
         if scores.ndim == 2:
-            return attend(scores, batch.attended)
-        return attend(scores.movedim(-1, 1), batch.attended[:, None])
+            return attend(scores, batch.attended, hard)
+        return attend(scores.movedim(-1, 1), batch.attended[:, None], hard)
 
     def logits_from_attention(
         self,

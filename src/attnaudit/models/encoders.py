@@ -175,7 +175,7 @@ class Sentence(nn.Module):
 
     def weights(self, hidden: Hidden, sentences: Batch) -> Float[Tensor, "B L"]:
         """Return the attention over the words of every sentence."""
-        return attend(self.attention(hidden), sentences.attended)
+        return attend(self.attention(hidden), sentences.attended, self.attention.hard)
 
 
 def last_states(hidden: Hidden, batch: Batch) -> Summary:

@@ -17,7 +17,7 @@ PRESETS: tuple[Preset, ...] = get_args(Preset)
 ERASURE_PRESETS = ("flan", "han")
 # "imposed" is missing on purpose: its weights come with the texts of a study, so no user can choose
 # it for a corpus.
-ATTENTIONS = ("additive", "dot", "uniform", "log_odds")
+ATTENTIONS = ("additive", "dot", "hard", "uniform", "log_odds")
 
 # A function, the name of a built-in one, or "package.module:name". Names keep torch out of this
 # module until a model is built.
@@ -131,7 +131,8 @@ def register_encoder(spec: EncoderSpec) -> EncoderSpec:
 class ModelSettings(Settings):
     """Sizes of a model.
 
-    ``attention`` is additive or dot. ``uniform`` is 1/T and learns nothing; ``imposed`` comes with
+    ``attention`` is additive or dot. ``hard`` has additive scores, and all weight on the position
+    with the largest. ``uniform`` is 1/T and learns nothing; ``imposed`` comes with
     each text (Wiegreffe & Pinter 2019). ``log_odds`` is fixed before training: the softmax of each
     word's absolute log-odds (released code of Jain & Wallace 2019).
 

@@ -18,7 +18,7 @@ from attnaudit.recipes.calibration import BY_OPTION as OF_CALIBRATION
 from attnaudit.recipes.calibration import PLACE as CALIBRATION
 from attnaudit.recipes.calibration import Calibration
 from attnaudit.recipes.copying import BY_OPTION as OF_COPYING
-from attnaudit.studies import PAIR_STUDIES, STUDIES, TRANSFORMER_STUDIES, TUNED_STUDIES
+from attnaudit.studies import EVERY_STUDY, PAIR_STUDIES, STUDIES, TRANSFORMER_STUDIES, TUNED_STUDIES
 from attnaudit.tracing.settings import ReplacementSettings
 
 _SEED = "Seed of random draws and of the intervals."
@@ -92,10 +92,13 @@ class Scale:
 
 
 def scales() -> dict[str, Scale]:
-    """Return the scales of all studies by their names."""
-    found = {}
+    """Return the scales of studies by their names; the papers' forms of others are left out."""
+    found: dict[str, Scale] = {}
+    published = {study.published for study in EVERY_STUDY.values()}
     for kinds, of, base in _KINDS:
         for name, kind in kinds.items():
+            if name in published:
+                continue
             full = {key: attrgetter(key)(base() if "." in key else kind) for key in kind.quick}
             full |= getattr(kind, "full", {})  # copying and calibration state none
             found[f"{name}{of}"] = Scale(kind.question, _assigned(kind.quick), _assigned(full))

@@ -80,6 +80,7 @@ class StudySpec(Spec):
         source: str | Path,
         *,
         full: bool = False,
+        paper: bool = False,
         settings: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> StudySpec:
@@ -90,6 +91,7 @@ class StudySpec(Spec):
             source: The corpus.
             full: Whether settings that are not given are those of `Study.full`, not of
                 `Study.quick`.
+            paper: Whether to do the form that the paper has, at the full scale.
             settings: Settings by dotted name. Those that begin with the study's name are its own;
                 ``training.epochs`` and ``training.patience`` hold for all of its trainings.
             **options: Those of the kind of model: `RunSpec.of`, `TranslationSpec.of`, or with
@@ -105,6 +107,8 @@ class StudySpec(Spec):
             expected = f"one of {', '.join(kind.studies)} for {named}"
             near = did_you_mean(study, kind.studies)
             raise InputError("study", "name", repr(study), expected, near)
+        if paper:
+            study, full = kind.studies[study].published or study, True
         of_study, stated = kind.studies[study], options | given
         # Epochs are those of the study's own trainings too.
         own = {

@@ -14,6 +14,8 @@ from attnaudit.studies import Study
 _LABELS = {
     "base": "base model's attention",
     "uniform": "uniform attention",
+    "hard": "attention to one position",
+    "words": "attention to single words",
     "learned": "learned with the model",
     "gradient": "the base's gradients",
     "adversary": "an adversary's attention",

@@ -8,6 +8,7 @@ from attnaudit.studies.deceive import Deceive, PairDeceive, TransformerDeceive
 from attnaudit.studies.dynamics.study import Dynamics, PairDynamics
 from attnaudit.studies.encoder import Encoder
 from attnaudit.studies.guide import Guide
+from attnaudit.studies.need import Need, PairNeed, TransformerNeed
 from attnaudit.studies.seeds import Seeds, TunedSeeds
 from attnaudit.studies.study import Study
 from attnaudit.studies.uniform import TransformerUniform, Uniform
@@ -17,9 +18,11 @@ def _named(*studies: type[Study]) -> dict[str, type[Study]]:
     return {study.name: study for study in studies}
 
 
-STUDIES = _named(Uniform, Seeds, Guide, ModelAdversary, Deceive, Dynamics, Encoder, Complexity)
-PAIR_STUDIES = _named(PairDeceive, PairDynamics)
-TRANSFORMER_STUDIES = _named(TransformerUniform, TransformerDeceive)
+STUDIES = _named(
+    Need, Uniform, Seeds, Guide, ModelAdversary, Deceive, Dynamics, Encoder, Complexity
+)
+PAIR_STUDIES = _named(PairNeed, PairDeceive, PairDynamics)
+TRANSFORMER_STUDIES = _named(TransformerNeed, TransformerUniform, TransformerDeceive)
 TUNED_STUDIES = _named(TunedSeeds)
 EVERY_STUDY = PAIR_STUDIES | STUDIES  # studies of one name have the same facts
 

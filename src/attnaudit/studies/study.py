@@ -76,6 +76,7 @@ class Study(Settings):
         quick: Settings for a study that two cores finish in minutes; dotted ones are those of its
             trainings.
         full: Settings of ``--full`` that are not the defaults, dotted ones of its trainings.
+        published: Study with the paper's form of it, for ``--paper``; empty without.
         overruled: Settings and options without effect in the study, and what is expected instead.
         decided: Values of settings that the study decides itself.
         not_of_base: Settings in which it may differ from other studies of its folder.
@@ -94,6 +95,7 @@ class Study(Settings):
     layout: ClassVar[Literal["models", "groups", "steps"]] = "models"
     quick: ClassVar[Mapping[str, Any]]
     full: ClassVar[Mapping[str, Any]] = {}
+    published: ClassVar[str] = ""
     overruled: ClassVar[Any] = {}  # a mapping, or a property that has one
     decided: ClassVar[Mapping[str, Any]] = {}
     not_of_base: ClassVar[tuple[str, ...]] = ()

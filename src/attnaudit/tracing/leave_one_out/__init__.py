@@ -37,8 +37,9 @@ def leave_one_out(model: AttentionModel, batch: Batch, done: Forward) -> Float[T
     """
     algorithm = resolve(ENCODERS[model.settings.encoder].leave_one_out, ALGORITHMS)
     # The faster algorithms recompute scores of one head from hidden states. They cover neither
-    # several heads nor scores of words.
-    if done.alpha.ndim == 3 or isinstance(model.attention, LogOdds):
+    # several heads nor scores of words, and pool the weights of a softmax.
+    attention = model.attention
+    if done.alpha.ndim == 3 or isinstance(attention, LogOdds) or attention.hard:
         algorithm = rerun
     return change(algorithm(model, batch, done), done.logits, model.activation)
 

@@ -8,11 +8,13 @@ from attnaudit.report.cards.studies import (
     dynamics,
     encoder,
     guide,
+    need,
     seeds,
     uniform,
 )
 
 STUDY_CARDS: dict[str, StudyCard] = {
+    "need": need.CARD,
     "uniform": uniform.CARD,
     "seeds": seeds.CARD,
     "guide": guide.CARD,

@@ -1,0 +1,60 @@
+"""Does the task need attention?"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import polars as pl
+
+from attnaudit.experiments.findings import FOR, NEITHER, decide
+from attnaudit.report.cards.card import CardRow, Claim, StudyCard, card_row
+from attnaudit.report.charts.svg import Figure
+from attnaudit.report.models import model_label, score_panels, seeds_and_spread
+from attnaudit.report.words import with_interval
+from attnaudit.results import About, SummaryRows
+from attnaudit.studies.need import MARGIN, Need
+from attnaudit.studies.study import LEVEL
+
+_TITLES = {"f1_macro": "macro F1", "accuracy": "accuracy of gold tokens", "loss": "score lost"}
+
+
+def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+    """Say of each model without a part of attention whether it predicts as well."""
+    for (study, measure), row in rows.rows.items():
+        if study != "need" or not measure.startswith("loss_") or row["low"] is None:
+            continue
+        model = measure.removeprefix("loss_")
+        label = model_label(model)
+        p = rows.rows["need", f"equivalence_p_{model}"]["value"]
+        base = rows.get("need", "f1_macro_base") or rows.rows["need", "accuracy_base"]
+        worse = row["low"] > 0.0
+        # Only uniform attention says whether heatmaps of this task can mean anything.
+        finding = decide(row, 0.0, FOR if model == "uniform" else NEITHER)
+        if p is not None and p <= LEVEL:
+            sentence = f"With {label} the model is as good, within {MARGIN} (equivalence test)"
+            sentence += ", although worse." if worse else "."
+            finding = replace(finding, side=NEITHER, code="not_needed")
+        elif worse:
+            sentence = f"With {label} the model is worse, beyond what seeds and texts explain."
+        else:
+            sentence = f"Whether the model is as good with {label} is open: too few seeds or texts."
+        yield card_row(
+            Need.question,
+            f"score lost with {label}",
+            row,
+            f"base model {with_interval(base)}",
+            sentence,
+            places=3,
+            claim=Claim(finding, f"retrained with {label}, it predicts worse"),
+        )
+
+
+def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:
+    """Draw the score of every model, and what each loses."""
+    caption = (
+        f"Models trained alike with {seeds_and_spread(table)}. Right, what each loses: the base "
+        "model's score minus its own, paired by seed and text."
+    )
+    yield Figure("need", Need.question, caption, score_panels(Need, summary, _TITLES))
+
+
+CARD = StudyCard(card_rows, figures)
