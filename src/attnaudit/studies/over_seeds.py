@@ -208,7 +208,10 @@ def crossed_row(
     mean = crossed_mean(terms, most)
     std = mean_known(terms).std() if len(terms) > 1 else None
     n = int((~np.isnan(terms)).any(axis=0).sum())
-    return summary_row(study.name, measure, mean.value, mean.low, mean.high, n=n, std=std)
+    known = [one for one in study.measures if f"{measure}_".startswith(f"{one.name}_")]
+    limits = max(known, key=lambda one: len(one.name)).range if known else None
+    ends = np.clip([mean.low, mean.high], *(limits or (None, None)))
+    return summary_row(study.name, measure, mean.value, *ends, n=n, std=std)
 
 
 def mean_known(values: Float[np.ndarray, "*m n"]) -> Float[np.ndarray, "*m"]:
