@@ -1,0 +1,130 @@
+"""The four open questions on every corpus at hand: what is trained, and a record of each finished study.
+
+``python -m benchmarks.questions run DIR`` does the studies below, one after the other, and resumes; with ``1/2`` and ``2/2`` two
+processes share them. ``python -m benchmarks.questions record DIR`` writes ``docs/research/records/questions/<study>-<corpus>.json``.
+The cells were fixed before the first of them was run. Rows are at most `ROWS` of train and `TEST` of test; word vectors are the
+GloVe vectors of the data folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from attnaudit.core import write_json
+from attnaudit.corpora import CORPORA
+from attnaudit.corpora.read import read_corpus
+from attnaudit.plans.spec import RunSpec
+from attnaudit.recipes.studies import study
+from attnaudit.results import read_summary
+from attnaudit.studies import EVERY_STUDY
+
+RECORDS = Path(__file__).parents[1] / "docs" / "research" / "records" / "questions"
+ROWS, TEST = 5000, 1000
+# Ten seeds where a training takes under a minute on one core, else five.
+FAST = ("sst", "mr", "subj", "trec6", "sms_spam", "ag_news", "ag_news4", "deceptive_pronoun")
+SLOW = ("imdb", "20news_sports", "yelp", "yahoo", "amazon", "movies_rationales")
+# Tasks whose need is known: a majority of n words needs no attention, one word of n little, a copy all.
+PLANTED = {
+    "majority": ("planted-prior", {"corpus.planted": "majority"}),
+    "decisive": ("planted-decisive", {"corpus.size": 4000, "corpus.length": (10, 40)}),
+    "decisive-long": ("planted-decisive", {"corpus.size": 4000, "corpus.length": (100, 200)}),
+    "copy": ("planted-copy", {"corpus.size": 4000}),
+}
+STUDIES = {
+    "need": (*PLANTED, *FAST, *SLOW),
+    "transfer": ("sst", "ag_news", "imdb", "20news_sports", "subj"),
+    "encoder": ("sst", "ag_news", "imdb", "20news_sports", "yelp"),
+    "complexity": ("sst", "ag_news4", "imdb", "trec6"),
+}
+MODEL = {"model.hidden": 64, "collect.scores": ()}
+
+
+def cells() -> list[tuple[str, str]]:
+    """Return study and corpus of every cell, the fast corpora of all studies first."""
+    slow = [(name, corpus) for name in STUDIES for corpus in STUDIES[name] if corpus in SLOW]
+    return [(name, one) for name in STUDIES for one in STUDIES[name] if one not in SLOW] + slow
+
+
+def options(name: str, corpus: str) -> tuple[str, dict[str, Any]]:
+    """Return the corpus and the settings of a cell."""
+    source, own = PLANTED.get(corpus, (corpus, {}))
+    settings = {**own, f"{name}.seeds": 5 if corpus in SLOW or name == "complexity" else 10}
+    if corpus == "copy":
+        return source, settings
+    settings |= MODEL
+    if source in CORPORA:
+        if corpus in SLOW:
+            settings["corpus.max_tokens"] = 150
+        sizes = {
+            part: len(split)
+            for part, split in read_corpus(RunSpec.of(source).corpus).splits.items()
+        }
+        for part, most in (("train", ROWS), ("test", TEST)):
+            if sizes[part] > most:
+                settings[f"corpus.{part}_kept"] = round(most / sizes[part], 3)
+    return source, settings
+
+
+def run(place: Path, part: str) -> None:
+    """Do the studies of one part of all cells that are not done."""
+    vectors = next(Path(os.environ["ATTNAUDIT_DATA"], "glove").glob("*.txt.gz"))
+    number, parts = map(int, part.split("/"))
+    for name, corpus in cells()[number - 1 :: parts]:
+        done = place / corpus / "done" / f"{name}.json"
+        if done.exists():
+            continue
+        source, settings = options(name, corpus)
+        given = {} if corpus == "copy" else {"vectors": str(vectors)}
+        start = time.monotonic()
+        try:
+            folder = study(
+                name, source, place / corpus, say=print, full=True, settings=settings, **given
+            )
+        except Exception as error:  # noqa: BLE001 - the next cell may work
+            print(f"{name} {corpus}: {error!r}", flush=True)
+            continue
+        done.parent.mkdir(parents=True, exist_ok=True)
+        write_json(done, command_of(name, source, settings, folder, time.monotonic() - start))
+        print(f"{name} {corpus}: {time.monotonic() - start:.0f} s", flush=True)
+
+
+def command_of(
+    name: str, source: str, settings: dict[str, Any], folder: Path, seconds: float
+) -> dict[str, Any]:
+    """Return what a record holds."""
+    shown = [
+        f"--set {key}={','.join(map(str, one)) if isinstance(one, tuple) else one}"
+        for key, one in settings.items()
+    ]
+    summary = read_summary(folder / "summary.json")
+    commit = subprocess.run(["git", "rev-parse", "--short=9", "HEAD"], capture_output=True, text=True, check=True)  # fmt: skip
+    outcomes = {one.claim: one.outcome(summary) for one in EVERY_STUDY[name].hypotheses}
+    return {
+        "command": f"attnaudit study {name} {source} --full --data-dir DATA --vectors VECTORS {' '.join(shown)}",
+        "commit": commit.stdout.strip(),
+        "seconds": round(seconds),
+        "outcomes": outcomes,
+        "summary": summary.to_dicts(),
+    }
+
+
+def record(place: Path) -> None:
+    """Copy the records of finished studies into the documentation."""
+    RECORDS.mkdir(parents=True, exist_ok=True)
+    for done in sorted(place.glob("*/done/*.json")):
+        write_json(
+            RECORDS / f"{done.stem}-{done.parent.parent.name}.json", json.loads(done.read_text())
+        )
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "run":
+        run(Path(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else "1/1")
+    else:
+        record(Path(sys.argv[2]))
