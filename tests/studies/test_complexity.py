@@ -117,11 +117,15 @@ def test_an_adversary_that_predicts_less_alike_than_another_seed_does_not_count(
 
 def test_only_factors_that_a_corpus_has_are_varied(tmp_path):
     generated = read_corpus("planted-decisive")
-    study = Complexity(hidden=(4, 128), seeds=2)
+    study = Complexity(hidden=(4, 128), seeds=3)
     plan = study.plan(RunSpec.of("planted-decisive"), generated)
     assert {one.id.variant for one in plan} == {"", "hidden4"}, "128 is the base's"
     roles = [(one.id.role, one.id.seed) for one in plan if not one.id.variant]
-    assert roles == [("base", 0), ("adversary", 1), ("base", 1), ("adversary", 0)]
+    assert roles == [
+        (role, seed)
+        for seed in range(3)
+        for role, seed in (("base", seed), ("adversary", (seed + 1) % 3))
+    ]
     rows = [f"{'one two three four five six seven ' * 2}{name},{name}" for name in "abcd" * 30]
     (tmp_path / "texts.csv").write_text("\n".join(["text,label", *rows]))
     base = RunSpec.of(tmp_path / "texts.csv", settings={"corpus.train_kept": 0.5})
@@ -140,7 +144,7 @@ def test_trainings_read_the_corpus_as_their_variant_cuts_it(tmp_path):
     texts = (" ".join(f"w{k}" for k in random.integers(0, 30, 14)) for _ in range(180))
     rows = [f"{text} {'abc'[k % 3] * 3},{'abc'[k % 3]}" for k, text in enumerate(texts)]
     (tmp_path / "texts.csv").write_text("\n".join(["text,label", *rows]))
-    own = {"hidden": (), "train": (0.5,), "length": (10,), "seeds": 2, "texts": 4}
+    own = {"hidden": (), "train": (0.5,), "length": (10,), "seeds": 3, "texts": 4}
     settings = {f"complexity.{name}": value for name, value in own.items()}
     settings |= {"model.embedding": 8, "model.hidden": 4, "training.epochs": 1}
     spec = StudySpec.of("complexity", tmp_path / "texts.csv", vectors="random", settings=settings)
@@ -171,7 +175,7 @@ def test_of_classes_keeps_the_first():
 
 @pytest.mark.parametrize(
     "levels",
-    [{"train": (1.5,)}, {"train": (0.0,)}, {"hidden": (0,)}, {"classes": (1,)}, {"seeds": 1}],
+    [{"train": (1.5,)}, {"train": (0.0,)}, {"hidden": (0,)}, {"classes": (1,)}, {"seeds": 2}],
 )
 def test_levels_out_of_range_are_refused(levels):
     texts = [f"one two {name}" for name in "abc" * 30]

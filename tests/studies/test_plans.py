@@ -30,7 +30,7 @@ TINY = {
     "adversary.epochs": 3, "deceive.epochs": 2, "deceive.seeds": 1, "deceive.strengths": (0.0, 1.0),
     "dynamics.seeds": 2, "dynamics.steps": (0, 2, 5), "dynamics.probe": 4,
     "encoder.models": ("none", "average", "cnn3", "bilstm"), "encoder.seeds": 1,
-    "complexity.hidden": (2,), "complexity.seeds": 2,
+    "complexity.hidden": (2,), "complexity.seeds": 3,
 }  # fmt: skip
 
 
@@ -80,8 +80,8 @@ def test_studies_share_their_trainings(folder):
         *(f"base-s{k}" for k in range(3)), *(f"uniform-s{k}" for k in range(3)), "adversary-0.001-s1",
         "adversary-0.1-s1", *(f"guide-{name}-s{k}" for name in guides for k in (0, 1)), "watched-s0", "watched-s1",
         "watched-uniform-s2", "embedding-s0", "base-none-s0", "base-average-s0", "base-cnn3-s0", "base-hard-s0",
-        *(f"{role}-hidden2{strength}-s{k}" for role, strength in (("base", ""), ("adversary", "-0.001")) for k in (0, 1)),
-        "adversary-0.001-s0",
+        *(f"{role}-hidden2{strength}-s{k}" for role, strength in (("base", ""), ("adversary", "-0.001")) for k in range(3)),
+        "adversary-0.001-s0", "adversary-0.001-s2",
     ])  # fmt: skip
     assert {path.name for path in folder.iterdir()} == {TRAININGS, AUDIT, *STUDIES, "index.html"}
     page = (folder / "index.html").read_text(encoding="utf-8")

@@ -54,8 +54,8 @@ OUTCOMES = {
     "held_out": "JSD of a retrained adversary on test, minus that of another seed",
 }
 EASE = {
-    "area": "attention to be moved in a frozen model",
-    "held_out": "a model to be trained that attends elsewhere on new texts",
+    "area": "attention is easier to move in a frozen model",
+    "held_out": "a model that attends elsewhere on new texts is easier to train",
 }
 
 
@@ -101,7 +101,7 @@ class Complexity(Study):
     )
     hypotheses = tuple(
         Hypothesis(
-            f"With {more} it is easier for {ease}.",
+            f"With {more}, {ease}.",
             f"slope_{outcome}_{factor}",
             low=0.0 if sign > 0 else -math.inf,
             high=math.inf if sign > 0 else 0.0,
@@ -133,7 +133,8 @@ class Complexity(Study):
     classes: tuple[int, ...] = setting("Numbers of classes, of corpora that have more.", (2,))
     strength: float = setting("λ of the adversaries.", 1e-3, least=0)
     texts: int = setting("Number of test texts whose area is computed.", 100, least=1)
-    seeds: int = setting("Number of trainings (seeds) of each model.", 10, least=2)
+    # Of two seeds each is the other's next, so both differences would be the same.
+    seeds: int = setting("Number of trainings (seeds) of each model.", 10, least=3)
 
     def variants(self) -> list[str]:
         """Return the models in their order."""
@@ -242,7 +243,8 @@ class Complexity(Study):
                     x = np.log2([levels[model][factor] for model in compared])
                     slopes = slope_terms(x, np.stack([of_seeds[one][name] for one in compared]))
                     row = crossed_row(self, f"slope_{name}_{factor}", slopes[:, None])
-                    yield row | {"n": table["instance"].n_unique()}
+                    known = table.drop_nulls("area" if name == "area" else "jsd")
+                    yield row | {"n": known["instance"].n_unique()}
 
 
 def room(trace: Trace, rows: Int64[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
