@@ -17,6 +17,7 @@ from attnaudit.recipes.study import AUDIT, TRAININGS, StudySpec, key_of, run_stu
 from attnaudit.studies import STUDIES
 from attnaudit.studies.deceive import MODELS
 from attnaudit.studies.dynamics.study import Dynamics
+from attnaudit.studies.transfer import DONORS
 from attnaudit.trace import Trace
 from tests import killed
 from tests.forked import apart
@@ -25,7 +26,7 @@ from tests.studies.identity import shuffled_traces
 
 TINY = {
     "corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "training.epochs": 3, "training.patience": 3,
-    "uniform.seeds": 3, "need.seeds": 1,
+    "uniform.seeds": 3, "need.seeds": 1, "transfer.seeds": 1,
     "seeds.seeds": 2, "guide.seeds": 2, "guide.epochs": 3, "adversary.strengths": (0.001, 0.1), "adversary.controls": 1,
     "adversary.epochs": 3, "deceive.epochs": 2, "deceive.seeds": 1, "deceive.strengths": (0.0, 1.0),
     "dynamics.seeds": 2, "dynamics.steps": (0, 2, 5), "dynamics.probe": 4,
@@ -82,6 +83,7 @@ def test_studies_share_their_trainings(folder):
         "watched-uniform-s2", "embedding-s0", "base-none-s0", "base-average-s0", "base-cnn3-s0", "base-hard-s0",
         *(f"{role}-hidden2{strength}-s{k}" for role, strength in (("base", ""), ("adversary", "-0.001")) for k in range(3)),
         "adversary-0.001-s0", "adversary-0.001-s2",
+        "adversary-0.001-s0", "guide-learned-s1", "guide-uniform-s0", *(f"guide-{name}{how}-s0" for name in DONORS for how in ("", "_shuffled")),
     ])  # fmt: skip
     assert {path.name for path in folder.iterdir()} == {TRAININGS, AUDIT, *STUDIES, "index.html"}
     page = (folder / "index.html").read_text(encoding="utf-8")

@@ -195,7 +195,7 @@ def _place(
     if layout == "models":
         if name == "adversary":
             return "robustness", measure, "of what there could be"
-        return f"{name}: over the models", measure, "slope"
+        return f"{name}: over the models", measure, "value"
     if group == "all":
         return "finished models, and the timing", measure, "all of test; timing on the probe"
     titles = {"agreement": "agreement at each step", "tau": "Kendall's τ at each step"}

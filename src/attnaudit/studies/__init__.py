@@ -11,6 +11,7 @@ from attnaudit.studies.guide import Guide
 from attnaudit.studies.need import Need, PairNeed, TransformerNeed
 from attnaudit.studies.seeds import Seeds, TunedSeeds
 from attnaudit.studies.study import Study
+from attnaudit.studies.transfer import Transfer
 from attnaudit.studies.uniform import TransformerUniform, Uniform
 
 
@@ -19,7 +20,7 @@ def _named(*studies: type[Study]) -> dict[str, type[Study]]:
 
 
 STUDIES = _named(
-    Need, Uniform, Seeds, Guide, ModelAdversary, Deceive, Dynamics, Encoder, Complexity
+    Need, Uniform, Seeds, Transfer, Guide, ModelAdversary, Deceive, Dynamics, Encoder, Complexity
 )
 PAIR_STUDIES = _named(PairNeed, PairDeceive, PairDynamics)
 TRANSFORMER_STUDIES = _named(TransformerNeed, TransformerUniform, TransformerDeceive)

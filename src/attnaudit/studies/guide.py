@@ -11,7 +11,7 @@ import polars as pl
 from attnaudit.core import InputError
 from attnaudit.core.papers import WIEGREFFE2019
 from attnaudit.core.settings import setting
-from attnaudit.corpora.prepare.derived import taught_by
+from attnaudit.corpora.prepare.derived import SHUFFLED, taught_by
 from attnaudit.plans.training import Training, TrainingId, seeded, usual
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.over_seeds import ScoredModels, predictions, score_measures
@@ -88,7 +88,7 @@ class Guide(ScoredModels):
         for weights in self.variants():
             if known or weights != "rationale":
                 for spec in with_seeds(base, self.seeds):
-                    yield _guided(spec, weights, teachers.get(weights))
+                    yield guided(spec, weights, teachers.get(weights))
 
     def __call__(self, traces: Traces) -> pl.DataFrame:
         """Collect the predictions of the guided models."""
@@ -96,11 +96,19 @@ class Guide(ScoredModels):
         return stack(predictions(one.variant, one.seed, traces[one]) for one in guided)
 
 
-def _guided(spec: RunSpec, weights: str, teacher: Training | str | None) -> Training:
+def guided(spec: RunSpec, weights: str, teacher: Training | str | None) -> Training:
+    """Return the training of a token-wise model with given weights.
+
+    Args:
+        spec: Spec of the model under study, with the seed.
+        weights: Name of the weights; ``<name>_shuffled`` are shuffled within each text.
+        teacher: Training, or path of a trace, that gives them.
+    """
     attention = "additive" if weights == "learned" else "uniform" if teacher is None else "imposed"
     model = replace(
         spec.model, encoder="average", activation="tanh", hidden=HIDDEN, attention=attention
     )
     column = weights if weights in ("gradient", "rationale") else "alpha"
+    column = SHUFFLED if weights.endswith(SHUFFLED) else column
     training = TrainingId("guide", spec.seed, weights)
     return Training(training, replace(without_scores(spec), model=model), teacher, column)

@@ -121,7 +121,9 @@ class Need(Study):
             yield Training(TrainingId("base", spec.seed), spec)
             yield evenly(spec)
             lean, model = without_scores(spec), spec.model
-            hard = replace(lean, model=replace(model, attention="hard"))
+            # Only the base's copies are looked at; the other two models are other studies' too.
+            no_copies = replace(spec.replacement, texts=0)
+            hard = replace(lean, model=replace(model, attention="hard"), replacement=no_copies)
             yield Training(TrainingId("base", spec.seed, "hard"), hard)
             if model.encoder not in (WORDS, "none"):
                 hidden = model.hidden * (1 + (model.encoder in _TWO_WAYS))

@@ -8,10 +8,12 @@ import numpy as np
 
 from attnaudit.core import InputError, count, require_known
 from attnaudit.core.ragged import Ragged
+from attnaudit.core.random import shuffled, stream_keys
 from attnaudit.corpora.corpus import Corpus, Split, fingerprint
 from attnaudit.trace import Trace
 
 _OPERATION = "take weights from a trace"
+SHUFFLED = "shuffled"  # attention, in another order within each text
 Removed = Literal["rationale"] | tuple[str, ...]
 
 
@@ -91,9 +93,9 @@ def taught_by(corpus: Corpus, trace: Trace, column: str, origin: str) -> Corpus:
     Args:
         corpus: The corpus.
         trace: A row for every row of train, dev and test, with the same tokens.
-        column: Attention: ``alpha`` as it is, or the absolute values of an importance measure, or
-            the marks of ``rationale``, scaled to sum to 1; a row of zeros gets uniform weights, and
-            the corpus a note.
+        column: Attention: ``alpha`` as it is, ``shuffled`` within each text, or the absolute values
+            of an importance measure, or the marks of ``rationale``, scaled to sum to 1; a row of
+            zeros gets uniform weights, and the corpus a note.
         origin: Name of the trace in errors.
 
     Raises:
@@ -104,8 +106,12 @@ def taught_by(corpus: Corpus, trace: Trace, column: str, origin: str) -> Corpus:
         for name in trace.table.columns
         if name in ("alpha", "gradient", "loo", "rationale") or name.startswith("importance_")
     ]
-    require_known(_OPERATION, f"{origin}: column", column, known)
-    texts, every = (trace.table[name].to_list() for name in ("tokens", column))
+    require_known(_OPERATION, f"{origin}: column", column, [*known, SHUFFLED])
+    texts = trace.table["tokens"].to_list()
+    if column == SHUFFLED:
+        every = list(shuffled(trace.alpha, stream_keys(0, SHUFFLED, trace.instance), 0))
+    else:
+        every = trace.table[column].to_list()
     of = trace.table["split"].to_list() if trace.has("split") else [""] * len(trace)
     place = {key: row for row, key in enumerate(zip(of, trace.instance.tolist(), strict=True))}
     if len(place) < len(trace):

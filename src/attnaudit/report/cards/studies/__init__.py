@@ -10,6 +10,7 @@ from attnaudit.report.cards.studies import (
     guide,
     need,
     seeds,
+    transfer,
     uniform,
 )
 
@@ -17,6 +18,7 @@ STUDY_CARDS: dict[str, StudyCard] = {
     "need": need.CARD,
     "uniform": uniform.CARD,
     "seeds": seeds.CARD,
+    "transfer": transfer.CARD,
     "guide": guide.CARD,
     "adversary": adversary.CARD,
     "deceive": deceive.CARD,
