@@ -32,6 +32,7 @@ def made(carried):
             parts.append(pl.DataFrame({
                 "model": donor, "seed": seed, "instance": np.arange(TEXTS), "label": label, "predicted": given,
                 "decided": None if donor == "uniform" else decided, "shuffled": None if donor == "uniform" else shuffled,
+                "even": None if donor == "uniform" else label,
             }, strict=False))  # fmt: skip
     return pl.concat(parts, how="diagonal_relaxed")
 
@@ -47,6 +48,8 @@ def test_agreement_beyond_shuffled_weights_is_found_where_it_was_put(summary):
         row = rows[f"gain_{donor}"]
         assert row["low"] <= more <= row["high"]
         assert rows[f"agreement_{donor}"]["value"] == pytest.approx(0.7 + more, abs=0.03)
+    # Equal weights decide by the label, as the donor does on 0.8 of the texts.
+    assert rows["over_uniform_base"]["value"] == pytest.approx(0.85 - 0.8, abs=0.03)
     assert rows["gain_errors_base"]["value"] == pytest.approx(0.15, abs=0.07)
     assert [one.outcome(summary) for one in Transfer.hypotheses] == [
         "supported",

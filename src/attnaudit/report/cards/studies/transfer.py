@@ -1,6 +1,7 @@
 """Does attention carry a model's decisions to another model?"""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import polars as pl
 
@@ -8,7 +9,7 @@ from attnaudit.experiments.findings import FOR, NEITHER, decide
 from attnaudit.report.cards.card import CardRow, Claim, StudyCard, card_row
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.models import score_panels, seeds_and_spread
-from attnaudit.report.words import figure
+from attnaudit.report.words import figure, with_interval
 from attnaudit.results import About, SummaryRows
 from attnaudit.studies.transfer import DONORS, Transfer
 
@@ -20,6 +21,7 @@ _WEIGHTS = {
 _TITLES = {
     "gain": "gain over shuffled weights",
     "gain_errors": "the same on the donor's errors",
+    "over_uniform": "gain over equal weights",
     "agreement": "agreement with the donor",
     "f1_macro": "macro F1",
 }
@@ -35,15 +37,23 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
             figure(rows.rows["transfer", measure]["value"])
             for measure in (f"agreement_{name}", f"f1_macro_{name}", "f1_macro_uniform")
         )
-        sentence = f"With {_WEIGHTS[name]} a token-wise model decides as the donor on {agreement}"
+        errors, over = (
+            rows.rows["transfer", f"{measure}_{name}"]
+            for measure in ("gain_errors", "over_uniform")
+        )
+        sentence = f"With {_WEIGHTS[name]} a token-wise model agrees with its donor on {agreement}"
         if row["low"] > 0.0:
-            sentence += ", more often than with the same weights shuffled."
+            sentence += ", more than with the same weights shuffled."
             if name == "adversary":
                 sentence += " So transfer does not show that attention is faithful."
         elif row["high"] < 0.0:
-            sentence += ", less often than with the same weights shuffled."
+            sentence += ", less than with the same weights shuffled."
         else:
             sentence += "; whether that is more than with the same weights shuffled is open."
+        sentence += f" Over uniform weights the gain is {with_interval(over)}."
+        # Shuffled weights spoil any student. So the donor's errors and equal weights count too.
+        findings = [decide(one, 0.0, FOR) for one in (row, errors, over) if one["low"] is not None]
+        carries = name == "base" and [one.side for one in findings] == [FOR] * 3
         yield card_row(
             Transfer.question,
             f"agreement with {_WEIGHTS[name]} minus that with it shuffled",
@@ -51,7 +61,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
             f"macro F1 {f1}, with uniform weights {even}",
             sentence,
             claim=Claim(
-                decide(row, 0.0, FOR if name == "base" else NEITHER),
+                findings[0] if carries else replace(findings[0], side=NEITHER),
                 "its weights carry its decisions to another model",
             ),
         )
