@@ -24,7 +24,7 @@ from tests.studies.identity import shuffled_traces
 TINY = {
     "corpus.units": "words", "corpus.min_df": 1, "model.embedding": 8, "model.hidden": 8, "training.epochs": 2, "training.batch_size": 16,
     "collect.pairs": 6, "decode.beam": 2, "dynamics.seeds": 2, "dynamics.steps": (0, 3, 12), "dynamics.probe": 4,
-    "deceive.seeds": 2, "deceive.strengths": (0.0, 1.0),
+    "deceive.seeds": 2, "need.seeds": 1, "deceive.strengths": (0.0, 1.0),
 }  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from tests.traces import make_trace
 
 CORPUS = "planted-decisive"
 TINY: dict[str, Any] = {
-    "model.width": 32, "model.inner": 32, "corpus.size": 120, "corpus.length": (10, 14), "training.epochs": 3, "uniform.seeds": 2,
+    "model.width": 32, "model.inner": 32, "corpus.size": 120, "corpus.length": (10, 14), "training.epochs": 3, "uniform.seeds": 2, "need.seeds": 1,
     "deceive.strengths": (0.0, 1.0), "deceive.seeds": 1, "collect.sample": 9,
 }  # fmt: skip
 

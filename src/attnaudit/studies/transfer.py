@@ -71,7 +71,7 @@ class Transfer(Study):
         ),
         Measure(
             "gain_errors",
-            "the same on the donor's errors",
+            "gain in agreement on the donor's errors",
             "Gain in agreement over shuffled weights, on texts that the donor gets wrong.",
             range=SIGNED,
         ),

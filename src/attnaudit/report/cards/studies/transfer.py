@@ -20,9 +20,7 @@ _WEIGHTS = {
 }
 _TITLES = {
     "gain": "gain over shuffled weights",
-    "gain_errors": "the same on the donor's errors",
     "over_uniform": "gain over equal weights",
-    "agreement": "agreement with the donor",
     "f1_macro": "macro F1",
 }
 
