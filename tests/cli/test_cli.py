@@ -122,9 +122,10 @@ def test_help_of_study_lists_the_studies_and_their_scales(
     capsys,
 ):
     said = " ".join(answers(capsys, "study", "--help").partition("Studies, their")[2].split())
+    of_papers = {study.published for study in EVERY_STUDY.values()} - {""}
     for name in (*EVERY_STUDY, "copying", "calibration"):
-        assert re.search(rf"\b{name} ", said)
-    assert "uniform Is attention needed? seeds=3; --full: seeds=5" in said
+        assert bool(re.search(rf"\b{name} [A-Z]", said)) == (name not in of_papers)
+    assert "seeds Is attention stable? seeds=3; --full: seeds=8" in said
 
 
 def test_settings_are_listed(capsys):
@@ -226,7 +227,7 @@ def test_a_limit_of_memory_is_named(megabytes: int, tmp_path: Path):
         ),
         (
             "study seeds planted-reverse",
-            "'seeds'; expected one of deceive, dynamics for planted-reverse",
+            "'seeds'; expected one of need, deceive, dynamics for planted-reverse",
         ),
         ("study copying iid --epochs 6", "--set copying.steps=N"),
     ],

@@ -204,7 +204,7 @@ def test_a_study_that_counts_steps_lies_beside_one_of_other_epochs(pairs, tmp_pa
 def test_a_corpus_of_pairs_is_known_by_its_endings_and_a_misspelt_one_by_its_name(tmp_path, capsys):
     bare = write_pairs(tmp_path / "p1")
     for given, told in (
-        (f"uniform {bare}", "one of deceive, dynamics"),
+        (f"uniform {bare}", "one of need, deceive, dynamics"),
         (f"deceive {bare} --model cnn", "--model: cnn"),
         (f"dynamics {bare} --set corpus.source_ending=xx", "no pairs among"),
         (f"dynamics {bare} --set corpus.target_ending=xx", "no file .xx"),

@@ -188,9 +188,10 @@ def test_uncovering_counts_as_a_reader_would(seed):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (f"seeds {CORPUS} --model tiny-bert", "one of uniform, deceive for tiny-bert"),
+        (f"seeds {CORPUS} --model tiny-bert", "one of need, uniform, deceive for tiny-bert"),
         (f"uniform {CORPUS} --model tiny-gpt2", "a model of next tokens; expected a classifier"),
         (f"uniform {CORPUS} --model tiny-bert --set uniform.layers=2", "layers from 0 to 1"),
+        (f"need {CORPUS} --model tiny-bert --set need.layers=2", "setting need.layers"),
         (f"uniform {CORPUS} --model tiny-bert --set uniform.layers=top", "all, last, or layers"),
         (f"deceive {CORPUS} --model tiny-bert --set deceive.strengths=-1", "a λ of 0 or more"),
         ("deceive planted-question --model tiny-bert", "texts without questions"),

@@ -60,7 +60,7 @@ class TransformerUniform(Uniform):
         self.check_classifier(base)
         variants = {}
         for name in self.layers:
-            layers = _layers(name, base.model.layers)
+            layers = _layers(name, base.model.layers, self.name)
             variants["" if name == ALL else f"layer{'-'.join(map(str, layers))}"] = layers
         for spec in map(without_scores, with_seeds(base, self.seeds)):
             yield Training(TrainingId("base", spec.seed), spec)
@@ -75,12 +75,13 @@ def evenly(spec: RunSpec) -> Training:
     return Training(TrainingId("uniform", spec.seed), replace(without_scores(spec), model=model))
 
 
-def _layers(text: str, layers: int) -> tuple[int, ...]:
+def _layers(text: str, layers: int, study: str) -> tuple[int, ...]:
     """Return the numbers of layers.
 
     Args:
         text: ``all``, ``last``, or numbers from 0 joined by commas.
         layers: Number of layers of the model.
+        study: Name of the study, for errors.
 
     Raises:
         InputError: For a layer that it does not have.
@@ -90,5 +91,5 @@ def _layers(text: str, layers: int) -> tuple[int, ...]:
     for name in map(str, names):
         if not name.isdecimal() or int(name) >= layers:
             expected = f"{ALL}, last, or layers from 0 to {layers - 1} joined by commas"
-            raise InputError("read settings", "setting uniform.layers", repr(name), expected)
+            raise InputError("read settings", f"setting {study}.layers", repr(name), expected)
     return tuple(sorted({int(name) for name in names}))
