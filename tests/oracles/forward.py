@@ -122,12 +122,15 @@ def encode(
     if encoder == "average":
         inner = affine(part(weights, "linear."), x)
         return np.maximum(inner, 0.0) if activation == "relu" else np.tanh(inner)
+    if encoder == "mixed":  # with the usual share of a half
+        own = np.tanh(affine(part(weights, "single."), x))
+        return 0.5 * own + 0.5 * both_ways(part(weights, "recurrent."), x, lstm)
     return transformer(weights, x, heads) if encoder == "transformer" else x
 
 
 def summary(encoder: str, hidden: np.ndarray) -> np.ndarray:
     """Q of a question: the last state of each direction (recurrent), the maximum (convolutions), the mean (others)."""
-    if encoder in ("bilstm", "bigru"):
+    if encoder in ("bilstm", "bigru", "mixed"):
         half = hidden.shape[1] // 2
         return np.concatenate([hidden[-1, :half], hidden[0, half:]])
     return hidden.max(axis=0) if encoder == "cnn" else hidden.mean(axis=0)

@@ -91,6 +91,7 @@ class Transfer(Study):
     )
     hypotheses = (
         Hypothesis("Attention carries the base's decisions to a student.", "gain_base", low=0.0),
+        Hypothesis("It carries more of them than equal weights do.", "over_uniform_base", low=0.0),
         Hypothesis(
             "It carries its errors too, beyond words that are useful to any model.",
             "gain_errors_base",
