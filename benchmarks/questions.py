@@ -82,7 +82,7 @@ def run(place: Path, part: str) -> None:
         if done.exists():
             continue
         source, settings = options(name, corpus)
-        given = {} if corpus == "copy" else {"vectors": str(vectors)}
+        given: dict[str, Any] = {} if corpus == "copy" else {"vectors": str(vectors)}
         start = time.monotonic()
         try:
             folder = study(

@@ -101,9 +101,9 @@ def need(rows: pl.DataFrame) -> list[tuple[str, str]]:
             else wide.head(0)
         )
         if len(both) > 3:
-            found = stats.spearmanr(both["loss_uniform"], both[name])
+            correlation, p = stats.spearmanr(both["loss_uniform"], both[name])
             print(
-                f"loss of uniform attention and {name}: Spearman {found.statistic:.2f} (p = {found.pvalue:.2f}, {len(both)} corpora)"
+                f"loss of uniform attention and {name}: Spearman {correlation:.2f} (p = {p:.2f}, {len(both)} corpora)"
             )
     return [
         (

@@ -15,6 +15,6 @@ def naive_own_token(model, inputs, row, place):
     def state(words):
         return model.encoder(words, batch.lengths)[0, place]
 
-    jacobian = torch.autograd.functional.jacobian(state, embedded)[:, 0]
+    jacobian = torch.func.jacrev(state)(embedded)[:, 0]
     norms = jacobian.square().sum(dim=(0, 2)).sqrt()
     return float(norms[place] / norms.sum())

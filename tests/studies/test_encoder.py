@@ -1,5 +1,7 @@
 """What the encoder does to attention: matched texts, slopes and the mediator, on tables whose answer is known."""
 
+from typing import Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -102,7 +104,8 @@ def test_states_are_as_wide_as_the_base_s():
     base = RunSpec.of("planted-decisive", settings={"model.hidden": 16})
     plan = Encoder(seeds=1).plan(base, read_corpus("planted-decisive"))
     assert len(plan) == len(MODELS)
-    hidden = {one.id.variant or "bilstm": one.spec.model.hidden for one in plan}
+    specs: dict[str, Any] = {one.id.variant or "bilstm": one.spec for one in plan}
+    hidden = {name: spec.model.hidden for name, spec in specs.items()}
     assert all(
         hidden[name] == (32 if name.startswith(("average", "cnn", "trans")) else 16)
         for name in MODELS

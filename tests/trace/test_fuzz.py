@@ -174,7 +174,10 @@ if __name__ == "__main__":
     # python -m tests.trace.test_fuzz COUNT SEED: audits mutated traces, and stops at the first fault.
     number, first = map(int, sys.argv[1:])
     chosen = settings(
-        max_examples=number, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+        max_examples=number,
+        deadline=None,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow],
     )
     seed(first)(chosen(given(st.data())(lambda data: check_mutated(data.draw, audited=True))))()
     print(f"{number} mutated traces of seed {first}: each audited, or refused in one line")

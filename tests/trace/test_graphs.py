@@ -33,7 +33,7 @@ def tail_of(
         for name, size in (("pooled", width), ("logits", outputs))
     ]
     held = [numpy_helper.from_array(WEIGHT, "weight")]
-    graph = helper.make_graph(nodes or [product()], "tail", *ends, held)
+    graph = helper.make_graph(nodes or [product()], "tail", ends[0], ends[1], held)
     imports = [helper.make_opsetid("", 20), helper.make_opsetid("org.example", 1)]
     model = helper.make_model(graph, opset_imports=imports, ir_version=10)
     if change is not None:
