@@ -1,5 +1,7 @@
 """The share of a state that its own word accounts for, from the whole Jacobian, as Brunner et al. 2020 define it."""
 
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -15,6 +17,6 @@ def naive_own_token(model, inputs, row, place):
     def state(words):
         return model.encoder(words, batch.lengths)[0, place]
 
-    jacobian = torch.func.jacrev(state)(embedded)[:, 0]
-    norms = jacobian.square().sum(dim=(0, 2)).sqrt()
+    jacobian: Any = torch.autograd.functional.jacobian(state, embedded)
+    norms = jacobian[:, 0].square().sum(dim=(0, 2)).sqrt()
     return float(norms[place] / norms.sum())
