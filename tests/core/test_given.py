@@ -62,8 +62,26 @@ def test_metadata_hold_plain_values_or_are_refused_with_their_key():
     for wrong in ({1}, b"x", object()):
         with pytest.raises(InputError, match=r"metadata of kept\[1\]"):
             plain_metadata("test", {"of": {"kept": [0, wrong]}})
-    with pytest.raises(InputError, match="key 1"):
-        plain_metadata("test", {"of": {1: "a"}})
+    for key in (1, "\ud800"):
+        with pytest.raises(InputError, match="key"):
+            plain_metadata("test", {"of": {key: "a"}})
+
+
+def test_values_within_themselves_and_what_no_file_holds_are_refused():
+    endless: list[Any] = []
+    endless.append({"of": endless})
+    deep: list[Any] = []
+    for _ in range(5000):
+        deep = [deep]
+    wrong: Any
+    for wrong in (endless, deep, "\ud800", np.longdouble(1)):
+        with pytest.raises(InputError, match=r"metadata|read values"):
+            plain_metadata("test", {"of": wrong})
+    for wrong in ("abc", ["a"]):
+        with pytest.raises(InputError, match="mapping"):
+            plain_metadata("test", wrong)
+    with pytest.raises(InputError, match="deep"):
+        named_outputs("test", "names", deep)
 
 
 def test_a_path_begins_at_home_only_if_its_first_part_is_a_tilde(monkeypatch: pytest.MonkeyPatch):

@@ -124,6 +124,14 @@ def test_tables_of_equal_content_are_the_same_corpus_and_texts(kind):
     np.testing.assert_array_equal(texts.label, read_texts(rows).label)
 
 
+@pytest.mark.parametrize("names", [[0, 1], [("a", "text"), ("a", "label")]])
+@pytest.mark.parametrize("read", [read_corpus, read_texts])
+def test_columns_that_pandas_numbers_or_nests_are_named_in_one_line(read, names):
+    table = pd.DataFrame(dict(enumerate((TEXTS, LABELS)))).set_axis(names, axis="columns")
+    with pytest.raises(AttnauditError, match="expected"):
+        read(table)
+
+
 @pytest.mark.parametrize("hold", [tuple, np.array, pd.Series, pl.Series, pa.array])
 def test_containers_of_equal_content_make_equal_traces(hold):
     columns = {name: hold(COLUMNS[name]) for name in ("instance", "label", "prediction", "alpha")}

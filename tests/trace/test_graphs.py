@@ -157,6 +157,10 @@ KINDS = {
     "negative rows": ({"rows": -5}, "a call of -5 rows"),
     "another width": ({"width": WIDTH + 1}, "a width of 5; expected 4, as the trace has"),
     "whole numbers": ({"kind": TensorProto.INT64}, "as its ends; expected a graph from pooled"),
+    "no numbers": (
+        {"nodes": (node("Sub", ["pooled", "pooled"], ["x"]), node("Div", ["x", "x"], ["z"]), product("z"))},
+        "logits that are no finite numbers",
+    ),
     "a sum of rows": ({"nodes": sum_of_rows()}, "logits of a row that depend on other rows"),
     "the row before": ({"nodes": previous_row()}, "logits of a row that depend on other rows"),
     "the row before, fixed": (

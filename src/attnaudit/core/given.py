@@ -12,6 +12,7 @@ import numpy as np
 from attnaudit.core.errors import InputError
 
 _LISTED = ("tolist", "to_list", "to_pylist")  # of numpy and torch, polars and pandas, and pyarrow
+_ENDLESS = ("a value within itself, or nested too deeply", "fewer levels")
 
 
 def expanded(path: str | Path) -> Path:
@@ -30,9 +31,14 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.generic) or hasattr(value, "__len__"):
         for name in _LISTED:
             if callable(listed := getattr(value, name, None)):
-                return plain(listed())
+                turned = listed()
+                # A long double has no number of Python, and is listed as itself.
+                return turned if isinstance(turned, np.generic) else plain(turned)
     if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
-        turned = [plain(one) for one in value]
+        try:
+            turned = [plain(one) for one in value]
+        except RecursionError as error:
+            raise InputError("read values", "list", *_ENDLESS) from error
         return tuple(turned) if isinstance(value, tuple) else turned
     return value
 
@@ -85,6 +91,11 @@ def known(label: Any) -> Any:
     return label
 
 
+def _is_unicode(text: str) -> bool:
+    """Tell whether a text has no half of a pair, which no file can hold."""
+    return text.encode(errors="ignore").decode() == text
+
+
 def _is_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
@@ -97,10 +108,15 @@ def plain_metadata(
     Raises:
         InputError: For a key that is no text, or a value that JSON does not have.
     """
+    if not isinstance(given, Mapping):
+        raise InputError(operation, where, f"a {type(given).__name__}", "a mapping of texts")
     for key in given:
-        if not isinstance(key, str):
+        if not isinstance(key, str) or not _is_unicode(key):
             raise InputError(operation, where, f"key {key!r}", "keys that are texts")
-    return {key: _json(operation, f"{where} {key}", value) for key, value in given.items()}
+    try:
+        return {key: _json(operation, f"{where} {key}", value) for key, value in given.items()}
+    except RecursionError as error:
+        raise InputError(operation, "metadata", *_ENDLESS) from error
 
 
 def _json(operation: str, where: str, value: Any) -> Any:
@@ -111,7 +127,9 @@ def _json(operation: str, where: str, value: Any) -> Any:
         return str(value)
     if isinstance(value, list | tuple):
         return [_json(operation, f"{where}[{k}]", one) for k, one in enumerate(value)]
-    if value is None or isinstance(value, str | bool | int | float):
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, str) and _is_unicode(value):
         return value
     expected, do = "texts, numbers, paths, or lists and mappings of these", "write it as a text"
     raise InputError(

@@ -299,7 +299,10 @@ def _of_table(table: Any, kind: ModelTask, options: Mapping[str, Any]) -> Texts:
         raise InputError(OPERATION, "corpus", got, f"{expected}, or a folder of pairs")
     names = getattr(table, "column_names", None) or table.columns
     if "input_ids" in names and spec.text not in names:
-        got, expected = f"columns {', '.join(names)}", "texts, as before they were tokenised"
+        got, expected = (
+            f"columns {', '.join(map(str, names))}",
+            "texts, as before they were tokenised",
+        )
         do = "name their column: text=NAME (aa.hf.collect, aa.hf.read_texts)"
         raise InputError(OPERATION, type(table).__name__, got, expected, do)
     reads = _labels_read(kind, options)

@@ -203,12 +203,14 @@ def check_rows(session: Any, rows: int, width: int) -> None:
     which change, and once the other way round.
 
     Raises:
-        Refused: The logits of a row that stays change.
+        Refused: The logits of a row that stays change, or are not finite.
     """
     keys = stream_keys(0, "rows of a graph", np.arange(2 * rows))
     drawn = 4.0 * uniform(keys[:, None], np.arange(width)) - 2.0
     first, second = drawn.astype(np.float32).reshape(2, rows, width)
     usual = run(session, first)
+    if not np.isfinite(usual).all():
+        raise Refused("logits that are no finite numbers", "finite logits for any numbers")
     limit = TOLERANCE * max(float(np.abs(usual).max(initial=0.0)), 1e-6)
     for bit in range((rows - 1).bit_length()):
         for side in (0, 1):

@@ -138,6 +138,7 @@ def require_columns(
     }
     if not missing:
         return
+    present = list(map(str, present))  # which pandas also numbers, or names by several levels
     chosen = {role: name for role, name in columns or () if role not in missing}
     for role, name in missing.items():
         free = {known.lower(): known for known in present if known not in chosen.values()}
