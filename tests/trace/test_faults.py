@@ -251,3 +251,13 @@ def test_damaged_bytes_never_end_the_process(tmp_path):
         file.write_bytes(damaged)
         with contextlib.suppress(TraceError):
             Trace.read(tmp_path)
+
+
+def test_heads_of_one_text_in_two_files_are_refused(tmp_path):
+    for head in (0, 1):
+        columns = {**COLUMNS, "layer": [0] * 3, "head": [head] * 3}
+        put(tmp_path, columns, {**METADATA, "schema": 2}, f"{head}.parquet")
+    refused(tmp_path, f"instance {COLUMNS['instance'][0]}: heads of one text in several files")
+    columns = {**COLUMNS, "layer": [0] * 3, "head": [1] * 3, "instance": [90, 91, 92]}
+    put(tmp_path, columns, {**METADATA, "schema": 2}, "1.parquet")
+    assert len(Trace.read(tmp_path)) == 6

@@ -136,9 +136,10 @@ def read_pieces(
     height = _height(scan)
     if columns is not None:
         scan = scan.select(name for name in scan.collect_schema() if name in columns)
-    # A file of schema 2 is read whole, because the heads of a text must stay together. Such files
-    # hold a few texts each.
-    is_whole = height == 0 or (columns is None and metadata["schema"] > 1)
+    # A file with several heads is read whole, because those of a text must stay together. Such
+    # files hold a few texts each.
+    several = metadata["schema"] > 1 or "head" in scan.collect_schema()
+    is_whole = height == 0 or (columns is None and several)
     rows = max(height * PIECE // path.stat().st_size, 1)
     with _readable(path):
         batches = scan.collect_batches(chunk_size=rows, maintain_order=True)

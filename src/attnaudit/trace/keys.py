@@ -15,15 +15,38 @@ ROW_KEYS = ("split", "instance", *SEVERAL)  # the columns that identify a row
 
 
 def repeated_in(files: Sequence[Path]) -> TraceError | None:
-    """Return an error if two rows of a trace have the same keys."""
+    """Return an error if two rows of a trace have the same keys, or two files heads of one text."""
     # Hashes of the keys take 8 bytes per row, so the keys of a large trace need not be in memory.
     codes = [names.hash_rows().to_numpy() for _, names in _keys_in(files)]
     if not codes or len(np.unique(np.concatenate(codes))) == sum(map(len, codes)):
-        return None
+        return _parted(files) if len(files) > 1 else None
     # Different keys may share a hash, so equal hashes are checked by their keys.
     found = list(_keys_in(files))
     origins = [str(file) for file, names in found for _ in range(names.height)]
     return repeated(pl.concat([names for _, names in found], how="diagonal_relaxed"), origins)
+
+
+def _parted(files: Sequence[Path]) -> TraceError | None:
+    """Return an error if the heads of a text, which act together, are in two files."""
+    texts: dict[Path, list[pl.DataFrame]] = {}
+    for file, names in _keys_in(files):
+        if "head" in names.columns:
+            own = names.select(one for one in ("split", "instance") if one in names.columns)
+            texts.setdefault(file, []).append(own.unique(maintain_order=True))
+    seen = [(file, pl.concat(parts).unique(maintain_order=True)) for file, parts in texts.items()]
+    codes = [own.hash_rows().to_numpy() for _, own in seen]
+    if not codes or len(np.unique(np.concatenate(codes))) == sum(map(len, codes)):
+        return None
+    rows = pl.concat([own for _, own in seen], how="diagonal_relaxed")
+    twice = rows.filter(~pl.struct(pl.all()).is_first_distinct())
+    if twice.is_empty():
+        return None
+    return TraceError(
+        "check trace",
+        f"{seen[-1][0].parent}: column instance, instance {twice['instance'][0]}",
+        "heads of one text in several files",
+        "all rows of a text in one file",
+    )
 
 
 def repeated(names: pl.DataFrame, origins: Sequence[str]) -> TraceError | None:
