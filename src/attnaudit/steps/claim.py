@@ -76,15 +76,18 @@ def _process() -> dict[str, object]:
 def _create(path: Path, text: str) -> bool:
     """Make the claim, unless there is one; return True if it was made."""
     own = _beside(path)
-    try:
+    with contextlib.suppress(FileExistsError):
         path.parent.mkdir(parents=True, exist_ok=True)
+    try:
         own.write_text(text, encoding="utf-8")
         # A link to a whole file: one process alone can be the first to make it, on NFS too.
         os.link(own, path)
     except (FileExistsError, FileNotFoundError):
         # There is a claim, or another process is just removing the empty folder.
-        if path.parent.exists() and not path.parent.is_dir():
-            raise
+        if not path.parent.exists() and not (
+            path.parent.parent.is_dir() and not path.parent.is_symlink()
+        ):
+            raise  # behind a link to nowhere no folder will ever be
         return False
     finally:
         own.unlink(missing_ok=True)
