@@ -135,7 +135,7 @@ MODELS: dict[str, tuple[Damage, str]] = {
     "no weights": (without("model.safetensors"), "no weights; expected model.safetensors"),
     "pickled weights": (
         lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"),
-        "weights in pytorch_model.bin alone; expected model.safetensors, as no pickle is ever read",
+        "weights only in pytorch_model.bin; expected model.safetensors, because pickles are never read",
     ),
     "weights that are cut": (
         lambda folder: os.truncate(folder / "model.safetensors", 30_000),
@@ -150,7 +150,7 @@ MODELS: dict[str, tuple[Damage, str]] = {
     "no head": (without_head, "no weights classifier.bias, classifier.weight"),
     "pickles in an index": (
         weights_in("x.bin", lambda folder: pickle.dumps(Touching(folder / "ran"))),
-        "weights in x.bin; expected files *.safetensors of the folder itself",
+        "weights in x.bin; expected *.safetensors files in the folder itself",
     ),
     "an index that leads out": (weights_in("../x.safetensors"), "weights in ../x.safetensors;"),
     "an index without names": (
@@ -158,9 +158,9 @@ MODELS: dict[str, tuple[Damage, str]] = {
             weights_in("x.safetensors")(folder),
             (folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": 1}}'),
         ),
-        "weights in 1; expected files",
+        "weights in 1; expected *.safetensors files",
     ),
-    "a link that leads out": (linked, "weights in model.safetensors; expected files"),
+    "a link that leads out": (linked, "weights in model.safetensors; expected *.safetensors files"),
     "brackets": (brackets("config.json"), "RecursionError"),
     "brackets of an index": (
         lambda folder: (
@@ -175,14 +175,14 @@ MODELS: dict[str, tuple[Damage, str]] = {
     ),
     "other weights": (configured(transformers_weights="x.safetensors"), "transformers_weights"),
     "quantised": (configured(quantization_config={"quant_method": "fp8"}), "a quantised model"),
-    "an adapter beside it": (with_adapter, "an adapter of PEFT (adapter_config.json)"),
+    "an adapter beside it": (with_adapter, "a PEFT adapter (adapter_config.json)"),
     "too many classes": (
         configured(num_labels=10**12),
         "num_labels: 1000000000000; expected at most",
     ),
     "a header beyond the file": (lying(10**12), "model.safetensors: damaged ("),
     "a header within a header": (lying(9), "model.safetensors: damaged ("),
-    "an adapter": (as_adapter, "an adapter of PEFT alone (adapter_config.json)"),
+    "an adapter": (as_adapter, "only a PEFT adapter (adapter_config.json)"),
     "no heads": (configured(num_attention_heads=0), "ZeroDivisionError"),
     "other sizes": (
         configured(vocab_size=SIZE + 1),

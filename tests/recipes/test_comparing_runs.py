@@ -157,7 +157,7 @@ def test_what_cannot_be_compared_is_one_line(runs, tmp_path):
 @pytest.mark.parametrize(
     ("file", "line"),
     [
-        ("results/permutation.parquet", "; .*; run the command that made it"),
+        ("results/permutation.parquet", "; .*; repeat the command that made it"),
         ("summary.json", ""),
         ("trace", "audit it again"),
     ],

@@ -166,7 +166,7 @@ def test_only_regular_files_below_the_run_are_read_as_they_were_written(
     assert answer.status_code == 409, answer.text
     said = answer.json()["error"]
     assert str(folder) in said
-    assert "run the command that made it again" in said
+    assert "repeat the command that made it" in said
     assert [record.getMessage() for record in caplog.records] == [f"attnaudit: {said}"]
 
 

@@ -155,8 +155,8 @@ KINDS = {
     "no rows": ({"rows": 0}, "a call of 0 rows"),
     "many rows": ({"rows": 10**9}, "a call of 1,000,000,000 rows"),
     "negative rows": ({"rows": -5}, "a call of -5 rows"),
-    "another width": ({"width": WIDTH + 1}, "a width of 5; expected 4, as the trace has"),
-    "whole numbers": ({"kind": TensorProto.INT64}, "as its ends; expected a graph from pooled"),
+    "another width": ({"width": WIDTH + 1}, "a width of 5; expected 4, as in the trace"),
+    "whole numbers": ({"kind": TensorProto.INT64}, "inputs and outputs pooled, logits; expected a graph from pooled"),
     "no numbers": (
         {"nodes": (node("Sub", ["pooled", "pooled"], ["x"]), node("Div", ["x", "x"], ["z"]), product("z"))},
         "logits that are no finite numbers",

@@ -1,6 +1,6 @@
-"""Native code in a process of its own: when it crashes or never ends, only that call is lost.
+"""Native code in a process of its own: if it crashes or never ends, only that call is lost.
 
-Run as a script this file is that process, which answers a line of JSON with a line of JSON.
+Run as a script, this file is that process: it answers each line of JSON with another.
 """
 
 import atexit
@@ -17,9 +17,9 @@ from threading import Lock
 from typing import Any
 
 PATIENCE = 60  # seconds for a call; the first of a process takes 1, others less than 0.1
-PACE = 2_000_000  # bytes of a file that are decoded in a second, at the least
+PACE = 2_000_000  # bytes of a file that are decoded per second, at the least
 _TURN = Lock()
-# By the process that started it: one that is forked has its own.
+# By the process that started the child; a forked process starts its own.
 _children: dict[int, subprocess.Popen[str]] = {}
 
 
@@ -65,7 +65,7 @@ def _loss(patience: int) -> str:
         import resource
 
         if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
-            return "its process ended: it needs more address space than ulimit -v allows"
+            return "its process ended, because it needs more address space than ulimit -v allows"
     return f"its process crashed, or took more than {patience} s"
 
 
@@ -89,7 +89,7 @@ def decoded(path: str) -> str:
     """Decode all columns of a Parquet file, some rows at a time."""
     import polars as pl
 
-    # `collect_batches` ends quietly where a thread fails.
+    # `collect_batches` ends quietly if a thread fails.
     pl.scan_parquet(path, glob=False).sink_batches(lambda rows: None, chunk_size=1 << 13)
     return ""
 

@@ -12,17 +12,17 @@ SAVE_MODEL = "save it with model.save_pretrained(DIR)"
 CONFIG, ADAPTER, TOKENIZER = "config.json", "adapter_config.json", "tokenizer.json"
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 _LARGEST = 1_000_000  # layers or classes; a class of transformers makes lists of them at once
-# Fields that take code, weights or layers from elsewhere than the class and its saved weights.
+# Fields that bring in code, weights or layers besides the class and its saved weights.
 _REFUSED = {
     "auto_map": (
         "a class of its own code",
         "a class of transformers",
-        "remove auto_map where transformers has the class; code of a folder is never run",
+        "remove auto_map if transformers has the class; code in a folder is never run",
     ),
     "quantization_config": (
         "a quantised model",
         "a model in floating point",
-        "use the model from before it was quantised",
+        "use the model as it was before quantisation",
     ),
     "transformers_weights": ("weights in other files", "weights in the usual files", SAVE_MODEL),
     "fusion_config": ("fused layers", "the layers of the class", "remove fusion_config"),
@@ -48,7 +48,7 @@ def check_model_folder(folder: Path) -> dict[str, Any]:
     has_weights = any((folder / name).is_file() for name in WEIGHTS)
     if (folder / ADAPTER).is_file():
         merge = "model.merge_and_unload().save_pretrained(DIR), with the tokenizer, and use DIR"
-        got = f"an adapter of PEFT{'' if has_weights else ' alone'} ({ADAPTER})"
+        got = f"{'a' if has_weights else 'only a'} PEFT adapter ({ADAPTER})"
         raise refusal(folder, got, "a whole model", f"merge it in Python: {merge}")
     path = folder / CONFIG
     if not path.is_file():
@@ -65,9 +65,9 @@ def check_model_folder(folder: Path) -> dict[str, Any]:
         ):
             raise refusal(path, f"{key}: {value}", f"at most {_LARGEST}")
     if not has_weights:
-        pickles = (f"weights in {name} alone" for name in PICKLES if (folder / name).is_file())
+        pickles = (f"weights only in {name}" for name in PICKLES if (folder / name).is_file())
         got = next(pickles, "no weights")
-        raise refusal(folder, got, f"{WEIGHTS[0]}, as no pickle is ever read")
+        raise refusal(folder, got, f"{WEIGHTS[0]}, because pickles are never read")
     weight_files(folder)
     return config
 
@@ -76,7 +76,7 @@ def weight_files(folder: Path) -> list[Path]:
     """Return the files with the weights of a saved model.
 
     Raises:
-        InputError: One of them is none of the folder's own safetensors.
+        InputError: One of them is not a safetensors file of the folder itself.
     """
     names, index = [WEIGHTS[0]], folder / WEIGHTS[1]
     if not (folder / WEIGHTS[0]).is_file():
@@ -92,7 +92,7 @@ def weight_files(folder: Path) -> list[Path]:
         file = folder / name
         inside = Path(name).name == name and file.resolve().parent in (own, cache)
         if not (inside and file.suffix == ".safetensors" and file.is_file()):
-            expected = "files *.safetensors of the folder itself"
+            expected = "*.safetensors files in the folder itself"
             raise refusal(folder, f"weights in {name}", expected)
     return [folder / name for name in names]
 
@@ -108,7 +108,7 @@ def _read_object(path: Path, expected: str) -> dict[str, Any]:
 
 
 def _entries(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the keys and values of an object and of all within it."""
+    """Yield the keys and values of an object and of all objects within it."""
     waiting = [value]
     while waiting:
         one = waiting.pop()

@@ -39,7 +39,7 @@ NONE = -1  # in place of a class, for a row that allows fewer
 
 @dataclass(frozen=True)
 class ClassEvidence:
-    """Log-odds that each attended position adds to a class, and loses when it is left out.
+    """Log-odds that each attended position adds to a class, and that are lost without it.
 
     The evidence of position t of T for class c is α_t (r_tc − Σ_s r_sc / T). The scale of r_tc is
     that of the class's logit less the mean logit of the other allowed classes: the log of its
@@ -79,32 +79,32 @@ class ClassEvidence:
         Measure(
             "attention_against_runner_up",
             "attention on words against the runner-up",
-            "Share of the attention to words on those whose removal raises the log-odds of the "
-            "second most probable class.",
+            "Share of the attention to words that is on words whose removal raises the log-odds of "
+            "the second most probable class.",
         ),
         Measure(
             "attention_against_{score}",
             "attention on words against the predicted class, {score}",
-            "Share of the attention to words on those with negative log-odds of the predicted "
-            "class.",
+            "Share of the attention to words that is on words with a negative score for the "
+            "predicted class.",
         ),
         Measure(
             "words_against_{score}",
             "share of words against the predicted class, {score}",
-            "Share of words with negative log-odds of the predicted class: the mean over shuffles "
+            "Share of words with a negative score for the predicted class: the mean over shuffles "
             "of attention.",
         ),
         Measure(
             "tau_{score}_others",
             "Kendall τ, evidence – {score}, other classes",
-            "Kendall τ-b of evidence and log-odds of a class over words, mean over classes that "
-            "are not predicted.",
+            "Kendall τ-b of evidence and score over words, mean over the classes that are not "
+            "predicted.",
             range=SIGNED,
         ),
         Measure(
             "tau_{score}",
             "Kendall τ, evidence – {score}",
-            "Kendall τ-b of evidence and log-odds of the predicted class over words, −1 to 1.",
+            "Kendall τ-b of evidence and score for the predicted class over words, −1 to 1.",
             range=SIGNED,
         ),
     )

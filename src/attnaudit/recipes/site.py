@@ -201,7 +201,7 @@ def _text_of(page: Path) -> str:
     try:
         return page.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        do = f"write it with attnaudit report {page.parent}, or run the command that made it again"
+        do = f"write it with attnaudit report {page.parent}, or repeat the command that made it"
         raise _refusal(page, str(error), "a page written by attnaudit", do) from error
 
 

@@ -21,7 +21,7 @@ _LABELS = {
     "adversary": "an adversary's attention",
     "rationale": "the rationale",
     "seed": "another seed",
-    "own": "a like model's attention",
+    "own": "a similar model's attention",
 }
 # Patterns of other names, tried in order.
 _PATTERNS = {

@@ -126,7 +126,7 @@ def policy_of(text: str) -> str:
 
 
 def _policy(scripts: Iterable[str]) -> str:
-    """Return the policy that by their hashes lets these scripts run and no other."""
+    """Return the policy that allows these scripts only, by their hashes."""
     digests = (hashlib.sha256(script.encode()).digest() for script in scripts if script)
     hashes = [f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests]
     return f"{_POLICY} {' '.join(hashes)}".rstrip()
@@ -140,7 +140,7 @@ _POLICY = (
 
 @cache
 def _scripts() -> re.Pattern[str]:
-    """Return what matches scripts of this package, one after another."""
+    """Return a pattern for scripts of this package, one after another."""
     place = files("attnaudit.report").joinpath("scripts")
     folders = ("", "sections/")
     names = [

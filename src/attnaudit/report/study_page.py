@@ -221,8 +221,9 @@ def _spread(name: str, table: pl.DataFrame) -> str:
     )
     if EVERY_STUDY[name].hypotheses:
         text = (
-            f"Means over seeds and texts, with 95 % t intervals for both{some}, for slopes over "
-            "seeds; s.d. is the spread over seeds. Intervals of the base models are bootstrapped."
+            f"Means over seeds and texts, with 95 % t intervals for both{some} (for slopes, "
+            "over seeds only); s.d. is the spread over seeds. Intervals of the base models are "
+            "bootstrapped."
         )
     elif most == 1:
         text = (

@@ -1,4 +1,4 @@
-"""Files of a run as a request may read them: regular, below the run, and as its manifest says."""
+"""Files of a run that a request may read: regular, inside it, and as its manifest lists them."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ PAGE = "report.html"
 
 
 class ChangedError(RunError):
-    """A run is no longer what was written."""
+    """A run has changed since it was written."""
 
 
 def read_page(folder: Path) -> str:
@@ -28,7 +28,7 @@ def require_own(folder: Path, *names: str) -> None:
     """Check every file of a run, and the digests of those whose names begin with ``names``.
 
     Raises:
-        ChangedError: A file was changed, is missing, a pipe or a device, or leads out of the run.
+        ChangedError: A file is changed, missing, a pipe or a device, or leads out of the run.
     """
     own = folder.resolve()
     for place, folders, files in os.walk(own):
@@ -52,7 +52,7 @@ def _listed(folder: Path) -> dict[str, str]:
 
 
 def _read(path: Path) -> bytes:
-    """Read a file that is no link; opening a pipe does not wait for a writer."""
+    """Read a file that is not a link; opening a pipe does not wait for a writer."""
     try:
         with open(path, "rb", opener=_open) as file:
             _require_regular(path, os.fstat(file.fileno()).st_mode)
@@ -74,5 +74,5 @@ def _require_regular(path: Path, mode: int) -> None:
 
 
 def _changed(path: Path, got: str) -> ChangedError:
-    do = "run the command that made it again"
+    do = "repeat the command that made it"
     return ChangedError("serve", str(path), got, "what a finished run wrote", do)

@@ -140,7 +140,7 @@ def require_as_written(folder: Path) -> None:
     spoilt = _spoilt(folder, read_manifest(folder)["files"], (*READ, "trace/"))
     if spoilt is not None:
         got = "another file than the manifest lists" if spoilt.is_file() else "no such file"
-        do = "run the command that made it again"
+        do = "repeat the command that made it"
         raise RunError("read run", str(spoilt), got, "what a finished run wrote", do)
     spec = read_spec(folder)
     if "shards" in spec and trace_digests(trace_shown(folder, spec)) != spec["shards"]:

@@ -42,15 +42,15 @@ if TYPE_CHECKING:
 
 HALVINGS = 50  # until the ends are the same in float64
 BASE = "base"
-# Sign of the slope if the claim is true, the claim, and what the slope is on.
+# Sign of the slope if the claim is true, the claim, and the quantity that varies.
 FACTORS = {
     "hidden": (1, "more hidden units", "hidden units"),
     "train": (-1, "fewer train rows", "train rows"),
-    "length": (1, "longer texts", "words of a text"),
+    "length": (1, "longer texts", "words per text"),
     "classes": (1, "more classes", "classes"),
 }
 OUTCOMES = {
-    "area": "how much farther than towards uniform attention can move within ε",
+    "area": "how much farther attention can move within ε than towards uniform",
     "held_out": "JSD of a retrained adversary on test, minus that of another seed",
 }
 EASE = {
@@ -68,10 +68,10 @@ class Complexity(Study):
 
     The table has a row per model, seed and instance, with the level of each factor, and for the
     drawn texts ``area``: with the logits scaled until the predicted class has probability 0.9, the
-    largest JSD to the model's attention within a TVD of ε, minus the JSD of the attention as far
-    towards uniform as ε allows; the mean over ε from 0.005 to 0.1, over ln 2. ``jsd`` and ``tvd``
-    are distances of the adversary from the model, ``seed_jsd`` and ``seed_tvd`` those of the next
-    seed.
+    largest JSD to the model's attention within a TVD of ε, minus the JSD of going towards
+    uniform as far as ε allows; the mean over ε from 0.005 to 0.1, over ln 2. ``jsd`` and ``tvd``
+    are distances of the adversary from the model, ``seed_jsd`` and ``seed_tvd`` distances of the
+    next seed.
 
     The summary has the means of each model, with ``held_out``, which is ``jsd`` minus ``seed_jsd``;
     and ``slope_<outcome>_<factor>``, the slope on log2 of the factor over the models that differ in
@@ -86,13 +86,17 @@ class Complexity(Study):
             Measure(name, label, f"{label[0].upper()}{label[1:]}.", range=SIGNED)
             for name, label in OUTCOMES.items()
         ),
-        Measure("tvd", "mean TVD of the adversary", "TVD of its output from the model's, 0 to 1."),
+        Measure(
+            "tvd",
+            "mean TVD of the adversary",
+            "TVD of the adversary's output from the model's, 0 to 1.",
+        ),
         Measure("seed_tvd", "mean TVD of another seed", "The same for another seed, 0 to 1."),
         *(
             Measure(
                 f"slope_{name}_{factor}",
                 f"{name.replace('_', '-')}, for each doubling of {of}",
-                f"Slope on log2 of {of} of: {label}.",
+                f"Slope on log2 of {of}: {label}.",
                 range=None,
             )
             for name, label in OUTCOMES.items()
@@ -110,12 +114,12 @@ class Complexity(Study):
         for factor, (sign, more, _) in FACTORS.items()
     )
     exclusions = (
-        "A text whose two likeliest classes tie has no area.",
+        "A text whose two most likely classes tie has no area.",
         "An adversary counts if its mean TVD on test is at most that of another seed.",
         "A length is tried if at least half of the train texts are longer. Lengths and train rows "
-        "are of corpora that are read from files, classes of corpora with more.",
+        "vary only in corpora read from files, classes only in corpora that have more.",
         "If the base models are not shown to beat the majority, nothing is concluded.",
-        "Seen before: the retrained adversaries of one seed on SST, 20News, AG News and IMDB.",
+        "Seen before: with one seed, retrained adversaries on SST, 20News, AG News and IMDB.",
     )
     quick: ClassVar = {
         "hidden": (32,),
@@ -129,11 +133,11 @@ class Complexity(Study):
     full: ClassVar = {"training.epochs": 60, "training.patience": 8}
     hidden: tuple[int, ...] = setting("Hidden units besides the base's.", (16, 64, 256))
     train: tuple[float, ...] = setting("Shares of the base's train rows.", (0.1, 0.3))
-    length: tuple[int, ...] = setting("Largest numbers of words of a text.", (10, 25, 50))
-    classes: tuple[int, ...] = setting("Numbers of classes, of corpora that have more.", (2,))
+    length: tuple[int, ...] = setting("Largest numbers of words in a text.", (10, 25, 50))
+    classes: tuple[int, ...] = setting("Numbers of classes, for corpora that have more.", (2,))
     strength: float = setting("λ of the adversaries.", 1e-3, least=0)
     texts: int = setting("Number of test texts whose area is computed.", 100, least=1)
-    # Of two seeds each is the other's next, so both differences would be the same.
+    # With two seeds, each would be the other's next and both differences the same.
     seeds: int = setting("Number of trainings (seeds) of each model.", 10, least=3)
 
     def variants(self) -> list[str]:

@@ -42,8 +42,8 @@ Model = Literal[
     "transformer",
 ]  # fmt: skip
 BASE, REFERENCE, FEWEST = "bilstm", "none", 4
-# Settings of each model, and the share of context in what its states read: of a kernel of k words
-# all but one, of mixed the share of the BiLSTM. Average is mixed with a share of 0.
+# Settings of each model, and the share of context in what its states read: for a kernel of k
+# words all but one, for mixed the share of the BiLSTM. Average is mixed with a share of 0.
 MODELS: Mapping[str, tuple[float, Mapping[str, Any]]] = {
     "none": (0.0, {"encoder": "none"}),
     "average": (0.0, {"encoder": "average", "activation": "tanh"}),
@@ -54,15 +54,15 @@ MODELS: Mapping[str, tuple[float, Mapping[str, Any]]] = {
 }
 ONE_WAY = ("average", "cnn", "transformer")  # as wide as both directions of a BiLSTM
 OUTCOMES = {
-    "replacement": "rank correlation of attention with the change when words are replaced",
+    "replacement": "rank correlation of attention with the effect of replacing words",
     "gain": "gain of attention over random removal, as a share of the largest possible",
 }
 PARTS = {
-    "difference": "minus that without encoder",
+    "difference": "difference from no encoder",
     "total": "slope on the share of context",
-    "indirect": "slope through the share of the own word",
+    "indirect": "slope through the own word's share",
     "direct": "slope at the same share of the own word",
-    "half": "slope through the share of the own word, minus half of the whole",
+    "half": "slope through the own word's share, minus half of the total",
 }
 AREAS = ("attention", "random", "minimum")
 
@@ -73,7 +73,7 @@ class Encoder(Study):
 
     Encoders are none, a layer for each word, convolutions of three widths, mixtures of such a layer
     with a BiLSTM, the BiLSTM of the base, and a layer of self-attention. Their states are equally
-    wide, but for those of none.
+    wide, except with none.
 
     The table has a row per model, seed and instance with the ``label``, the ``predicted`` class,
     whether it is ``correct``, the ``replacement`` correlation of attention, the ``area_<ranking>``
@@ -85,7 +85,7 @@ class Encoder(Study):
     minus that of random order. Neither outcome depends on the scale of the logits.
     ``difference_<outcome>`` is a model's outcome minus that of none. Over the models of a seed,
     ``total_<outcome>`` is the slope of the outcome on the share of context: the ``indirect`` slope,
-    through the share of the own word, and the ``direct`` one add up to it. ``half_<outcome>`` is
+    through the own word's share, and the ``direct`` one add up to it. ``half_<outcome>`` is
     the indirect slope minus half of the total.
     """
 
@@ -97,7 +97,7 @@ class Encoder(Study):
             Measure(
                 name,
                 label,
-                f"{label.capitalize()}, on texts that all models of a seed classify right.",
+                f"{label.capitalize()}, on texts that all models of a seed classify correctly.",
                 range=SIGNED,
             )
             for name, label in OUTCOMES.items()
@@ -105,8 +105,8 @@ class Encoder(Study):
         Measure(
             "own_token",
             "share of a state that its own word accounts for",
-            "Norm of the derivative of a state by its own word, divided by the sum of those by all "
-            "words, 0 to 1.",
+            "Norm of the derivative of a state by its own word, divided by the sum of the norms "
+            "for all words, 0 to 1.",
         ),
         Prediction.measures[2],
         *(
@@ -128,7 +128,7 @@ class Encoder(Study):
         ),
         *(
             Hypothesis(
-                f"The share of the own word carries more than half of that fall of {name}.",
+                f"More than half of that fall of {name} goes through the share of the own word.",
                 f"half_{name}",
                 high=0.0,
             )
@@ -136,10 +136,12 @@ class Encoder(Study):
         ),
     )
     exclusions = (
-        "A text counts in a seed if all models of that seed classify it right, and has two words.",
-        "Replacement is measured on the drawn texts whose output some copy changes in every model.",
+        "A text counts in a seed if it has two words or more and all models of that seed classify "
+        "it correctly.",
+        "Replacement is measured on the drawn texts with a copy that changes the output, in every "
+        "model.",
         "If the base models are not shown to beat the majority, nothing is concluded.",
-        "Seen before: erasure gains of one seed without encoder, with CNN and with biGRU (Yelp "
+        "Seen before: with one seed, erasure gains without encoder, with CNN and biGRU (Yelp "
         ".75/.68/.49, IMDB .77/.40/.21, 20News .56/.52/.34, AG News .59/.47/.34, Amazon "
         ".97/.86/.93).",
     )
@@ -151,14 +153,17 @@ class Encoder(Study):
     }
     decided: ClassVar = {"encoder": BASE}
     models: tuple[Model, ...] = setting(
-        "Models to compare, none among them, four or more.", tuple(MODELS)
+        "Models to compare: none and at least three others.", tuple(MODELS)
     )
     seeds: int = setting("Number of trainings (seeds) of each model.", 10, least=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if REFERENCE not in self.models or len(set(self.models)) < max(FEWEST, len(self.models)):
-            got, expected = ", ".join(self.models), f"{REFERENCE} and three others, none twice"
+            got, expected = (
+                ", ".join(self.models),
+                f"{REFERENCE} and at least three others, each once",
+            )
             raise InputError("study", "setting encoder.models", got, expected)
 
     def variants(self) -> list[str]:
@@ -193,7 +198,7 @@ class Encoder(Study):
         return labelled(rows, model=training.variant or BASE, seed=training.seed)
 
     def summary_rows(self, table: pl.DataFrame) -> SummaryRows:
-        """Compare the models on texts that all of a seed classify right, and divide the slope."""
+        """Compare the models on texts that all of a seed get right, and divide the slope."""
         models = table["model"].unique(maintain_order=True).to_list()
         columns = ["replacement", *(f"area_{one}" for one in AREAS), "own_token", "correct"]
         axes = table.with_columns(pl.col("model").cast(pl.Enum(models)))

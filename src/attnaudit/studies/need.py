@@ -44,20 +44,19 @@ _TWO_WAYS = ("bilstm", "bigru")  # encoders whose states are twice as wide as mo
 
 @dataclass(frozen=True)
 class Need(Study):
-    """Train a model with learned attention, and models that lack some part of it.
+    """Train a model with learned attention, and models without part of it.
 
     With the same seeds, ``uniform`` has a weight of 1/T at every position, ``hard`` a weight of 1
-    at one position, and ``words`` learned attention to single words, so that their order is
-    unknown.
+    at one position, and ``words`` learned attention to single words, whose order is unknown.
 
     The table has a row per model, seed and instance with the ``label``, the ``predicted`` class,
     whether it is ``correct``, and the ``length`` of the text; rows of the base have
     ``deciding_share``, the smallest share of a text's words that carry half of the absolute weight
     of `Surrogate`.
 
-    The summary has ``f1_macro`` of each model, and ``loss``, the base's minus that; the loss of
-    ``words`` is what word order adds. ``equivalence_p`` is the p-value of a loss or gain below
-    0.03. ``length`` and ``deciding_share`` describe the task.
+    The summary has ``f1_macro`` of each model, and ``loss``, the base's score minus the
+    model's; the loss of ``words`` is what word order adds. ``equivalence_p`` is the p-value of the
+    test that shows a loss or gain below 0.03. ``length`` and ``deciding_share`` describe the task.
     """
 
     name = "need"
@@ -67,15 +66,15 @@ class Need(Study):
         Measure(
             "loss",
             "score lost by the model",
-            "Score of the base model minus that of a model without a part of attention, paired by "
-            "seed and text.",
+            "Score of the base model minus that of a model without part of its attention, paired "
+            "by seed and text.",
             range=SIGNED,
         ),
         Measure(
             "equivalence_p",
             "p-value of equivalence",
-            f"Of two one-sided t tests that the loss is beyond {MARGIN} in either direction; up to "
-            "0.05: as good as the base model.",
+            f"Of two one-sided t tests against a loss or gain of {MARGIN}; up to 0.05, the model "
+            "is as good as the base model.",
         ),
         Prediction.measures[2],
         Measure("length", "words of a text", "Mean number of positions of a text.", range=None),
@@ -104,10 +103,10 @@ class Need(Study):
     )
     exclusions = (
         "No training and no text is left out of the scores.",
-        "The share of deciding words is of texts with copies, and with a surrogate.",
+        "The share of deciding words is measured on texts that have copies and a surrogate.",
         "If the base models are not shown to beat the majority, nothing is concluded.",
-        "Seen before, one seed each: uniform attention costs 0.001 F1 on SST, 0.010 on AG News, "
-        "0.023 on IMDB; and two seeds of this study on SST.",
+        "Seen before: with one seed each, uniform attention cost 0.001 F1 on SST, 0.010 on AG "
+        "News, 0.023 on IMDB; two seeds of this study on SST.",
     )
     quick: ClassVar = {"seeds": 3, "training.epochs": 20, "training.patience": 4}
     full: ClassVar = {"training.epochs": 60, "training.patience": 8}
@@ -220,7 +219,7 @@ class TransformerNeed(Need, TransformerUniform):
 
 
 def deciding_share(weights: pl.Series) -> Float[np.ndarray, " n"]:
-    """Return the smallest share of each text's words with half of its absolute weight; else NaN."""
+    """Return the smallest share of a text's words with half of the absolute weight; else NaN."""
     shares = np.full(len(weights), np.nan)
     for row, values in enumerate(weights.to_list()):
         if values is not None and any(values):

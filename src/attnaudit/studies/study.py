@@ -47,7 +47,7 @@ class Hypothesis:
     test: str = ""
 
     def outcome(self, summary: pl.DataFrame) -> Literal["supported", "contradicted", "open"]:
-        """Say what a study's summary shows; without the measure, or its interval, it is open."""
+        """Say what a study's summary shows; open if it lacks the measure or its interval."""
         rows = summary.filter(pl.col("measure") == self.measure, pl.col("group") == "all")
         ends = rows.select("low", "high").drop_nulls()
         if ends.is_empty():
@@ -75,13 +75,13 @@ class Study(Settings):
             for each of the ``groups``.
         quick: Settings for a study that two cores finish in minutes; dotted ones are those of its
             trainings.
-        full: Settings of ``--full`` that are not the defaults, dotted ones of its trainings.
-        published: Study with the paper's form of it, for ``--paper``; empty without.
+        full: Settings of ``--full`` that are not defaults; dotted names are of its trainings.
+        published: Study as the paper did it, for ``--paper``; empty if there is none.
         overruled: Settings and options without effect in the study, and what is expected instead.
         decided: Values of settings that the study decides itself.
         not_of_base: Settings in which it may differ from other studies of its folder.
         hypotheses: Claims that were stated before the first full run.
-        exclusions: Rules for what is left out, stated before too.
+        exclusions: Rules for what is left out, stated before the first full run too.
         seed: Seed of the intervals.
 
     Raises:

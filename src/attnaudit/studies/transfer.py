@@ -1,4 +1,4 @@
-"""May attention be carried from one model to another?"""
+"""Can attention carry decisions from one model to another?"""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ class Transfer(Study):
     student with equal weights.
 
     The table has a row per donor, seed and instance with the ``label``, the class that the donor
-    ``decided``, and those that the student ``predicted`` with its weights, with them ``shuffled``
-    and with ``even`` weights; rows of uniform only have what it predicted.
+    ``decided``, and the classes that students predict with the donor's weights (``predicted``),
+    with these ``shuffled`` and with ``even`` weights; rows of uniform have only ``predicted``.
 
     The summary has the student's ``f1_macro`` and, for each donor, ``agreement``: the share of
-    texts where student and donor decide alike. ``gain`` is that minus the same with shuffled
-    weights, ``gain_errors`` the gain on texts that the donor gets wrong, and ``over_uniform`` the
-    agreement minus the same with equal weights. F1 may rise because
-    some words are useful to any model; agreement with the donor's own errors may not.
+    texts where student and donor decide alike. ``gain`` is that minus the agreement with shuffled
+    weights, ``gain_errors`` the gain on texts that the donor gets wrong, and ``over_uniform``
+    the agreement minus that with equal weights. F1 may rise because some words are useful to any
+    model; agreement on the donor's errors does not rise for that reason.
     """
 
     name = "transfer"
@@ -93,7 +93,7 @@ class Transfer(Study):
         Hypothesis("Attention carries the base's decisions to a student.", "gain_base", low=0.0),
         Hypothesis("It carries more of them than equal weights do.", "over_uniform_base", low=0.0),
         Hypothesis(
-            "It carries its errors too, beyond words that are useful to any model.",
+            "It carries the base's errors too, not only words that are useful to any model.",
             "gain_errors_base",
             low=0.0,
         ),
@@ -106,15 +106,15 @@ class Transfer(Study):
     )
     exclusions = (
         "No training and no text is left out of agreement and F1.",
-        "Gains on errors are of the texts that the donor of a seed gets wrong.",
+        "Gains on errors are measured on the texts that the donor of the seed gets wrong.",
         "If the base models are not shown to beat the majority, nothing is concluded.",
-        "Seen before, one seed each: F1 of students with given weights on SST, 20News, AG News and "
-        "IMDB, where an adversary's weights raised F1; and two seeds of this study on SST.",
+        "Seen before: with one seed each, F1 of students with given weights on SST, 20News, AG "
+        "News and IMDB, where an adversary's weights raised F1; two seeds of this study on SST.",
     )
     quick: ClassVar = {"seeds": 3, "training.epochs": 20, "training.patience": 4}
     full: ClassVar = {"training.epochs": 60, "training.patience": 8}
     published: ClassVar = "guide"
-    strength: float = setting("λ of the adversaries that give weights.", 1e-3, least=0)
+    strength: float = setting("λ of the adversaries that are donors.", 1e-3, least=0)
     seeds: int = setting("Number of trainings (seeds) with each choice of weights.", 10, least=1)
 
     def variants(self) -> list[str]:
@@ -137,7 +137,7 @@ class Transfer(Study):
         seeds = [spec.seed for spec in specs[:-1]]
         for spec, other in pairwise(specs):
             first = usual(base, spec.seed)
-            # The next seed, and after the last the first, as in the study complexity.
+            # The next seed; after the last comes the first, as in the study complexity.
             against = seeded(base, following(seeds)[spec.seed])
             donors = {
                 "own": guided(other, "learned", None),

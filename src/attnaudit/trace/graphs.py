@@ -1,7 +1,7 @@
-"""Stored graphs, which may come from anyone: what may run, how large it gets, and by row alone.
+"""Checks of stored graphs, which may come from anyone: operators, sizes, independent rows.
 
-A graph decides what is computed, so nothing but the arithmetic of a network may be in it. Sizes may
-not depend on numbers that flow through it; all of them are then known before it runs.
+A graph decides what is computed, so it may hold nothing but the arithmetic of a network. Sizes may
+not depend on the numbers that flow through it, so all of them are known before it runs.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def read_graph(content: bytes) -> Any:
     """Read a graph with its weights.
 
     Raises:
-        Refused: It cannot be read, or holds something else than the arithmetic of a network.
+        Refused: It cannot be read, or holds more than the arithmetic of a network.
     """
     import onnx
 
@@ -93,7 +93,7 @@ def read_graph(content: bytes) -> Any:
             kind.elem_type != onnx.TensorProto.FLOAT or len(kind.shape.dim) != 2 for kind in kinds
         )
     ):
-        raise Refused(f"{', '.join(one.name for one in ends) or 'nothing'} as its ends")
+        raise Refused(f"inputs and outputs {', '.join(one.name for one in ends) or 'missing'}")
     return model
 
 
@@ -111,7 +111,7 @@ def rows_of(model: Any, usual: int) -> int:
 
 
 def check_sizes(model: Any, rows: int, width: int) -> None:
-    """Bound what a call takes, from the sizes of all values.
+    """Bound the memory and work of a call, from the sizes of all values.
 
     Args:
         model: The graph; the sizes of its input are set.
@@ -127,7 +127,7 @@ def check_sizes(model: Any, rows: int, width: int) -> None:
     dimensions = graph.input[0].type.tensor_type.shape.dim
     for dimension, size in zip(dimensions, (rows, width), strict=True):
         if dimension.HasField("dim_value") and dimension.dim_value != size:
-            raise Refused(f"a width of {dimension.dim_value}", f"{width}, as the trace has")
+            raise Refused(f"a width of {dimension.dim_value}", f"{width}, as in the trace")
         dimension.dim_value = size
     of_rows = {graph.input[0].name}
     for node in graph.node:
@@ -199,8 +199,8 @@ def run(session: Any, part: np.ndarray) -> np.ndarray:
 def check_rows(session: Any, rows: int, width: int) -> None:
     """Check that the logits of a row depend on that row only.
 
-    Any two rows differ in a bit of their numbers. So each bit decides once which rows stay and
-    which change, and once the other way round.
+    The numbers of any two rows differ in some bit. So for each bit, the rows that have it change
+    and the others stay; then the other way round.
 
     Raises:
         Refused: The logits of a row that stays change, or are not finite.
@@ -225,7 +225,7 @@ def _name(node: Any) -> str:
 
 
 def _tensors(graph: Any) -> Iterator[Any]:
-    """Yield every tensor of a graph, those of attributes and of graphs within it too."""
+    """Yield every tensor of a graph, also those of its attributes and inner graphs."""
     yield from graph.initializer
     for sparse in graph.sparse_initializer:
         yield from (sparse.values, sparse.indices)

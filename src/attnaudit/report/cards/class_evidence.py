@@ -12,12 +12,12 @@ QUESTION = "How much attention is on words against the prediction?"
 _NAME = "class_evidence"
 _WORDS = {
     "surrogate": "words that lower the predicted class in copies of the text",
-    "erasure": "words without whose weight the predicted class is more probable",
+    "erasure": "words whose removal from attention makes the predicted class more probable",
 }
 _CAPTION = (
     "Share of the attention to words that is on words against the predicted class. By surrogate: "
     "words that lower its log-odds in copies of the text. By erasure: words whose removal from "
-    "attention raises them; neutral words do so too if attended words are for the class."
+    "attention raises them; so does removing neutral words if attended words are for the class."
 )
 
 
@@ -36,12 +36,12 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         compared = "more" if gap["value"] > 0 else "less"
     sentence = (
         f"{percent(row['value'])} of the attention{of_head(rows)} to words is on {_WORDS[score]}: "
-        f"{compared} than shuffled attention would have, as {percent(words)} of the words are such."
+        f"{compared} than the {percent(words)} that shuffled attention would have."
     )
     if tau is not None:
-        effect = "their effect there" if score == "surrogate" else "the effect of their removal"
+        effect = "effects in copies" if score == "surrogate" else "effects of removal"
         sentence += (
-            f" The evidence of words, by weight and contribution, agrees with {effect} at a "
+            f" The evidence of words, from weight and contribution, agrees with {effect} at a "
             f"Kendall τ of {with_interval(tau)}."
         )
     yield card_row(

@@ -31,7 +31,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
             how = "easier" if row["low"] > 0.0 else "harder" if row["high"] < 0.0 else ""
             sentence = f"With more {of} it is {how} {moved}."
             if not how:
-                sentence = f"Whether more {of} make it easier {moved} is open."
+                sentence = f"It is open whether more {of} make it easier {moved}."
             yield card_row(
                 Complexity.question,
                 f"slope of the {label}, per doubling of the {of}",
@@ -46,8 +46,8 @@ def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:
     """Draw both outcomes of every model."""
     caption = (
         "The base model and models that differ from it in one factor, trained alike with "
-        f"{seeds_and_spread(table)}. Area: how much farther than towards uniform attention can "
-        "move while the output stays within ε, from 0 (no farther) to 1. Held-out JSD: distance "
+        f"{seeds_and_spread(table)}. Area: how much farther attention can move than towards "
+        "uniform while the output stays within ε, from 0 (no farther) to 1. Held-out JSD: distance "
         "of the attention of a model trained to attend elsewhere, minus that of another seed."
     )
     yield Figure(

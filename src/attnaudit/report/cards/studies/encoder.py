@@ -13,12 +13,12 @@ from attnaudit.studies.encoder import Encoder
 
 _OUTCOMES = {
     "replacement": ("replacement", "the output follows the attended words"),
-    "gain": ("erasure gain", "attention finds the positions that decide"),
+    "gain": ("erasure gain", "attention finds the deciding positions"),
 }
 _TITLES = {
     "replacement": "replacement",
     "gain": "erasure gain",
-    "own_token": "share of the own word",
+    "own_token": "own word's share",
     "f1_macro": "macro F1",
 }
 
@@ -31,9 +31,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
             continue
         none = rows.get("encoder", f"{name}_none")
         order = "less" if row["high"] < 0.0 else "more" if row["low"] > 0.0 else ""
-        sentence = (
-            f"Whether {follows} less if an encoder mixes more context into its states is open."
-        )
+        sentence = f"It is open whether mixing more context into states changes how far {follows}."
         if order:
             sentence = f"The more context an encoder mixes into its states, the {order} {follows}."
             sentence += _carried(rows, name, 1.0 if order == "more" else -1.0)
@@ -41,30 +39,30 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
             Encoder.question,
             f"slope of {label} on the share of context",
             row,
-            f"without encoder {with_interval(none)}" if none else "",
+            f"without an encoder {with_interval(none)}" if none else "",
             sentence,
         )
 
 
 def _carried(rows: SummaryRows, name: str, sign: float) -> str:
-    """Say how much of a slope goes through the share of the own word."""
+    """Say how much of a slope goes through the own word's share."""
     indirect, half = (rows.get("encoder", f"{part}_{name}") for part in ("indirect", "half"))
     if indirect is None or half is None or half["low"] is None:
         return ""
     low, high = sorted((sign * half["low"], sign * half["high"]))
     through = f"(slope {with_interval(indirect)})"
     if low <= 0.0 <= high:
-        return f" Whether the share of the own word carries half of that is open {through}."
-    most = "more" if low > 0.0 else "less"
-    return f" The share of the own word carries {most} than half of that {through}."
+        return f" It is open whether half of that goes through the own word's share {through}."
+    most = "More" if low > 0.0 else "Less"
+    return f" {most} than half of that goes through the own word's share {through}."
 
 
 def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:
-    """Draw the outcomes of every model, the share of the own word, and macro F1."""
+    """Draw the outcomes of every model, the own word's share, and macro F1."""
     caption = (
         "Models that differ in the encoder, trained alike with "
-        f"{seeds_and_spread(table)}. Replacement and erasure gain are of texts that all models of "
-        "a seed classify right."
+        f"{seeds_and_spread(table)}. Replacement and erasure gain are measured on texts "
+        "that all models of a seed classify correctly."
     )
     yield Figure("encoder", Encoder.question, caption, score_panels(Encoder, summary, _TITLES))
 

@@ -18,7 +18,7 @@ _TITLES = {"f1_macro": "macro F1", "accuracy": "accuracy of gold tokens", "loss"
 
 
 def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-    """Say of each model without a part of attention whether it predicts as well."""
+    """Say whether each model without part of its attention predicts as well."""
     for (study, measure), row in rows.rows.items():
         if study != "need" or not measure.startswith("loss_") or row["low"] is None:
             continue
@@ -30,13 +30,13 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         # Only uniform attention says whether heatmaps of this task can mean anything.
         finding = decide(row, 0.0, FOR if model == "uniform" else NEITHER)
         if p is not None and p <= LEVEL:
-            sentence = f"With {label} the model is as good, within {MARGIN} (equivalence test)"
-            sentence += ", although worse." if worse else "."
+            sentence = f"With {label} the score is within {MARGIN} of the base's (equivalence test)"
+            sentence += ", although lower." if worse else "."
             finding = replace(finding, side=NEITHER, code="not_needed")
         elif worse:
             sentence = f"With {label} the model is worse, beyond what seeds and texts explain."
         else:
-            sentence = f"Whether the model is as good with {label} is open: too few seeds or texts."
+            sentence = f"Too few seeds or texts to tell whether the model is as good with {label}."
         yield card_row(
             Need.question,
             f"score lost with {label}",
@@ -51,8 +51,8 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
 def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:
     """Draw the score of every model, and what each loses."""
     caption = (
-        f"Models trained alike with {seeds_and_spread(table)}. Right, what each loses: the base "
-        "model's score minus its own, paired by seed and text."
+        f"Models trained alike with {seeds_and_spread(table)}. On the right, what each loses: the "
+        "base model's score minus its own, paired by seed and text."
     )
     yield Figure("need", Need.question, caption, score_panels(Need, summary, _TITLES))
 

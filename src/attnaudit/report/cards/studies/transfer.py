@@ -14,7 +14,7 @@ from attnaudit.results import About, SummaryRows
 from attnaudit.studies.transfer import DONORS, Transfer
 
 _WEIGHTS = {
-    "own": "the attention of a like model",
+    "own": "the attention of a similar model",
     "base": "this attention",
     "adversary": "an adversary's attention",
 }
@@ -26,7 +26,7 @@ _TITLES = {
 
 
 def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-    """Say of each donor whether its weights make a student decide as it does."""
+    """Say whether each donor's weights make a student decide as the donor does."""
     for name in DONORS:
         row = rows.get("transfer", f"gain_{name}")
         if row is None or row["low"] is None:
@@ -39,7 +39,8 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
             rows.rows["transfer", f"{measure}_{name}"]
             for measure in ("gain_errors", "over_uniform")
         )
-        sentence = f"With {_WEIGHTS[name]} a token-wise model agrees with its donor on {agreement}"
+        sentence = f"With {_WEIGHTS[name]} a token-wise model decides like its donor on "
+        sentence += f"{agreement} of texts"
         if row["low"] > 0.0:
             sentence += ", more than with the same weights shuffled."
             if name == "adversary":
@@ -47,14 +48,14 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         elif row["high"] < 0.0:
             sentence += ", less than with the same weights shuffled."
         else:
-            sentence += "; whether that is more than with the same weights shuffled is open."
-        sentence += f" Over uniform weights the gain is {with_interval(over)}."
+            sentence += ", not shown to be more or less than with the same weights shuffled."
+        sentence += f" The gain over uniform weights is {with_interval(over)}."
         # Shuffled weights spoil any student. So the donor's errors and equal weights count too.
         findings = [decide(one, 0.0, FOR) for one in (row, errors, over) if one["low"] is not None]
         carries = name == "base" and [one.side for one in findings] == [FOR] * 3
         yield card_row(
             Transfer.question,
-            f"agreement with {_WEIGHTS[name]} minus that with it shuffled",
+            f"agreement with {_WEIGHTS[name]}, minus that with it shuffled",
             row,
             f"macro F1 {f1}, with uniform weights {even}",
             sentence,
@@ -68,8 +69,8 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
 def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:
     """Draw agreement and macro F1 by the weights given."""
     caption = (
-        "A token-wise model with the attention of a donor: a like model, the base, and an "
-        f"adversary of the base; {seeds_and_spread(table)}."
+        "A token-wise model that is given the attention of a donor: a similar model, the base, or "
+        f"an adversary of the base; {seeds_and_spread(table)}."
     )
     yield Figure("transfer", Transfer.question, caption, score_panels(Transfer, summary, _TITLES))
 
