@@ -88,3 +88,14 @@ def test_a_path_begins_at_home_only_if_its_first_part_is_a_tilde(monkeypatch: py
     monkeypatch.setenv("HOME", "/home/me")
     pairs = {"~/a/b": "/home/me/a/b", "~": "/home/me", "~b": "~b", "a/~/b": "a/~/b", "/~": "/~"}
     assert {path: str(expanded(path)) for path in pairs} == pairs
+
+
+def test_the_index_of_a_series_says_which_output_a_name_is_of():
+    for series in (
+        pd.Series(["neg", "pos"]),
+        pd.Series(["pos", "neg"], index=[1, 0]),
+        pd.Series([1, 0], index=["pos", "neg"]),
+    ):
+        assert named_outputs("audit", "class_names", series, 2) == ["neg", "pos"]
+    with pytest.raises(InputError):
+        named_outputs("audit", "class_names", memoryview(b"ab"), 2)

@@ -63,7 +63,12 @@ def named_outputs(operation: str, where: str, given: Any, number: int | None = N
     """
     expected = f"{number or 'the'} different names in the order of the outputs, or a mapping of "
     expected += "names to numbers from 0"
+    # The index of a pandas Series names or numbers its values, in any order.
+    if hasattr(given, "to_dict") and not callable(getattr(given, "index", len)):
+        given = given.to_dict()
     names, pairs = plain(given), ""
+    if isinstance(given, memoryview):
+        names = given
     if isinstance(given, Mapping):
         # A tuple is no name, and what it holds could not be a key once it is turned.
         keys = (key if isinstance(key, tuple) else plain(key) for key in given)
