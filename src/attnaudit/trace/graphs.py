@@ -17,16 +17,17 @@ from attnaudit.core.random import stream_keys, uniform
 EXPECTED = "a graph from pooled, float32 (n, Q), to logits, float32 (n, C)"
 # Operators without subgraphs, random numbers, files, texts or states.
 OPERATORS = {
-    "Abs", "Add", "And", "BatchNormalization", "Cast", "Ceil", "Celu", "Clip", "Concat",
-    "Constant", "ConstantOfShape", "Cos", "Div", "Elu", "Equal", "Erf", "Exp", "Expand", "Flatten",
-    "Floor", "Gather", "GatherElements", "Gelu", "Gemm", "Greater", "GreaterOrEqual",
-    "HardSigmoid", "HardSwish", "Identity", "LayerNormalization", "LeakyRelu", "Less",
-    "LessOrEqual", "Log", "LogSoftmax", "MatMul", "Max", "Mean", "Min", "Mish", "Mul", "Neg",
-    "Not", "Or", "PRelu", "Pow", "RMSNormalization", "Range", "Reciprocal", "ReduceL1", "ReduceL2",
-    "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum",
-    "ReduceSumSquare", "Relu", "Reshape", "Round", "Selu", "Shape", "Sigmoid", "Sign", "Sin",
-    "Size", "Slice", "Softmax", "Softplus", "Softsign", "Split", "Sqrt", "Squeeze", "Sub", "Sum",
-    "Swish", "Tanh", "ThresholdedRelu", "Tile", "Transpose", "Trilu", "Unsqueeze", "Where", "Xor",
+    "Abs", "Add", "And", "ArgMax", "BatchNormalization", "Cast", "Ceil", "Celu", "Clip", "Concat",
+    "Constant", "ConstantOfShape", "Cos", "CumSum", "Div", "Elu", "Equal", "Erf", "Exp", "Expand",
+    "Flatten", "Floor", "Gather", "GatherElements", "GatherND", "Gelu", "Gemm", "Greater",
+    "GreaterOrEqual", "HardSigmoid", "HardSwish", "Identity", "LayerNormalization", "LeakyRelu",
+    "Less", "LessOrEqual", "Log", "LogSoftmax", "MatMul", "Max", "Mean", "Min", "Mish", "Mod",
+    "Mul", "Neg", "Not", "Or", "PRelu", "Pow", "RMSNormalization", "Range", "Reciprocal",
+    "ReduceL1", "ReduceL2", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
+    "ReduceProd", "ReduceSum", "ReduceSumSquare", "Relu", "Reshape", "Round", "Selu", "Shape",
+    "Sigmoid", "Sign", "Sin", "Size", "Slice", "Softmax", "Softplus", "Softsign", "Split", "Sqrt",
+    "Squeeze", "Sub", "Sum", "Swish", "Tanh", "ThresholdedRelu", "Tile", "Transpose", "Trilu",
+    "Unsqueeze", "Where", "Xor",
 }  # fmt: skip
 # Inputs that are sizes: these may follow from shapes and constants only.
 SIZES = {
