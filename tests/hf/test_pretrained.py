@@ -148,7 +148,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no configuration": (without("config.json"), "no config.json"),
     "pickles": (
         lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"),
-        "weights in pytorch_model.bin alone",
+        "weights only in pytorch_model.bin",
     ),
     "other classes": (
         of("BertForSequenceClassification"),
