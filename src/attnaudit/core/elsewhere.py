@@ -27,7 +27,7 @@ def convert(function: str, *arguments: Any) -> bytes:
     """Call a function of vl-convert.
 
     Raises:
-        ValueError: It refused its arguments, crashed, or took longer than `PATIENCE`.
+        ValueError: The function refused its arguments, crashed, or took longer than `PATIENCE`.
     """
     return base64.b64decode(_answer(PATIENCE, "vl_convert", function, *arguments))
 
@@ -46,11 +46,10 @@ def _answer(patience: int, *call: Any) -> str:
     with _TURN:
         line = ""
         try:
-            child = _children.get(os.getpid()) or _start()
-            print(json.dumps([patience, *call]), file=child.stdin, flush=True)
-            line = child.stdout.readline() if child.stdout else ""
-        except OSError:  # it cannot be started, or has ended
-            pass
+            with contextlib.suppress(OSError):  # it cannot be started, or has ended
+                child = _children.get(os.getpid()) or _start()
+                print(json.dumps([patience, *call]), file=child.stdin, flush=True)
+                line = child.stdout.readline() if child.stdout else ""
         finally:
             if not line.endswith("\n"):  # also after Ctrl-C, when an answer is still to come
                 stop()

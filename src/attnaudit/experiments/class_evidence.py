@@ -260,9 +260,9 @@ def _log_odds(
 
 
 def fit_each(trace: Trace, classes: Int64[np.ndarray, "n k"]) -> Ragged:
-    """Fit surrogates to the log-odds of classes in the copies of each text, ``(N, k)``.
+    """Fit a surrogate to the log-odds of each class over the copies of a text, ``(N, k)``.
 
-    It is NaN in rows with fewer than two copies. Copies that store few of many outputs know the
+    Rows with fewer than two copies are NaN. Copies that store few of many outputs know the
     predicted class only.
     """
     alpha, instance = trace.alpha, trace.instance

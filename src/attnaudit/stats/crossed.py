@@ -57,7 +57,7 @@ def crossed_mean(terms: Terms, most: float = math.inf) -> Crossed:
         return Crossed(*[math.nan] * 5)
     each = np.where(known, terms, 0.0).sum(axis=1) / seeds
     value = float(each.mean())
-    # What a cell adds to the deviation of the mean.
+    # How far each cell moves the mean.
     cells = np.where(known, terms - value, 0.0) / (len(terms) * seeds[:, None])
     between = [
         float(np.square(sums).sum()) * count / max(count - 1, 1) if count > 1 else 0.0
@@ -139,7 +139,7 @@ def slope_terms(
 
 
 class Mediation(NamedTuple):
-    """How an effect divides, for each block: ``total = indirect + direct``.
+    """The two parts of an effect in each block: ``total = indirect + direct``.
 
     Attributes:
         total: Slope of the outcome on the factor.

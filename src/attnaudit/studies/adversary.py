@@ -33,6 +33,7 @@ from attnaudit.training.settings import Adversary as Objective
 if TYPE_CHECKING:
     from attnaudit.corpora.corpus import Corpus
     from attnaudit.plans.spec import RunSpec
+    from attnaudit.training.settings import TrainingSettings
 
 KINDS = {"base": "seed", "uniform": "uniform", "adversary": "adversary"}  # by role of the training
 EPSILONS = (0.005, 0.01, 0.02, 0.05, 0.1)
@@ -115,6 +116,11 @@ class ModelAdversary(Study):
             for strength in self.strengths
         )
         return [first, *controls, evenly(seeded(base, base.seed)), *adversaries]
+
+    @classmethod
+    def as_long_as(cls, training: TrainingSettings) -> ModelAdversary:
+        """Return the study whose adversaries train as long as other models do."""
+        return cls(epochs=training.epochs, patience=training.patience or cls.patience)
 
     def against(self, first: Training, spec: RunSpec, strength: float) -> Training:
         """Return the training of a model against another.

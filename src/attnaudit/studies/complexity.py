@@ -26,6 +26,8 @@ from attnaudit.stats.measures import LN2, tvd
 from attnaudit.studies.adversary import EPSILONS, ModelAdversary
 from attnaudit.studies.over_seeds import SummaryRows, by_seed, crossed_row, mean_known
 from attnaudit.studies.study import (
+    NEARLY,
+    PLATEAU,
     Hypothesis,
     Study,
     labelled,
@@ -121,16 +123,8 @@ class Complexity(Study):
         "If the base models are not shown to beat the majority, nothing is concluded.",
         "Seen before: with one seed, retrained adversaries on SST, 20News, AG News and IMDB.",
     )
-    quick: ClassVar = {
-        "hidden": (32,),
-        "train": (0.3,),
-        "length": (10,),
-        "seeds": 3,
-        "texts": 50,
-        "training.epochs": 20,
-        "training.patience": 4,
-    }
-    full: ClassVar = {"training.epochs": 60, "training.patience": 8}
+    quick: ClassVar = {"hidden": (32,), "train": (0.3,), "length": (10,), "texts": 50, **NEARLY}
+    full: ClassVar = PLATEAU
     hidden: tuple[int, ...] = setting("Hidden units besides the base's.", (16, 64, 256))
     train: tuple[float, ...] = setting("Shares of the base's train rows.", (0.1, 0.3))
     length: tuple[int, ...] = setting("Largest numbers of words in a text.", (10, 25, 50))
@@ -173,9 +167,7 @@ class Complexity(Study):
         """Train every model, and an adversary against each, with every seed."""
         self.check_texts(corpus)
         self.check_model(base.model, words=True)
-        training = base.training
-        patience = training.patience or ModelAdversary.patience
-        adversary = ModelAdversary(epochs=training.epochs, patience=patience)
+        adversary = ModelAdversary.as_long_as(base.training)
         for variant, spec in self.specs(base, corpus):
             for seed in range(base.seed, base.seed + self.seeds):
                 first = usual(spec, seed)
@@ -285,7 +277,7 @@ def toward_uniform(readout: Readout, alpha: Ragged, epsilon: float) -> Ragged:
         for weight in (alpha.values, 1.0 / alpha.spread(alpha.lengths))
     )
     before = readout.of_sums(own, every)
-    # The whole way is tried first, then halves of what is left.
+    # Bisection, which starts with the whole way.
     low, high, middle = np.zeros(len(alpha)), np.full(len(alpha), 2.0), np.ones(len(alpha))
     for _ in range(HALVINGS):
         after = readout.of_sums(own + middle[:, None] * (even - own), every)

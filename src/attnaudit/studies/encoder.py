@@ -25,6 +25,8 @@ from attnaudit.stats.bootstrap import ratio
 from attnaudit.stats.crossed import f1_terms, mediation, slope_terms
 from attnaudit.studies.over_seeds import SummaryRows, by_seed, crossed_row, mean_known
 from attnaudit.studies.study import (
+    NEARLY,
+    PLATEAU,
     Hypothesis,
     Study,
     labelled,
@@ -145,8 +147,8 @@ class Encoder(Study):
         ".75/.68/.49, IMDB .77/.40/.21, 20News .56/.52/.34, AG News .59/.47/.34, Amazon "
         ".97/.86/.93).",
     )
-    quick: ClassVar = {"seeds": 3, "training.epochs": 20, "training.patience": 4}
-    full: ClassVar = {"training.epochs": 60, "training.patience": 8}
+    quick: ClassVar = NEARLY
+    full: ClassVar = PLATEAU
     overruled: ClassVar = {
         "encoder": f"{BASE}: encoder.models are trained",
         **dict.fromkeys(("model.kernels", "model.mixing", "model.activation"), "encoder.models"),
@@ -198,7 +200,7 @@ class Encoder(Study):
         return labelled(rows, model=training.variant or BASE, seed=training.seed)
 
     def summary_rows(self, table: pl.DataFrame) -> SummaryRows:
-        """Compare the models on texts that all of a seed get right, and divide the slope."""
+        """Compare models on the texts that all of them classify right, and split the slope."""
         models = table["model"].unique(maintain_order=True).to_list()
         columns = ["replacement", *(f"area_{one}" for one in AREAS), "own_token", "correct"]
         axes = table.with_columns(pl.col("model").cast(pl.Enum(models)))

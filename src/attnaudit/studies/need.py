@@ -20,7 +20,9 @@ from attnaudit.results import SIGNED, Measure, summary_row
 from attnaudit.stats.crossed import equivalence_p, f1_terms
 from attnaudit.studies.over_seeds import SummaryRows, by_seed, crossed_row
 from attnaudit.studies.study import (
+    NEARLY,
     PLACE,
+    PLATEAU,
     Hypothesis,
     Study,
     labelled,
@@ -108,8 +110,8 @@ class Need(Study):
         "Seen before: with one seed each, uniform attention cost 0.001 F1 on SST, 0.010 on AG "
         "News, 0.023 on IMDB; two seeds of this study on SST.",
     )
-    quick: ClassVar = {"seeds": 3, "training.epochs": 20, "training.patience": 4}
-    full: ClassVar = {"training.epochs": 60, "training.patience": 8}
+    quick: ClassVar = NEARLY
+    full: ClassVar = PLATEAU
     published: ClassVar = "uniform"
     seeds: int = setting("Number of trainings (seeds) of each model.", 10, least=1)
 

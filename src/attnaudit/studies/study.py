@@ -23,6 +23,10 @@ from attnaudit.trace import Trace
 ROLES = ("base", "watched", "uniform", "adversary", "deceive", "removed", "guide", "embedding")
 LEARNED = ("additive", "dot", "bilinear")  # attentions that are trained
 LEVEL = 0.05  # of the tests of hypotheses
+# Scales of the studies that state hypotheses: until dev no longer improves, or nearly so. They are
+# alike, so that studies of one folder share their trainings.
+PLATEAU = {"training.epochs": 60, "training.patience": 8}
+NEARLY = {"seeds": 3, "training.epochs": 20, "training.patience": 4}
 LONGEST = 2**24  # more than the gold tokens of any pair
 Traces = Mapping[TrainingId, Trace]
 PLACE = ("instance", "query")  # columns that identify a row of a trace

@@ -20,6 +20,8 @@ from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.guide import guided
 from attnaudit.studies.over_seeds import SummaryRows, by_seed, crossed_row
 from attnaudit.studies.study import (
+    NEARLY,
+    PLATEAU,
     Hypothesis,
     Study,
     Traces,
@@ -111,8 +113,8 @@ class Transfer(Study):
         "Seen before: with one seed each, F1 of students with given weights on SST, 20News, AG "
         "News and IMDB, where an adversary's weights raised F1; two seeds of this study on SST.",
     )
-    quick: ClassVar = {"seeds": 3, "training.epochs": 20, "training.patience": 4}
-    full: ClassVar = {"training.epochs": 60, "training.patience": 8}
+    quick: ClassVar = NEARLY
+    full: ClassVar = PLATEAU
     published: ClassVar = "guide"
     strength: float = setting("λ of the adversaries that are donors.", 1e-3, least=0)
     seeds: int = setting("Number of trainings (seeds) with each choice of weights.", 10, least=1)
@@ -129,9 +131,7 @@ class Transfer(Study):
         """Train the donors, and students with their weights, with every seed."""
         self.check_texts(corpus)
         self.check_model(base.model, words=True)
-        training = base.training
-        patience = training.patience or ModelAdversary.patience
-        adversary = ModelAdversary(epochs=training.epochs, patience=patience)
+        adversary = ModelAdversary.as_long_as(base.training)
         lean = replace(base, replacement=replace(base.replacement, texts=0))
         specs = list(with_seeds(lean, self.seeds + 1))
         seeds = [spec.seed for spec in specs[:-1]]
