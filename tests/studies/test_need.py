@@ -9,6 +9,8 @@ from sklearn.metrics import f1_score
 from attnaudit.core import InputError, read_json
 from attnaudit.models.attention import attend
 from attnaudit.recipes.study import StudySpec, run_study
+from attnaudit.report.cards.studies.need import CARD
+from attnaudit.results import About, SummaryRows
 from attnaudit.studies.need import Need, PairNeed, deciding_share
 from attnaudit.studies.uniform import Uniform
 from tests.pairs import write_pairs
@@ -125,3 +127,12 @@ def test_attention_that_is_not_learned_is_refused():
     spec = StudySpec.of("need", "planted-decisive", attention="uniform")
     with pytest.raises(InputError, match="attention that is learned"):
         spec.study.plan(spec.base, None)
+
+
+@pytest.mark.parametrize(
+    ("lost", "said"), [(0.3, "is worse"), (-0.09, "is better"), (0.0, "is within 0.03")]
+)
+def test_the_card_says_which_model_is_better(lost, said):
+    found = SummaryRows.of(Need().summarise(made(lost)))
+    (row,) = CARD.rows(found, About.of(None, {}))
+    assert said in row.sentence

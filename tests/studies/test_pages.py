@@ -172,6 +172,6 @@ def test_claims_that_were_stated_before_have_an_outcome_on_the_page(tmp_path, mo
     page = write_study(write_results(tmp_path, study, named(*trainings)), {"tail": "identity"})
     text = text_of(page)
     assert "Uniform attention costs macro F1." in text
-    assert "Left out: Texts without words." in text
+    assert "Rules: Texts without words." in text
     assert text.count("not enough to tell</td>") >= 1
     assert "not measured" in text

@@ -35,6 +35,8 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
             finding = replace(finding, side=NEITHER, code="not_needed")
         elif worse:
             sentence = f"With {label} the model is worse, beyond what seeds and texts explain."
+        elif row["high"] < 0.0:
+            sentence = f"With {label} the model is better, beyond what seeds and texts explain."
         else:
             sentence = f"Too few seeds or texts to tell whether the model is as good with {label}."
         yield card_row(
