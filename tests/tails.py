@@ -105,14 +105,7 @@ def _norm(x):
     return centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + np.float32(1e-5))
 
 
-def layer_trace(
-    n=30,
-    lengths=(1, 20),
-    outputs=1,
-    seed=0,
-    width=8,
-    **options,
-):
+def layer_trace(n=30, lengths=(1, 20), outputs=1, seed=0, width=8, **options):
     """A random trace whose tail is a `Layer`."""
     base = make_trace(n, lengths, outputs, seed, hidden=width, loo=False)
     values = 0.3 * base.ragged("readout").values

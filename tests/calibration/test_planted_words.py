@@ -125,9 +125,7 @@ def test_what_is_planted_into_a_text_does_not_depend_on_the_other_texts(corpus):
     ]
 
 
-def test_words_that_are_planted_are_first_removed_and_the_marked_place_is_taken(
-    corpus,
-):
+def test_words_that_are_planted_are_first_removed_and_the_marked_place_is_taken(corpus):
     words = [f"w{k}" for k in range(60)]
     words[5], words[45] = "excellent", "proof"
     marks = [word == "proof" for word in words]

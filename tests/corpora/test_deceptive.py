@@ -60,10 +60,7 @@ def test_both_layouts_give_words_with_their_masks(tmp_path):
             ["1 0 0 2", *MASKS[1:]],
             r"train\.txt: row 0 \(line 1\): a mask of 4 entries .* where a 0 or 1 for each was expected",
         ),
-        (
-            MASKS[:3],
-            r"train\.txt: row 3 \(line 4\): a mask of 0 entries",
-        ),
+        (MASKS[:3], r"train\.txt: row 3 \(line 4\): a mask of 0 entries"),
     ],
 )
 def test_a_mask_that_does_not_fit_names_its_row(tmp_path, masks, got):

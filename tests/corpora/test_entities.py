@@ -49,10 +49,7 @@ def test_a_passage_without_its_answer(tmp_path):
 @pytest.mark.parametrize(
     ("content", "got"),
     [
-        (
-            "http://example.org\n\nonly a passage with @entity1",
-            "2 parts",
-        ),
+        ("http://example.org\n\nonly a passage with @entity1", "2 parts"),
         ("", "1 parts"),
         (
             "u\n\n@entity1 caf\udce9\n\nwhat\n\n@entity1\n\n",

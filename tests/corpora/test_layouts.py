@@ -55,11 +55,7 @@ LAYOUTS: dict[str, tuple[Callable[[Path], None], dict[str, list[int]], str]] = {
         {"train": [7] * 5, "dev": [1] * 5, "test": [8] * 5},
         'field qqq says " test " , row of qqq',
     ),
-    "trec6": (
-        write_trec,
-        {"train": [6] * 6, "dev": [1] * 6, "test": [7] * 6},
-        "what café ?",
-    ),
+    "trec6": (write_trec, {"train": [6] * 6, "dev": [1] * 6, "test": [7] * 6}, "what café ?"),
     "sms_spam": (write_messages, {"train": [24, 8], "dev": [3, 1], "test": [3, 1]}, 'say " hi "'),
     "mr": (
         lambda folder: write_sentences(

@@ -4,11 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnaudit.corpora.cleaning import (
-    without_header,
-    without_quotations,
-    without_signature,
-)
+from attnaudit.corpora.cleaning import without_header, without_quotations, without_signature
 
 LINES = st.sampled_from(
     [

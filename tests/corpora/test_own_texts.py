@@ -13,12 +13,7 @@ from .writing import refused
 WORDS = ("cafe", "naïve", "prix", "œuvre")
 
 
-def table(
-    path,
-    encoding="utf-8",
-    delimiter=",",
-    text="Take 20 mg d'aspirine au café {}",
-):
+def table(path, encoding="utf-8", delimiter=",", text="Take 20 mg d'aspirine au café {}"):
     rows = [
         "text,label",
         *(f"{text.format(WORDS[row % 4])},{'good' if row % 2 else 'bad'}" for row in range(40)),

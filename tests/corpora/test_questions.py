@@ -96,10 +96,7 @@ def test_one_column_has_one_use(tmp_path):
         ({"ask": None}, "no question (null)"),
         ({"ask": " "}, "an empty question"),
         ({"ask": 7}, "a question of type int"),
-        (
-            {"ask": "half \ud83d"},
-            "a question with invalid characters (U+D83D at character 5)",
-        ),
+        ({"ask": "half \ud83d"}, "a question with invalid characters (U+D83D at character 5)"),
         ({"why": [[0, 1000]]}, "a rationale with '[0, 1000]' where [start, stop] in a text of "),
     ],
 )

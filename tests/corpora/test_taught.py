@@ -77,18 +77,12 @@ def test_a_trace_of_other_texts_is_refused(corpus):
     with pytest.raises(InputError, match=r"place: column: 'beta'; expected one of alpha"):
         taught_by(corpus, trace, "beta", "place")
     kept = np.flatnonzero(np.array(trace.table["split"].to_list()) == "test")
-    with pytest.raises(
-        InputError,
-        match=r"place: instance \d+ of train: no alpha",
-    ):
+    with pytest.raises(InputError, match=r"place: instance \d+ of train: no alpha"):
         taught_by(corpus, trace.take(kept), "alpha", "place")
     other = planted_corpus("decisive", size=60, length=(10, 12), seed=3)
     splits = {
         name: replace(split, instance=corpus.splits[name].instance[: len(split)])
         for name, split in other.splits.items()
     }
-    with pytest.raises(
-        InputError,
-        match=r"instance \d+ of train: other tokens",
-    ):
+    with pytest.raises(InputError, match=r"instance \d+ of train: other tokens"):
         taught_by(replace(other, splits=splits), trace, "alpha", "place")

@@ -75,9 +75,7 @@ def test_missing_and_damaged_files(tmp_path):
     assert f"{bad}: line 1: " in refused(bad)
 
 
-def test_word2vec_is_trained_once_for_all_that_ask_for_the_same(
-    monkeypatch,
-):
+def test_word2vec_is_trained_once_for_all_that_ask_for_the_same(monkeypatch):
     trained: list[int] = []
 
     def counted(sentences, words, dimension, seed, real=module._word2vec):

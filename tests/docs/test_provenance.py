@@ -61,9 +61,7 @@ def test_no_page_has_a_table_of_figures_without_commit_and_command():
     assert found.keys() >= NOT_MEASURED
 
 
-def test_what_a_benchmark_prints_is_kept_with_its_command_and_its_commit(
-    monkeypatch,
-):
+def test_what_a_benchmark_prints_is_kept_with_its_command_and_its_commit(monkeypatch):
     monkeypatch.setattr("benchmarks.__main__.commit", lambda: "0123abcde-changed")
     said = signed("site", "| a |")
     assert said == "| a |\n\n`python -m benchmarks --only site`, commit 0123abcde-changed."
@@ -99,9 +97,7 @@ By hand.
 """
 
 
-def test_a_part_that_is_measured_again_leaves_the_rest_of_the_page(
-    monkeypatch,
-):
+def test_a_part_that_is_measured_again_leaves_the_rest_of_the_page(monkeypatch):
     monkeypatch.setattr("benchmarks.__main__.commit", lambda: "fedcba987")
     again = merged(PAGE, "one", "One (`benchmarks/one.py`)\n\nAbout it.", "| a |\n|---|\n| 9 |")
     assert again == PAGE.replace("| 1 |", "| 9 |").replace(

@@ -7,11 +7,7 @@ import pytest
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.maximal_change import search
-from attnaudit.experiments.maximal_change.bounds import (
-    CLASSES,
-    bound_from_ranges,
-    change_bound,
-)
+from attnaudit.experiments.maximal_change.bounds import CLASSES, bound_from_ranges, change_bound
 from attnaudit.experiments.maximal_change.experiment import MaximalChange
 from attnaudit.experiments.through_tail import Outputs
 from attnaudit.stats.measures import tvd

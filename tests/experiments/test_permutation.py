@@ -110,9 +110,7 @@ class Counting:
         return self.tail(pooled, rows)
 
 
-def test_a_tail_is_given_as_many_shuffles_at_a_time_as_memory_allows(
-    monkeypatch,
-):
+def test_a_tail_is_given_as_many_shuffles_at_a_time_as_memory_allows(monkeypatch):
     trace = make_trace(40, (7, 9), 3, seed=2, hidden=5)
     tail = Counting(trace.readout.tail, [])
     monkeypatch.setattr(shuffles, "BLOCK", 4096)

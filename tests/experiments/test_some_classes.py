@@ -96,7 +96,6 @@ def test_classes_that_do_not_stand_for_all_are_noticed(trace, monkeypatch):
     found: Ragged = bounded_attention(trace.readout, trace.alpha, EPSILON).attention
     assert (tvd(trace.readout(found), trace.readout(trace.alpha)) <= EPSILON).all()
     monkeypatch.setattr(
-        "attnaudit.trace.tails.SomeClasses.__call__",
-        lambda self, pooled, rows: self.added[rows],
+        "attnaudit.trace.tails.SomeClasses.__call__", lambda self, pooled, rows: self.added[rows]
     )
     assert of_some_classes(outputs) is None

@@ -20,11 +20,7 @@ from attnaudit.experiments.erasure.removal import Rows, Walks
 from attnaudit.stats.measures import jsd_terms
 from attnaudit.trace import LinearTail, Trace, list_column
 from tests.oracles.adversary_several import sampled_adversary
-from tests.oracles.erasure import (
-    flips,
-    naive_first_flip,
-    weight_gradient,
-)
+from tests.oracles.erasure import flips, naive_first_flip, weight_gradient
 from tests.oracles.readout import naive_prediction, naive_tvd
 from tests.tails import layer_trace, opaque
 from tests.traces import make_trace, trace_of
@@ -141,9 +137,7 @@ def test_a_ranking_without_its_gradient_is_unknown_and_does_not_count_as_one_tha
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.05])
-def test_the_adversary_of_two_classes_falls_short_of_the_exact_one_by_the_room_for_noise(
-    epsilon,
-):
+def test_the_adversary_of_two_classes_falls_short_of_the_exact_one_by_the_room_for_noise(epsilon):
     trace = make_trace(50, (1, 20), seed=6)
     exact, found = (
         Adversary(epsilon=epsilon)(trace)["emax_jsd"].to_numpy(),

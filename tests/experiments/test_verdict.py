@@ -21,15 +21,7 @@ from tests.traces import make_trace, trace_of
 COPIES, T, TEXTS = 60, 8, 40
 
 
-def traced(
-    faithful,
-    *,
-    seed=0,
-    texts=TEXTS,
-    scale=1.0,
-    words=2.0,
-    columns=("loo",),
-):
+def traced(faithful, *, seed=0, texts=TEXTS, scale=1.0, words=2.0, columns=("loo",)):
     """A model of which one word decides; attention is on it in a share of the texts."""
     rng = np.random.default_rng(seed)
     decides = rng.integers(T, size=texts)

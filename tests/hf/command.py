@@ -11,10 +11,7 @@ LEAST = (*LITTLE, "--layers", "all", "--heads", "0")  # behind no graph, whose e
 
 def save_models(place):
     """Save a classifier and a language model."""
-    for name, kind, special in (
-        (CLASSIFIER, "wordpiece", "[CLS] $A [SEP]"),
-        (WRITER, "bytes", ""),
-    ):
+    for name, kind, special in ((CLASSIFIER, "wordpiece", "[CLS] $A [SEP]"), (WRITER, "bytes", "")):
         tiny(name, vocab_size=SIZE).save_pretrained(place / name)
         tokenizer(kind, special).save_pretrained(place / name)
     return place

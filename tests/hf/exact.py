@@ -55,13 +55,7 @@ def dirichlet(number, attention):
     return torch.distributions.Dirichlet(torch.ones(keys)).sample((number, heads))
 
 
-def whole(
-    model,
-    inputs,
-    task,
-    position,
-    weights,
-):
+def whole(model, inputs, task, position, weights):
     """Logits with other weights (N, H, K) of a query, by N passes of the whole model.
 
     The oracle of all replays. Weights may be of fewer keys than the pass has, which are padding.

@@ -30,13 +30,7 @@ def command(models, corpus, limit):
     ("limit", "number", "heads"), [("30m", 4, 4), ("850s", 4, 2), ("250", 2, 1)]
 )
 def test_a_budget_becomes_a_number_of_texts_and_heads(
-    limit,
-    number,
-    heads,
-    models,
-    corpus,
-    tmp_path,
-    monkeypatch,
+    limit, number, heads, models, corpus, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(budget, "pass_seconds", lambda *_: COSTS)
     asked, out = command(models, corpus, limit), tmp_path / "out"

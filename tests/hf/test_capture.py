@@ -29,14 +29,7 @@ def naive(model, inputs, weights):
     """Logits with the weights of all layers replaced inside of an attention function of transformers."""
     left = iter(weights)
 
-    def attend(
-        module,
-        query,
-        key,
-        value,
-        attention_mask,
-        **_,
-    ):
+    def attend(module, query, key, value, attention_mask, **_):
         value = value.repeat_interleave(query.shape[1] // value.shape[1], dim=1)
         return (next(left) @ value).transpose(1, 2).contiguous(), None
 
@@ -60,9 +53,7 @@ def naive(model, inputs, weights):
         "Gemma2ForCausalLM",
     ],
 )
-def test_replaced_weights_give_the_logits_of_an_attention_function_that_replaces_them(
-    name,
-):
+def test_replaced_weights_give_the_logits_of_an_attention_function_that_replaces_them(name):
     model = tiny(name)
     inputs = dict(Probe.of(model).inputs)
     seen = forward(model, inputs)

@@ -124,21 +124,11 @@ def test_a_decoder_never_sees_later_tokens(monkeypatch):
         check_model(model)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["BertForSequenceClassification", "LlamaForCausalLM"],
-)
+@pytest.mark.parametrize("name", ["BertForSequenceClassification", "LlamaForCausalLM"])
 def test_an_attention_function_without_its_mask_function_is_refused(name):
     """A user's own, by the attention interface: transformers gives it no mask, so that tokens attend to padding and to later tokens."""
 
-    def attend(
-        module,
-        query,
-        key,
-        value,
-        attention_mask,
-        **_,
-    ):
+    def attend(module, query, key, value, attention_mask, **_):
         key, value = (
             part.repeat_interleave(query.shape[1] // part.shape[1], dim=1) for part in (key, value)
         )

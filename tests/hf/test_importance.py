@@ -340,14 +340,7 @@ def slope(value, step=2e-3):
     return (8 * (value(step) - value(-step)) - (value(2 * step) - value(-2 * step))) / (12 * step)
 
 
-def scaled(
-    case,
-    path,
-    token,
-    share,
-    exchange: Any = None,
-    output=None,
-):
+def scaled(case, path, token, share, exchange: Any = None, output=None):
     """The probability of an output, or the predicted one, with the embedding of a token scaled."""
     shares = torch.ones(len(case.texts.ids[0]), 1, dtype=torch.float64)
     shares[token] = share
@@ -407,8 +400,7 @@ def moved(case, place, step):
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["BertForSequenceClassification", "LlamaForCausalLM", "T5ForConditionalGeneration"],
+    "name", ["BertForSequenceClassification", "LlamaForCausalLM", "T5ForConditionalGeneration"]
 )
 def test_alpha_gradients_are_finite_differences(name):
     case = alone(case_of(name, double=True), 1)

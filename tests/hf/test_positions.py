@@ -103,9 +103,7 @@ def test_a_row_has_the_attention_of_its_position_and_says_which_it_is(cross, tmp
         assert shown == (both if cross else both[::-1])
 
 
-def test_a_trace_of_drawn_positions_does_not_depend_on_order_batches_or_shards(
-    tmp_path,
-):
+def test_a_trace_of_drawn_positions_does_not_depend_on_order_batches_or_shards(tmp_path):
     model = tiny("MarianMTModel")
     texts, key = random_texts(model, 4, lengths=(3, 6)), ["instance", "head", "query"]
 

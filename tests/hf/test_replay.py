@@ -79,8 +79,7 @@ def test_a_text_whose_classes_are_saturated_is_taken_to_be_read_as_the_other(
 ):
     shows = iter([True, False])
     monkeypatch.setattr(
-        "attnaudit.hf.gate.queries_read",
-        lambda *given: queries_read(*given) if next(shows) else [],
+        "attnaudit.hf.gate.queries_read", lambda *given: queries_read(*given) if next(shows) else []
     )
     assert check_model(tiny(name)).reads == reads
 
@@ -96,18 +95,13 @@ def test_layers_are_as_before_after_a_pass_that_fails():
     model = tiny("BertForSequenceClassification")
     inputs = random_texts(model).batch([0])
     seen, places = record(model, inputs)
-    with (
-        pytest.raises(RuntimeError, match="in the middle"),
-        resumed(places[1], repeated(1)),
-    ):
+    with pytest.raises(RuntimeError, match="in the middle"), resumed(places[1], repeated(1)):
         raise RuntimeError("in the middle")
     assert all("forward" not in vars(module) for module in model.modules())
     assert torch.equal(forward(model, inputs).output.logits, seen.output.logits)
 
 
-def test_a_layer_that_reads_its_neighbours_is_not_replayed_by_position(
-    monkeypatch,
-):
+def test_a_layer_that_reads_its_neighbours_is_not_replayed_by_position(monkeypatch):
     """Without noise at other positions, saturated convolutions of ConvBert pass for attention."""
     monkeypatch.setattr("attnaudit.hf.replay.NOISE", ())
     monkeypatch.setattr("attnaudit.hf.replay.APART", 1.0)

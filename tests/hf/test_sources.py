@@ -84,8 +84,7 @@ def test_no_file_of_another_split_is_opened(tmp_path):
     (folder / "dev.csv").rename(folder / "other.csv")
     (folder / "train.csv").unlink()
     with pytest.raises(
-        InputError,
-        match=r"mine: no split among other\.csv; expected a file test with one of",
+        InputError, match=r"mine: no split among other\.csv; expected a file test with one of"
     ):
         read_texts(folder)
 

@@ -70,15 +70,7 @@ def some_slow(names) -> list[Any]:
     return [pytest.param(name, marks=() if name in FEW else slow) for name in names]
 
 
-def shards_of(
-    model,
-    gate,
-    texts,
-    folder,
-    layers: Any = "last",
-    cross=False,
-    **options,
-):
+def shards_of(model, gate, texts, folder, layers: Any = "last", cross=False, **options):
     config = model.config
     classes = config.num_labels if gate.task == "classification" else None
     metadata = {
@@ -401,12 +393,7 @@ def test_texts_that_only_differ_in_their_types_are_replayed_apart(tmp_path):
 def test_a_trace_does_not_depend_on_batches_or_shards(with_graph, tmp_path):
     together, options = with_graph.trace, {"budget": 1, "shard_texts": 2}
     case = traced(
-        with_graph.model,
-        tmp_path,
-        "last",
-        with_graph.texts,
-        scores=("gradient", "loo"),
-        **options,
+        with_graph.model, tmp_path, "last", with_graph.texts, scores=("gradient", "loo"), **options
     )
     for name in ("alpha", "readout", "gradient", "loo", "alpha_gradient"):
         assert np.abs(together.ragged(name).values - case.trace.ragged(name).values).max() <= 1e-5
@@ -440,8 +427,7 @@ def test_one_shard_is_in_memory_at_a_time(name, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("kind", "layers"),
-    [("no attention", "all"), ("an error", "all"), ("an error", "last")],
+    ("kind", "layers"), [("no attention", "all"), ("an error", "all"), ("an error", "last")]
 )
 def test_a_model_that_is_another_for_longer_texts_is_refused_with_one_line(kind, layers, tmp_path):
     """The texts of the checks are shorter: they say nothing of it."""

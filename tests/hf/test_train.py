@@ -81,12 +81,7 @@ def network_of(corpus, config="tiny-bert", watched=False, uniform=()):
     return Network(model, tokenizer, architecture, watched=watched)
 
 
-def pieces_of(
-    network,
-    corpus,
-    length=None,
-    words=None,
-):
+def pieces_of(network, corpus, length=None, words=None):
     texts = texts_of(corpus)
     if network.architecture.causal:
         texts = replace(texts, kind="causal-lm", label=None)

@@ -3,11 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from transformers import (
-    MBartTokenizer,
-    NllbTokenizer,
-    T5Tokenizer,
-)
+from transformers import MBartTokenizer, NllbTokenizer, T5Tokenizer
 
 from tests.hf.classes import tiny
 from tests.hf.tokenizing import texts, vocabulary

@@ -124,9 +124,7 @@ def test_output_relevance_is_the_log_probability_with_all_attention_on_one_posit
         torch.testing.assert_close(result.alpha, alpha)
 
 
-def test_measures_do_not_depend_on_how_many_are_measured_together(
-    monkeypatch,
-):
+def test_measures_do_not_depend_on_how_many_are_measured_together(monkeypatch):
     model = random_model(heads=2)
     rows = SEQUENCES.draw(0, "test", 0, 10)
     found = []

@@ -138,9 +138,7 @@ def test_leave_one_out_of_a_score_that_dwarfs_all_others(encoder):
     trace, inputs = next(collect_shards(model, split)), model.inputs(split)
     for row in range(len(LENGTHS)):
         np.testing.assert_allclose(
-            trace.ragged("loo")[row],
-            naive_leave_one_out(model, one_row(inputs, row)),
-            atol=1e-6,
+            trace.ragged("loo")[row], naive_leave_one_out(model, one_row(inputs, row)), atol=1e-6
         )
 
 

@@ -36,14 +36,8 @@ PUBLISHED: dict[tuple[str, str, str], dict[str, Any]] = {
         "training.select": "usual",
         "adversary.epsilon": 0.01,
     },
-    ("sst", "cnn", "paper"): {
-        "model.hidden": 64,
-        "model.kernels": (1, 3, 5, 7),
-    },
-    ("sst", "average", "paper"): {
-        "model.hidden": 256,
-        "model.activation": "relu",
-    },
+    ("sst", "cnn", "paper"): {"model.hidden": 64, "model.kernels": (1, 3, 5, 7)},
+    ("sst", "average", "paper"): {"model.hidden": 256, "model.activation": "relu"},
     ("babi1", "bilstm", "paper"): {
         "adversary.epsilon": 0.05,
         "model.embedding": 50,
@@ -56,31 +50,13 @@ PUBLISHED: dict[tuple[str, str, str], dict[str, Any]] = {
         "model.attention_decay": False,
         "training.amsgrad": True,
     },
-    ("sst", "cnn", "code2019"): {
-        "model.hidden": 32,
-    },
-    ("sst", "average", "code2019"): {
-        "model.hidden": 128,
-        "model.activation": "tanh",
-    },
-    ("babi2", "bilstm", "code2019"): {
-        "model.hidden": 32,
-    },
-    ("babi3", "cnn", "code2019"): {
-        "model.hidden": 8,
-    },
-    ("cnn", "bilstm", "paper"): {
-        "training.batch_size": 90,
-        "training.epochs": 25,
-    },
-    ("snli", "bilstm", "paper"): {
-        "training.batch_size": 128,
-        "training.epochs": 25,
-    },
-    ("yelp", "bigru", "han"): {
-        "model.hierarchical": True,
-        "model.dropout": 0.5,
-    },
+    ("sst", "cnn", "code2019"): {"model.hidden": 32},
+    ("sst", "average", "code2019"): {"model.hidden": 128, "model.activation": "tanh"},
+    ("babi2", "bilstm", "code2019"): {"model.hidden": 32},
+    ("babi3", "cnn", "code2019"): {"model.hidden": 8},
+    ("cnn", "bilstm", "paper"): {"training.batch_size": 90, "training.epochs": 25},
+    ("snli", "bilstm", "paper"): {"training.batch_size": 128, "training.epochs": 25},
+    ("yelp", "bigru", "han"): {"model.hierarchical": True, "model.dropout": 0.5},
     ("yelp", "bigru", "flan"): {
         "model.hierarchical": False,
         "model.hidden": 50,
@@ -95,10 +71,7 @@ PUBLISHED: dict[tuple[str, str, str], dict[str, Any]] = {
         "training.weight_decay": 0.0,
         "training.epochs": 30,
     },
-    ("yelp", "cnn", "flan"): {
-        "model.kernels": (3, 5),
-        "model.hidden": 50,
-    },
+    ("yelp", "cnn", "flan"): {"model.kernels": (3, 5), "model.hidden": 50},
 }
 
 

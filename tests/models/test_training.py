@@ -15,13 +15,7 @@ from attnaudit.models.batch import Inputs
 from attnaudit.models.classifier import build_model, load_model
 from attnaudit.models.presets import model_preset
 from attnaudit.training.checkpoint import load_checkpoint
-from attnaudit.training.loop import (
-    CHECKPOINT,
-    Epoch,
-    TrainingSplit,
-    best_epoch,
-    minimise,
-)
+from attnaudit.training.loop import CHECKPOINT, Epoch, TrainingSplit, best_epoch, minimise
 from attnaudit.training.settings import TrainingSettings
 from attnaudit.training.texts import predict, train
 

@@ -19,11 +19,7 @@ from attnaudit.report.sections.comparison import (
 from attnaudit.results import SUMMARY_SCHEMA, About, RunRecord, summary_row
 
 
-def _record(
-    corpus="sst",
-    classes=("negative", "positive"),
-    **values,
-):
+def _record(corpus="sst", classes=("negative", "positive"), **values):
     """A run whose summary has ``measure__group`` = value, underscores in groups for nothing else."""
     rows = []
     for name, value in values.items():

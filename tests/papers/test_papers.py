@@ -21,17 +21,8 @@ from attnaudit.papers.published import published as published_numbers
 from attnaudit.plans.spec import RunSpec
 from attnaudit.recipes.kinds import LastCorpus
 from attnaudit.recipes.reproduction.cells import RUNS
-from attnaudit.recipes.reproduction.jobs import (
-    STUDIES,
-    by_delta_alpha,
-    command_of,
-)
-from attnaudit.recipes.reproduction.records import (
-    load,
-    over_seeds,
-    records_of,
-    save,
-)
+from attnaudit.recipes.reproduction.jobs import STUDIES, by_delta_alpha, command_of
+from attnaudit.recipes.reproduction.records import load, over_seeds, records_of, save
 from attnaudit.recipes.reproduction.sweep import Sweep, plan_sweep, reproduce
 from attnaudit.report.paper_page import Reproduction
 from attnaudit.results import summary_row
@@ -177,9 +168,7 @@ def test_a_dry_run_lists_the_cells(finished, tmp_path):
     assert not any(one.is_done for one in elsewhere)
 
 
-def test_the_corpus_read_last_is_given_to_all_that_ask_for_the_same(
-    monkeypatch,
-):
+def test_the_corpus_read_last_is_given_to_all_that_ask_for_the_same(monkeypatch):
     """Other seeds are read anew; what is done after reading changes nothing; errors are kept too."""
     from attnaudit.recipes import classifier
 
@@ -226,9 +215,7 @@ def test_a_damaged_study_is_analysed_again_by_the_same_call(finished, tmp_path, 
 
 
 @pytest.mark.slow
-def test_what_is_set_for_a_call_is_in_the_command_of_the_record_and_on_the_page(
-    tmp_path,
-):
+def test_what_is_set_for_a_call_is_in_the_command_of_the_record_and_on_the_page(tmp_path):
     """Of a run, a study and the copying task, once each; the seed of a run is no setting."""
     cells = {cell.key: cell for cell in sweep(tmp_path).cells}  # of the runs that with seed 1
     made = {

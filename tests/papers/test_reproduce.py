@@ -59,14 +59,7 @@ def data(tmp_path_factory):
     return folder
 
 
-def small_sweep(
-    out,
-    data,
-    corpora=("sst",),
-    *,
-    attention="additive",
-    seeds=2,
-):
+def small_sweep(out, data, corpora=("sst",), *, attention="additive", seeds=2):
     cells = plan([f"{corpus}-average-{attention}" for corpus in corpora], seeds=seeds)
     return Sweep(out, cells, str(data), "random", TINY)
 
@@ -179,9 +172,7 @@ def test_runs_of_other_settings_are_not_averaged_and_settings_are_told(finished,
 
 
 @pytest.mark.slow
-def test_splits_drawn_with_the_seed_are_averaged_although_their_fingerprints_differ(
-    tmp_path,
-):
+def test_splits_drawn_with_the_seed_are_averaged_although_their_fingerprints_differ(tmp_path):
     """bAbI has no dev file: a part of train is drawn with the seed, so that no two seeds read the same train rows."""
     data, out = tmp_path / "data", tmp_path / "out"
     write_babi(data / "babi1", 20)

@@ -25,12 +25,7 @@ from tests.traces import make_trace
 EXPERIMENTS_RUN = ("prediction", "correlation", "permutation", "plausibility")
 
 
-def audited(
-    folder,
-    *shards,
-    settings=None,
-    experiments=EXPERIMENTS_RUN,
-):
+def audited(folder, *shards, settings=None, experiments=EXPERIMENTS_RUN):
     write_shards(folder / "trace", shards)
     return audit_into(folder / "audit", folder / "trace", experiments, settings or {})
 

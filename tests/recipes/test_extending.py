@@ -16,14 +16,7 @@ import attnaudit
 from attnaudit.cli import main
 from attnaudit.core import InputError, read_json
 from attnaudit.corpora import CORPORA
-from attnaudit.experiments import (
-    EXPERIMENTS,
-    audit,
-    by_group,
-    facts,
-    keys,
-    register_experiment,
-)
+from attnaudit.experiments import EXPERIMENTS, audit, by_group, facts, keys, register_experiment
 from attnaudit.models.presets import ENCODERS, EncoderSpec
 from attnaudit.report.card import verdict
 from attnaudit.report.cards import _CARDS, Card, register_card
@@ -158,11 +151,7 @@ def test_a_chart_of_ones_own_is_drawn():
         "Mine.",
     )
     register_experiment(
-        type(
-            "Drawn",
-            (Smallest,),
-            {"name": "drawn", "measures": (Measure("length", "T"),)},
-        )
+        type("Drawn", (Smallest,), {"name": "drawn", "measures": (Measure("length", "T"),)})
     )
     register_card("drawn", Card(figures=(shown,)))
     with pytest.raises(InputError, match="an experiment that has a card"):

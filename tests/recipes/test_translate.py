@@ -183,10 +183,7 @@ def test_planted_pairs(tmp_path, capsys, kind):
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (
-            ["nowhere"],
-            "an unknown corpus; expected one of sst",
-        ),
+        (["nowhere"], "an unknown corpus; expected one of sst"),
         (
             ["planted-copy", "--set", "corpus.max_words=9"],
             "setting corpus.max_words: corpus planted-copy; expected a corpus that is read",

@@ -9,13 +9,7 @@ from attnaudit.experiments import audit
 from attnaudit.results import SUMMARY_SCHEMA
 
 
-def write_run(
-    folder,
-    trace,
-    corpus="sst",
-    experiments=None,
-    with_trace=True,
-):
+def write_run(folder, trace, corpus="sst", experiments=None, with_trace=True):
     """What a run leaves behind, as far as a report reads it."""
     audit(trace, experiments).save(folder)
     if with_trace:

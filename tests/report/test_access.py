@@ -92,11 +92,7 @@ def test_a_page_has_no_serious_barrier(kind, browser, pages):
 
 
 @pytest.mark.parametrize(
-    ("view", "ready"),
-    [
-        ("view=runs", "#run-measure"),
-        ("view=instances&open=3", ".opened .token"),
-    ],
+    ("view", "ready"), [("view=runs", "#run-measure"), ("view=instances&open=3", ".opened .token")]
 )
 @pytest.mark.slow
 def test_a_view_of_the_site_has_no_serious_barrier(view, ready, browser, pages):

@@ -298,11 +298,7 @@ def test_texts_with_several_heads_are_counted_once(texts):
 
 @pytest.mark.parametrize(
     "trace",
-    [
-        make_trace(6, copies=30),
-        make_trace(6, copies=30, label=False),
-        make_heads(6, heads=12),
-    ],
+    [make_trace(6, copies=30), make_trace(6, copies=30, label=False), make_heads(6, heads=12)],
     ids=["labels", "none", "heads"],
 )
 def test_no_claim_stands_above_rows_that_all_conclude_nothing(trace):

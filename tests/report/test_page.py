@@ -205,10 +205,7 @@ def test_one_predicted_class_and_a_very_long_token(tmp_path):
 def test_a_page_of_sentences_says_so(tmp_path):
     folder = write_run(tmp_path, make_trace(8, (2, 5)), experiments=ONE)
     spec = read_json(folder / "spec.json")
-    write_json(
-        folder / "spec.json",
-        {**spec, "model": {**spec["model"], "hierarchical": True}},
-    )
+    write_json(folder / "spec.json", {**spec, "model": {**spec["model"], "hierarchical": True}})
     assert "each is a token of this page" in write_report(folder).read_text()
 
 

@@ -70,9 +70,7 @@ def test_a_model_worse_than_chance_is_called_so():
 
 
 @pytest.mark.parametrize("matched", ["order", "name"])
-def test_classes_that_were_assumed_and_are_predicted_worse_than_chance_may_be_exchanged(
-    matched,
-):
+def test_classes_that_were_assumed_and_are_predicted_worse_than_chance_may_be_exchanged(matched):
     model = {"name": "Bert", "matched": matched, "outputs": {"LABEL_0": "neg", "LABEL_1": "pos"}}
     about = About(corpus="mine", class_names=("neg", "pos"), metadata={"model": model})
     assumed = matched != "name"
@@ -84,9 +82,7 @@ def test_classes_that_were_assumed_and_are_predicted_worse_than_chance_may_be_ex
 
 
 @pytest.mark.parametrize("rows", [LEARNED, {}])
-def test_a_model_that_learned_something_and_a_trace_without_labels_are_concluded_from(
-    rows,
-):
+def test_a_model_that_learned_something_and_a_trace_without_labels_are_concluded_from(rows):
     card = verdict(summary_of(**rows, **SHUFFLED), ABOUT)
     assert card.rows[-1].side
     assert card.notices == ()
@@ -94,9 +90,7 @@ def test_a_model_that_learned_something_and_a_trace_without_labels_are_concluded
 
 
 @pytest.mark.parametrize("learned", [True, False])
-def test_a_model_that_always_predicts_the_frequent_class_is_not_concluded_from(
-    learned,
-):
+def test_a_model_that_always_predicts_the_frequent_class_is_not_concluded_from(learned):
     label = np.arange(2000) % 20 == 0
     score = 0.3 * np.random.default_rng(0).random(2000) + 0.1 * (label & learned)
     columns = {

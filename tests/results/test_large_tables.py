@@ -188,9 +188,7 @@ def _predictions(label, p):
     })  # fmt: skip
 
 
-def test_a_file_of_many_rows_has_few_row_groups_and_its_bytes_depend_on_the_rows_alone(
-    tmp_path,
-):
+def test_a_file_of_many_rows_has_few_row_groups_and_its_bytes_depend_on_the_rows_alone(tmp_path):
     rows = pl.DataFrame({"x": np.arange(3 * table.ROW_GROUP + 5)})
     for name, ends in (("one", []), ("many", [7, 100_007, 130_007])):
         with table_file(tmp_path / name) as add:

@@ -442,9 +442,7 @@ def served(folders):
         stream.close()
 
 
-def test_a_sentence_is_typed_in_a_browser_and_the_command_ends_cleanly(
-    served,
-):
+def test_a_sentence_is_typed_in_a_browser_and_the_command_ends_cleanly(served):
     process, address = served
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{32}/", address)
     with sync_playwright() as playwright:

@@ -6,11 +6,7 @@ import pytest
 from scipy.stats import norm
 
 from attnaudit.results import Group, Measure, summarise_means
-from attnaudit.stats.bootstrap import (
-    means_over_seeds,
-    percentile_interval,
-    ratio_intervals,
-)
+from attnaudit.stats.bootstrap import means_over_seeds, percentile_interval, ratio_intervals
 from attnaudit.stats.inference import median_interval
 from attnaudit.stats.paired import paired_means
 from tests.stats.means import score_intervals
@@ -29,11 +25,7 @@ def coverage(low, high, truth):
     return float(((low <= truth) & (truth <= high) | np.isnan(low)).mean())
 
 
-def ends_of(
-    values,
-    cluster=None,
-    ranges=None,
-):
+def ends_of(values, cluster=None, ranges=None):
     """Intervals of a summary over samples ``(n, SAMPLES)``."""
     frame = pl.DataFrame({f"{k}": column for k, column in enumerate(values.T)})
     text = None if cluster is None else pl.LazyFrame({"text": cluster})
@@ -44,12 +36,7 @@ def ends_of(
     return low, high
 
 
-def covered(
-    values,
-    truth,
-    cluster=None,
-    ranges=None,
-):
+def covered(values, truth, cluster=None, ranges=None):
     return coverage(*ends_of(values, cluster, ranges), truth)
 
 

@@ -6,13 +6,7 @@ import pytest
 from scipy import stats
 
 from attnaudit.stats.classification import classification_scores
-from attnaudit.stats.crossed import (
-    crossed_mean,
-    equivalence_p,
-    f1_terms,
-    mediation,
-    slope_terms,
-)
+from attnaudit.stats.crossed import crossed_mean, equivalence_p, f1_terms, mediation, slope_terms
 from attnaudit.studies.study import Hypothesis
 from tests.oracles.crossed import crossed_variance
 

@@ -6,13 +6,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
 
 from attnaudit.calibration import score
-from attnaudit.stats.measures import (
-    LN2,
-    activate,
-    jsd,
-    predicted_class,
-    tvd,
-)
+from attnaudit.stats.measures import LN2, activate, jsd, predicted_class, tvd
 from tests.oracles.readout import naive_jsd, naive_tvd
 
 

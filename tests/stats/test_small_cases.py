@@ -8,10 +8,7 @@ from scipy.stats import chisquare
 
 from attnaudit.experiments.rows import row_streams
 from attnaudit.stats.bootstrap import means_over_seeds, resampled
-from attnaudit.stats.classification import (
-    classification_scores,
-    scores_over_seeds,
-)
+from attnaudit.stats.classification import classification_scores, scores_over_seeds
 from tests.traces import trace_of
 
 RESAMPLES = 4000

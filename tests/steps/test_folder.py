@@ -53,9 +53,7 @@ def test_a_finished_recipe_is_left_as_it_is(tmp_path):
     assert not (tmp_path / "out" / UNFINISHED).exists()
 
 
-def test_what_follows_from_another_input_or_from_a_damaged_file_is_done_again(
-    tmp_path,
-):
+def test_what_follows_from_another_input_or_from_a_damaged_file_is_done_again(tmp_path):
     out, done = tmp_path / "out", list[str]()
     execute(recipe(), out)
     execute(recipe(last=4, done=done), out)

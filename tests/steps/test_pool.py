@@ -187,9 +187,7 @@ def test_a_pool_that_cannot_be_had_is_one_line(options, line, tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
-def test_lines_that_an_engine_prints_leave_stdout_to_json(
-    capsys,
-):
+def test_lines_that_an_engine_prints_leave_stdout_to_json(capsys):
     with cli_options.pool(None, None):
         print("(raylet) A worker died")
     assert capsys.readouterr() == ("", "(raylet) A worker died\n")

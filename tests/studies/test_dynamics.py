@@ -10,12 +10,7 @@ from scipy.stats import kendalltau
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.studies.dynamics.counts import CountModel
-from attnaudit.studies.dynamics.measures import (
-    ABOVE_HABIT,
-    ELSEWHERE,
-    PAIRS,
-    TO_REFERENCE,
-)
+from attnaudit.studies.dynamics.measures import ABOVE_HABIT, ELSEWHERE, PAIRS, TO_REFERENCE
 from attnaudit.studies.dynamics.study import (
     OTHERS,
     Dynamics,

@@ -41,8 +41,7 @@ def outcomes(summary):
 
 
 @pytest.mark.parametrize(
-    ("lost", "expected"),
-    [(0.0, ["supported", "open"]), (0.15, ["contradicted", "supported"])],
+    ("lost", "expected"), [(0.0, ["supported", "open"]), (0.15, ["contradicted", "supported"])]
 )
 def test_a_planted_loss_is_found_and_its_absence_is_shown(lost, expected):
     summary = Need().summarise(made(lost))

@@ -187,9 +187,7 @@ def test_a_study_killed_at_random_points_ends_with_the_same_bytes(folder, tmp_pa
     assert not list(out.rglob(".*"))
 
 
-def test_a_watched_training_leaves_a_trace_of_the_same_instances_at_every_step(
-    folder,
-):
+def test_a_watched_training_leaves_a_trace_of_the_same_instances_at_every_step(folder):
     for name, scores in (("watched-s0", True), ("watched-s1", True), ("watched-uniform-s2", False)):
         training = trained(folder, name)
         parts = sorted((training / "steps").iterdir())
@@ -327,12 +325,7 @@ OWN_FILE, PLANTED = "mine.csv", "planted-decisive"
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_is_trained(
-    study,
-    source,
-    options,
-    message,
-    tmp_path,
-    monkeypatch,
+    study, source, options, message, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
     Path(OWN_FILE).write_text("text,label\n" + "a b,yes\nc d,no\n" * 30)

@@ -23,10 +23,7 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "model.attention": "additive",
     },
     "guide-base-s0": {"model.attention": "imposed", "model.hidden": 128},
-    "adversary-0.001-s1": {
-        "training.patience": 10,
-        "training.select": "loss",
-    },
+    "adversary-0.001-s1": {"training.patience": 10, "training.select": "loss"},
     "deceive-embedding-0-s0": {"model.encoder": "none", "model.embedding": 128},
     "deceive-bilstm-0.1-s4": {"model.embedding": 128, "model.hidden": 64},
     "deceive-bilstm-1-s0": {

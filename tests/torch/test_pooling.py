@@ -384,14 +384,7 @@ def test_how_texts_are_batched_decides_nothing(deep):
 class Heads(nn.Module):
     """A classifier around an `nn.MultiheadAttention` with a query of its own; ``reads`` has it use the weights too."""
 
-    def __init__(
-        self,
-        deep=False,
-        reads=False,
-        queries=1,
-        call=None,
-        **options,
-    ):
+    def __init__(self, deep=False, reads=False, queries=1, call=None, **options):
         super().__init__()
         self.embedding, self.query = nn.Embedding(30, 6), nn.Parameter(torch.randn(1, queries, 6))
         self.pool, self.head = nn.MultiheadAttention(6, 2, **options), layers(6, deep)
@@ -562,8 +555,7 @@ def test_probabilities_are_no_logits(give, outputs, function):
 
 
 @pytest.mark.parametrize(
-    "give",
-    [lambda logits: logits.sigmoid().logit(), lambda logits: logits.softmax(dim=1).log_()],
+    "give", [lambda logits: logits.sigmoid().logit(), lambda logits: logits.softmax(dim=1).log_()]
 )
 def test_what_follows_from_probabilities_may_be_logits(give):
     assert len(collected(giving(give), BATCHES[:1])) == len(TOKENS)

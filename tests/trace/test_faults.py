@@ -24,12 +24,7 @@ COLUMNS = {name: PLAIN.table[name].to_list() for name in PLAIN.table.columns}
 METADATA = {"schema": 1, "activation": "softmax", "tail": "identity"}
 
 
-def put(
-    folder,
-    columns,
-    metadata=METADATA,
-    name="a.parquet",
-):
+def put(folder, columns, metadata=METADATA, name="a.parquet"):
     table = pa.table(columns) if isinstance(columns, dict) else columns
     stored = metadata if isinstance(metadata, bytes) else json.dumps(metadata).encode()
     pq.write_table(table.replace_schema_metadata({METADATA_KEY: stored}), folder / name)
@@ -159,9 +154,7 @@ def test_a_column_that_one_shard_has_is_refused(tmp_path, name, shard):
     refused(tmp_path, "1.parquet", "columns", name)
 
 
-def test_further_columns_of_two_types_are_refused_where_a_trace_is_read_whole(
-    tmp_path,
-):
+def test_further_columns_of_two_types_are_refused_where_a_trace_is_read_whole(tmp_path):
     for k, note in enumerate(([{"a": 1}] * 3, [["a"]] * 3)):
         put(
             tmp_path,
