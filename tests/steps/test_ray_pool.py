@@ -20,8 +20,9 @@ import pytest
 from attnaudit.core import InputError, RunError, read_with_digest, silent
 from attnaudit.core.errors import LostError
 from attnaudit.plans.spec import RunSpec
+from attnaudit.recipes.studies import study
 from attnaudit.recipes.trained import run
-from attnaudit.steps import Call, read_manifest
+from attnaudit.steps import SERIAL, Call, read_manifest
 from attnaudit.steps.claim import claimed
 from attnaudit.steps.folder import RECORDS, UNFINISHED
 from attnaudit.steps.ray_pool import AHEAD, LOCAL, NOWHERE, RayPool, _reply
@@ -296,6 +297,18 @@ def test_driver_worker_and_node_are_killed_amid_a_training(cluster, whole, tmp_p
     thread.join()
     assert not failed
     assert made(out) == made(whole)
+
+
+@pytest.mark.parametrize("name", ["need", "transfer", "encoder", "complexity"])
+def test_a_study_has_the_same_bytes(pool, tmp_path, name):
+    several = {f"{name}.seeds": 3, "encoder.models": ("none", "average", "cnn3", "bilstm")}
+    settings = {**SMALL, **{key: one for key, one in several.items() if key.startswith(name)}}
+    with summaries_as_pages(), experiments(*FEW):
+        here, there = (
+            study(name, "planted-decisive", tmp_path / place, pool=one, settings=settings)
+            for place, one in (("here", SERIAL), ("there", pool))
+        )
+    assert made(here) == made(there)
 
 
 def test_what_a_stopped_run_has_finished_is_not_done_again(pool, whole, tmp_path):

@@ -147,7 +147,10 @@ class Encoder(Study):
         ".75/.68/.49, IMDB .77/.40/.21, 20News .56/.52/.34, AG News .59/.47/.34, Amazon "
         ".97/.86/.93).",
     )
-    quick: ClassVar = NEARLY
+    quick: ClassVar = {
+        "models": ("none", "average", "cnn7", "mixed50", "bilstm", "transformer"),
+        **NEARLY,
+    }
     full: ClassVar = PLATEAU
     overruled: ClassVar = {
         "encoder": f"{BASE}: encoder.models are trained",
