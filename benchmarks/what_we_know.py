@@ -98,6 +98,13 @@ def markdown(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def shown(row: dict[str, Any], places: int) -> str:
+    """Return a value with its interval; of a p-value the limit that it keeps."""
+    if row["measure"].startswith("equivalence_p") and row["value"] < 0.001:
+        return "< 0.001"
+    return with_interval(row, places)
+
+
 def by_corpus(study: str, records: dict[str, dict[str, Any]]) -> str:
     """Return the table with a row for each corpus, and the command and commit of each."""
     rows = values_of(records)
@@ -106,7 +113,7 @@ def by_corpus(study: str, records: dict[str, dict[str, Any]]) -> str:
     for corpus, record in records.items():
         found = [rows.get((corpus, measure)) for _, measure, _ in columns]
         values = [
-            with_interval(one, places).replace("[", "\\[").replace("]", "\\]") if one else "–"
+            shown(one, places).replace("[", "\\[").replace("]", "\\]") if one else "–"
             for one, (_, _, places) in zip(found, columns, strict=True)
         ]
         cells.append([corpus.replace("_", "\\_"), *values, record["commit"]])
@@ -131,12 +138,17 @@ def by_model(records: dict[str, dict[str, Any]]) -> str:
 def outcomes(study: str, records: dict[str, dict[str, Any]]) -> str:
     """Return every claim with the corpora on which it is supported, contradicted or open."""
     kinds, cells = ("supported", "contradicted", "open"), []
-    for claim in (one.claim for one in EVERY_STUDY[study].hypotheses):
+    rows = values_of(records)
+    for one in EVERY_STUDY[study].hypotheses:
         found = [
-            [name for name, one in records.items() if one["outcomes"].get(claim) == kind]
+            [
+                corpus
+                for corpus, record in records.items()
+                if record["outcomes"][one.claim] == kind and (corpus, one.measure) in rows
+            ]
             for kind in kinds
         ]
-        cells.append([claim, *(listed(names).replace("_", "\\_") or "–" for names in found)])
+        cells.append([one.claim, *(listed(names).replace("_", "\\_") or "–" for names in found)])
     return markdown(["claim", *kinds[:2], "not enough to tell"], cells)
 
 

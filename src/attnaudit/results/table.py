@@ -151,6 +151,9 @@ class Results(Mapping[str, Result]):
         return render("results_html", self)
 
     def __getitem__(self, experiment: str) -> Result:
+        if experiment not in self.results:
+            why = self.left_out.get(experiment, f"there are {', '.join(self) or 'none'}")
+            raise KeyError(f"no result of {experiment}: {why}")
         return self.results[experiment]
 
     def __iter__(self) -> Iterator[str]:
