@@ -14,10 +14,10 @@ from jaxtyping import install_import_hook
 
 from tests import pages, threads, typecheck
 
-SOURCE = Path(__file__).parents[1] / "src" / "attnaudit"
+SOURCE = Path(__file__).parents[1] / "src/attnaudit"
 
 
-EACH_OPERATION = SOURCE / "torch" / "capture.py"  # called at every operation of torch
+EACH_OPERATION = SOURCE / "torch/capture.py"  # called at every operation of torch
 
 
 def _modules_with_shapes():
@@ -61,7 +61,7 @@ def pytest_collection_finish():
 @pytest.fixture(scope="session")
 def real_data():
     """The folder of real corpora: `ATTNAUDIT_DATA`, or beside the checkout."""
-    beside = Path(__file__).parents[2] / "shared" / "data"
+    beside = Path(__file__).parents[2] / "shared/data"
     folder = Path(os.environ.get("ATTNAUDIT_DATA", beside))
     if not folder.is_dir():
         pytest.skip(f"no real corpora at {folder}")

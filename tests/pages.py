@@ -2,7 +2,6 @@
 
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
 
 import pytest
 
@@ -24,7 +23,7 @@ def summaries_as_pages():
 
 
 @cache
-def registered() -> dict[str, type[Any]]:
+def registered():
     """Every experiment, by name. Modules are imported here and not before `conftest` has them checked."""
     from attnaudit.experiments import EXPERIMENTS
 

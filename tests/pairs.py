@@ -36,7 +36,7 @@ def write_pairs(folder, sizes=None, aligned=True):
             **({"align": links} if aligned else {}),
         }
         for ending, lines in columns.items():
-            (folder / f"{split}.{ending}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+            (folder / f"{split}.{ending}").write_text("\n".join(lines) + "\n")
     return folder
 
 

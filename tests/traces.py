@@ -38,7 +38,7 @@ def make_trace(
     rationale=True,
     label=True,
     candidates=False,
-    split: Any = "test",
+    split="test",
     class_names=None,
     importance=(),
     zeros=0.0,
@@ -123,7 +123,7 @@ def _attention(rng, cue, sharpness, zeros):
     return weights.with_values(weights.values / weights.spread(weights.sum()))
 
 
-def _replaced(rng, effect, copies, outputs) -> dict[str, Any]:
+def _replaced(rng, effect, copies, outputs):
     """Copies that lose random positions, and predictions that follow what these do, with noise."""
     lost, runs = [], []
     for own in effect:
@@ -175,7 +175,7 @@ def with_columns(trace, **columns):
     return Trace(table, trace.metadata, trace.tail)
 
 
-def known(value, tolerance=1e-12) -> Any:
+def known(value, tolerance=1e-12):
     """A number as a table holds it: null where it is undefined."""
     return None if value is None or np.isnan(value) else pytest.approx(value, abs=tolerance)
 

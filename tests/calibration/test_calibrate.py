@@ -74,7 +74,7 @@ def test_one_teacher_is_trained_for_all_that_need_it(done):
 
 def test_the_same_call_does_nothing_again_and_other_options_are_refused(done):
     before = {path: path.stat().st_mtime_ns for path in done.rglob("*") if path.is_file()}
-    said: list[str] = []
+    said = []
     calibrate(sweep(done), say=said.append)
     assert {path: path.stat().st_mtime_ns for path in done.rglob("*") if path.is_file()} == before
     assert said == []
@@ -93,7 +93,7 @@ def test_a_sweep_that_was_stopped_ends_like_one_that_was_not(done, tmp_path):
 
     with pytest.raises(StoppedError):
         calibrate(sweep(tmp_path / "out"), say=stop)
-    assert not (tmp_path / "out" / "calibration").exists()
+    assert not (tmp_path / "out/calibration").exists()
     calibrate(sweep(tmp_path / "out"))
     for name in ("values", "checks", "scores", "verdicts"):
         one, other = (
@@ -135,7 +135,7 @@ def test_transformers_have_a_group_of_their_own(tmp_path, capsys):
     assert set(checks["encoder"]) == {"tiny-bert"}
     # Nothing is learned from 40 texts, so none is what its construction says.
     assert not checks["confirmed"].any()
-    trace = Trace.read(tmp_path / "audits" / "on_one-planted-prior-tiny-bert-s0" / "trace")
+    trace = Trace.read(tmp_path / "audits/on_one-planted-prior-tiny-bert-s0/trace")
     assert trace.heatmap_column == "importance_shown"
     assert not trace.has("rationale")
 
@@ -171,7 +171,7 @@ def test_one_command_counts_the_answers_of_both_halves(tmp_path, capsys, monkeyp
     assert main(given) == 0
     out = capsys.readouterr().out
     assert out.index("verdicts of confirmed models") < out.index("best measures of the half held")
-    assert (tmp_path / "calibration" / "report.html").exists()
+    assert (tmp_path / "calibration/report.html").exists()
 
 
 def test_bad_options_are_refused():
@@ -188,6 +188,6 @@ def test_all_constructions_are_planned_and_the_page_of_the_docs_is_current():
     cells = Calibration(Path("out"), corpora=("planted-prior",), seeds=1).cells
     assert {cell.construction.name for cell in cells} == set(CONSTRUCTIONS)
     for place in calibration_tables.PAGES:
-        page = place.read_text(encoding="utf-8")
+        page = place.read_text()
         assert page == calibration_tables.with_table(page)
-    assert calibration_tables.LIST.read_text(encoding="utf-8") == calibration_tables.listed()
+    assert calibration_tables.LIST.read_text() == calibration_tables.listed()

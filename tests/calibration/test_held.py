@@ -29,7 +29,7 @@ from attnaudit.training.texts import predict, train
 from tests.traces import make_trace
 
 HELD = {name: one for name, one in CONSTRUCTIONS.items() if one.half == "held"}
-NEW: tuple[PlantedRule, ...] = ("first", "negation", "same", "unique", "noisy", "uneven")
+NEW = ("first", "negation", "same", "unique", "noisy", "uneven")
 CLASS = {**dict.fromkeys(BAD, 0), **dict.fromkeys(GOOD, 1)}
 TURNS = {word: turn for turn in (0, 1) for word in MODIFIERS[turn]}
 

@@ -164,7 +164,7 @@ def test_neutral_texts_have_every_label_and_no_word_that_decides(corpus, rule, c
         assert not any(word in decides for text in added.tokens for word in text)
         if rule != "majority" and classes == 2:
             assert vote(others.tokens, decides) == others.label.tolist()
-        labels: dict[str, set[int]] = {}
+        labels = {}
         for text, label in zip(added.tokens, added.label.tolist(), strict=True):
             labels.setdefault(" ".join(text), set()).add(label)
         assert set(map(frozenset, labels.values())) == {frozenset(range(classes))}

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from statistics import NormalDist
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import polars as pl
@@ -28,9 +28,7 @@ TRUE = {
 HALVES = ("held", "fit")
 
 
-def made(
-    value, measure="m", direction="higher", seeds=2, names: Any = None
-) -> list[dict[str, Any]]:
+def made(value, measure="m", direction="higher", seeds=2, names=None):
     """Values of all constructions, ``value(construction, seed)``."""
     return [
         {
@@ -42,7 +40,7 @@ def made(
     ]  # fmt: skip
 
 
-def noisy(gap, key) -> Any:
+def noisy(gap, key):
     """Values that are ``gap`` larger where attention is faithful, with noise of its own for each construction."""
     return lambda one, seed: (
         (one.truth == "faithful") * gap
@@ -84,7 +82,7 @@ def test_a_half_says_nothing_of_the_other():
 
 
 def test_answers_are_right_wrong_or_neither_for_each_truth():
-    def answers(*rows) -> dict[str, dict[str, Any]]:
+    def answers(*rows):
         columns = ("truth", "confirmed", "code", "first", "second")
         table = pl.DataFrame(rows, columns, orient="row").with_columns(half=pl.lit("fit"))
         return {row["truth"]: row for row in confusion(table).to_dicts()}
@@ -162,7 +160,7 @@ def interventions(trace, **figures):
     """Of a model that decides by the deciding words only, but for ``figures``."""
     right = {"accuracy": 1.0, "masked": 0.5, "inserted": 1.0}
     right |= {"changed_by_decisive": 1.0, "changed_by_others": 0.0, **figures}
-    plain: dict[str, Any] = {name: [value] * len(trace) for name, value in right.items()}
+    plain = {name: [value] * len(trace) for name, value in right.items()}
     rows = range(len(trace))
     return {**plain, "instance": trace.instance.tolist(), "label": [row % 2 for row in rows]}
 
@@ -236,7 +234,7 @@ def test_each_truth_has_many_constructions_and_every_construction_a_reason():
     assert {one.half for one in CONSTRUCTIONS.values()} == {"fit", "held"}
 
 
-def write_calibrated(folder, names: Any = None):
+def write_calibrated(folder, names=None):
     """The page of values that are not of any model."""
     folder.mkdir(exist_ok=True)
     values = pl.DataFrame(
@@ -269,7 +267,7 @@ def write_calibrated(folder, names: Any = None):
 
 @pytest.mark.slow
 def test_the_page_has_the_verdicts_first_and_both_halves_apart(tmp_path):
-    page = write_calibrated(tmp_path).read_text(encoding="utf-8")
+    page = write_calibrated(tmp_path).read_text()
     titles = ("verdicts of confirmed", "of the half held", "of the half fit", "the check of every")
     places = [page.index(title) for title in titles]
     assert places == sorted(places)

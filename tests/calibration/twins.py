@@ -28,12 +28,12 @@ Features = Float[
 States = Callable[[Features], Float[np.ndarray, " T"]]
 
 
-def by_last_word(features) -> Float[np.ndarray, " T"]:
+def by_last_word(features):
     """The state of every position is the class that its own word names: faithful, with attention on last words."""
     return features[:, 1]
 
 
-def by_earlier_words(features) -> Float[np.ndarray, " T"]:
+def by_earlier_words(features):
     """A last word, whichever it is, lets the saturated sum of the classes before it pass: unfaithful, with attention on last words."""
     before = np.concatenate([[0.0], np.cumsum(features[:, 0])[:-1]])
     return features[:, 2] * np.clip(before, -1.0, 1.0)
@@ -55,13 +55,13 @@ def replaced(words, last):
     """The text with its last word replaced by the other one, or with its earlier words replaced by those of the other class."""
     if last:
         return [*words[:-1], ENDS[1 - ENDS.index(words[-1])]]
-    other: dict[str, str] = dict(zip((*GOOD, *BAD), (*BAD, *GOOD), strict=True))
+    other = dict(zip((*GOOD, *BAD), (*BAD, *GOOD), strict=True))
     return [other.get(word, word) for word in words]
 
 
 def features_of(words):
-    early: dict[str, float] = {**dict.fromkeys(BAD, -1.0), **dict.fromkeys(GOOD, 1.0)}
-    late: dict[str, float] = dict(zip(ENDS, (-1.0, 1.0), strict=True))
+    early = {**dict.fromkeys(BAD, -1.0), **dict.fromkeys(GOOD, 1.0)}
+    late = dict(zip(ENDS, (-1.0, 1.0), strict=True))
     return np.array(
         [[early.get(word, 0.0), late.get(word, 0.0), float(word in late)] for word in words]
     )
@@ -72,7 +72,7 @@ def probability(states, features):
     return float(1.0 / (1.0 + np.exp(-_SIZE * attention(features) @ states(features))))
 
 
-def attention(features) -> Float[np.ndarray, " T"]:
+def attention(features):
     weights = np.exp(_FOCUS * features[:, 2])
     return weights / weights.sum()
 
@@ -94,7 +94,7 @@ def trace_of(states, rows):
     )
 
 
-def _without_each(states, features) -> Float[np.ndarray, " T"]:
+def _without_each(states, features):
     whole = probability(states, features)
     return np.array(
         [
@@ -104,7 +104,7 @@ def _without_each(states, features) -> Float[np.ndarray, " T"]:
     )
 
 
-def _gradient(states, features) -> Float[np.ndarray, " T"]:
+def _gradient(states, features):
     found = np.zeros(len(features))
     for t, k in np.ndindex(features.shape):
         step = np.zeros_like(features)

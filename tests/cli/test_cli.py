@@ -180,7 +180,7 @@ def test_what_the_machine_refuses_is_one_line_and_a_fault_of_ours_keeps_its_trac
 
 
 @pytest.mark.parametrize("megabytes", [400, pytest.param(1300, marks=pytest.mark.slow)])
-def test_a_limit_of_memory_is_named(megabytes: int, tmp_path: Path):
+def test_a_limit_of_memory_is_named(megabytes, tmp_path):
     command = f"ulimit -v {megabytes}000; exec {sys.executable} -m attnaudit demo --out out"
     done = subprocess.run(
         ["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path, check=False
@@ -433,7 +433,7 @@ def test_a_study_has_one_line_for_a_training(capsys, tmp_path):
     assert shown.index("what it says") < shown.index("study uniform of planted-decisive"), (
         "what may be claimed comes first"
     )
-    rows = read_json(tmp_path / "uniform" / "summary.json")
+    rows = read_json(tmp_path / "uniform/summary.json")
     further = sum(row["group"] == "all" for row in rows) - SHOWN_MEASURES
     assert shown.count("│ uniform ") == SHOWN_MEASURES
     assert f"{further} further measures in the report and with --json" in shown
@@ -486,7 +486,7 @@ def test_a_lost_cluster_ends_a_command_at_once(tmp_path):
     assert (ended.returncode, ended.stderr.splitlines()[-1]) == (2, line)
 
 
-def test_a_path_at_home_is_found_behind_an_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_path_at_home_is_found_behind_an_option(tmp_path, monkeypatch):
     home, here = tmp_path / "home", tmp_path / "here"
     here.mkdir()
     monkeypatch.setenv("HOME", str(home))
@@ -528,7 +528,7 @@ def test_a_terminal_of_few_letters_gets_escapes(trace):
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, -15)])
-def test_a_signal_during_imports_ends_with_one_line(number: signal.Signals, status: int):
+def test_a_signal_during_imports_ends_with_one_line(number, status):
     program = "import sys, attnaudit.cli; print(flush=True); sys.exit(attnaudit.cli.main())"
     command = [sys.executable, "-c", program, "run", "planted-decisive", "--out", "nowhere/at/all"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:

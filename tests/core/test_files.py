@@ -53,7 +53,7 @@ def test_other_errors_stay_what_they_are(tmp_path):
 
 @pytest.mark.parametrize("text", ["{", "[" * 100_000, "\udcff"])
 def test_damaged_json_is_one_line(text, tmp_path):
-    (tmp_path / "file.json").write_text(text, encoding="utf-8", errors="surrogateescape")
+    (tmp_path / "file.json").write_text(text, errors="surrogateescape")
     with pytest.raises(RunError, match="expected a JSON file written by attnaudit") as raised:
         read_json(tmp_path / "file.json")
     assert len(str(raised.value).splitlines()) == 1
@@ -61,7 +61,7 @@ def test_damaged_json_is_one_line(text, tmp_path):
 
 def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
     """What no process that is killed can show, only a machine that loses power."""
-    done: list[str] = []
+    done = []
     own = Path.replace
     monkeypatch.setattr(
         "attnaudit.core.files.os.fsync",

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "src" / "attnaudit"
-FILES = {path: path.read_text(encoding="utf-8") for path in sorted(SOURCE.rglob("*.py"))}
+SOURCE = Path(__file__).parents[2] / "src/attnaudit"
+FILES = {path: path.read_text() for path in sorted(SOURCE.rglob("*.py"))}
 WITH_NUMBA = [path for path, text in FILES.items() if "numba" in text]
 DECORATOR = "njit(cache=True, nogil=True)"
 MOST = 8

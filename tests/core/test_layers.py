@@ -12,7 +12,7 @@ import pytest
 from tests.tails import graph_trace
 from tests.traces import make_trace
 
-SOURCE = Path(__file__).parents[2] / "src" / "attnaudit"
+SOURCE = Path(__file__).parents[2] / "src/attnaudit"
 
 LAYERS = (
     {"core"},
@@ -42,7 +42,7 @@ def modules_of(source):
     for path in sorted(source.rglob("*.py")):
         parts = [source.name, *path.relative_to(source).with_suffix("").parts]
         name = ".".join(parts).removesuffix(".__init__")
-        trees[name] = ast.parse(path.read_text(encoding="utf-8"))
+        trees[name] = ast.parse(path.read_text())
         trees[name].is_package = path.name == "__init__.py"  # type: ignore[attr-defined]
     return trees
 
@@ -172,7 +172,7 @@ assert not loaded & {{"torch", "spacy", "gensim", "transformers", "pyarrow"}}
         [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "out" / "results" / "adversary.parquet").is_file()
+    assert (tmp_path / "out/results/adversary.parquet").is_file()
 
 
 @pytest.mark.slow
@@ -195,9 +195,9 @@ sys.exit(main({command!r}))
         [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text(encoding="utf-8"))
+    manifest = json.loads((tmp_path / "out/manifest.json").read_text())
     assert "adversary" not in manifest["steps"]["audit"]["notes"]["left_out"]
-    assert (tmp_path / "out" / "results" / "adversary.parquet").is_file()
+    assert (tmp_path / "out/results/adversary.parquet").is_file()
 
 
 def test_importing_the_package_imports_nothing_heavy():

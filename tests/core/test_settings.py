@@ -8,7 +8,7 @@ import pytest
 from attnaudit.core import InputError
 from attnaudit.core.settings import coerce
 from attnaudit.plans.spec import BY_OPTION, RunSpec, TranslationSpec
-from attnaudit.recipes.settings import Setting, scales, sections
+from attnaudit.recipes.settings import scales, sections
 from attnaudit.recipes.study import StudySpec
 from attnaudit.studies import EVERY_STUDY, PAIR_STUDIES, STUDIES
 from attnaudit.studies.uniform import Uniform
@@ -92,7 +92,7 @@ def test_dynamics_says_that_epochs_have_no_effect(source):
 
 
 def test_the_page_of_studies_has_every_scale():
-    page = (Path(__file__).parents[2] / "docs" / "studies.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/studies.md").read_text()
     for name, scale in scales().items():
         row = f"| `{name}` | {_code(scale.quick)} | {_code(scale.full)} |"
         assert row in page, row
@@ -114,7 +114,7 @@ def test_a_mistyped_setting_of_a_translator_is_told_with_what_there_is(key, told
 
 
 def test_values_are_described():
-    found: dict[str, Setting] = {one.key: one for one in EVERY}
+    found = {one.key: one for one in EVERY}
     assert found["training.patience"].values == "a whole number or none, 1 or more"
     assert found["corpus.train_kept"].values == "a number or none, above 0, up to 1"
     assert coerce(found["dynamics.steps"].full, tuple[int, ...], "steps")[-1] == 4000

@@ -1,7 +1,7 @@
 """Small files of every upstream layout, with texts of our own."""
 
 import json
-from typing import Any
+from itertools import product
 
 PLACES = ("garden", "kitchen", "office")
 PEOPLE = ("Anna", "Bert", "Carla")
@@ -78,33 +78,20 @@ def write_posts(folder):
     for split in ("train", "test"):
         for group in ("baseball", "hockey"):
             for row in range(10):
-                post = POST.format(
-                    sport=group, row=row, many="very " * (row + (10 if split == "test" else 0))
-                )
-                put(
-                    folder / f"20news-bydate-{split}" / f"rec.sport.{group}" / str(100 + row),
-                    post,
-                    "latin-1",
-                )
+                many = "very " * (row + 10 * (split == "test"))
+                path = f"20news-bydate-{split}/rec.sport.{group}/{100 + row}"
+                put(folder / path, POST.format(sport=group, row=row, many=many), "latin-1")
 
 
 def write_class_csv(folder, classes, fields, number=8):
     """Header-less files of a class from 1 and quoted texts."""
     for split in ("train", "test"):
-        rows = (
-            ",".join(
-                [
-                    f'"{index + 1}"',
-                    *(
-                        f'"field {field} says ""{split}"", row {"so " * row}of {index}"'
-                        for field in range(1, fields)
-                    ),
-                ]
-            )
-            for row in range(number)
-            for index in range(classes)
-        )
-        put(folder / f"{split}.csv", "\n".join(rows) + "\n")
+        lines = ""
+        for row, index in product(range(number), range(classes)):
+            said = f'says ""{split}"", row {"so " * row}of {index}"'
+            texts = (f',"field {field} {said}' for field in range(1, fields))
+            lines += f'"{index + 1}"{"".join(texts)}\n'
+        put(folder / f"{split}.csv", lines)
 
 
 def write_cnn(folder):
@@ -112,51 +99,33 @@ def write_cnn(folder):
         for row in range(number):
             one, other = f"@entity{row % 3}", f"@entity{(row + 1) % 3}"
             passage = f"( @entity9 ) {one} met {other}'s friend 20 times , said @entity{10 + row} ."
-            parts = (
-                f"http://example.org/{row}",
-                passage,
-                f"@placeholder has a friend who met {other}",
-                one,
-                f"{one}:Some One\n{other}:Another",
-            )
-            put(folder / split / f"{row:04d}.question", "\n\n".join(parts))
+            question = f"@placeholder has a friend who met {other}"
+            parts = (f"http://example.org/{row}", passage, question, one)
+            names = f"{one}:Some One\n{other}:Another"
+            put(folder / split / f"{row:04d}.question", "\n\n".join([*parts, names]))
 
 
 def write_snli(folder):
     labels = ("entailment", "neutral", "contradiction", "-")
     for split in ("train", "dev", "test"):
+        texts = [(f"A {split} man {'so ' * row}waits.", one) for row in range(6) for one in labels]
         found = [
-            {
-                "gold_label": label,
-                "sentence1": f"A {split} man {'so ' * row}waits.",
-                "sentence2": f"He is {label}.",
-                "annotator_labels": [],
-            }
-            for row in range(6)
-            for label in labels
+            {"gold_label": label, "sentence1": text, "sentence2": f"He is {label}."}
+            for text, label in texts
         ]
         jsonl(folder / f"snli_1.0_{split}.jsonl", found)
 
 
 def sick_table(sets, split=""):
     """The columns of SICK: of the whole file with its sets, or of one split as SemEval distributed it."""
-    names = [
-        "pair_ID",
-        "sentence_A",
-        "sentence_B",
-        "entailment_label" if sets else "entailment_judgment",
-    ]
-    lines = ["\t".join([*names, "SemEval_set"] if sets else names)]
+    more = "entailment_label\tSemEval_set" if sets else "entailment_judgment"
+    lines = [f"pair_ID\tsentence_A\tsentence_B\t{more}"]
     for number, name in enumerate(("TRAIN", "TRIAL", "TEST")):
         for row, label in enumerate(("NEUTRAL", "ENTAILMENT", "CONTRADICTION") * 2):
             if sets or name == split:
-                cells = [
-                    str(10 * number + row),
-                    f'A dog of "{name}" {"so " * row}runs',
-                    "A cat sits",
-                    label,
-                ]
-                lines.append("\t".join([*cells, name] if sets else cells))
+                dog = f'A dog of "{name}" {"so " * row}runs'
+                end = f"\t{name}" * bool(sets)
+                lines.append(f"{10 * number + row}\t{dog}\tA cat sits\t{label}{end}")
     return "\n".join(lines) + "\n"
 
 
@@ -164,26 +133,16 @@ def review_text(word, row):
     return f"this is {'so ' * row}long .\nit is a {word} film ,\nsay i ."
 
 
-def annotated(split) -> list[dict[str, Any]]:
+def annotated(split):
     """Reviews whose deciding words are marked; the last of each class has none marked."""
     found = []
     for row in range(4):
         for label, word in (("NEG", "poor"), ("POS", "fine")):
             name = f"{split}_{label}_{row}.txt"
             at = review_text(word, row).split().index(word)
-            marks = (
-                [[{"docid": name, "start_token": at, "end_token": at + 2, "text": f"{word} film"}]]
-                if row < 3
-                else []
-            )
-            found.append(
-                {
-                    "annotation_id": name,
-                    "classification": label,
-                    "evidences": marks,
-                    "query": "What is the sentiment?",
-                }
-            )
+            mark = {"docid": name, "start_token": at, "end_token": at + 2, "text": f"{word} film"}
+            made = {"annotation_id": name, "classification": label, "query": "What is it?"}
+            found.append(made | {"evidences": [[mark]] * (row < 3)})
     return found
 
 

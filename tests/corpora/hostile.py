@@ -30,7 +30,7 @@ from attnaudit.corpora.read import read_corpus
 
 PATIENCE = 60  # seconds until a file counts as a hang
 KINDS = ("csv", "tsv", "jsonl", "json", "parquet")
-ENCODINGS = (
+ENCODINGS = [
     "utf-8",
     "utf-8",
     "utf-8-sig",
@@ -40,25 +40,13 @@ ENCODINGS = (
     "cp1252",
     "shift_jis",
     "utf-7",
-)
+]
 WORDS = (
-    "film",
-    "fine",
-    "très",
-    "漢字",
-    "🎬",
-    "don't",
-    '"',
-    '""',
-    "a,b",
     "\t",
     "\n",
     "\r",
-    "'",
-    ";",
-    "|",
-    "<br/>",
     "x" * 3000,
+    *["film", "fine", "très", "漢字", "🎬", "don't", '"', '""', "a,b", "'", ";", "|", "<br/>"],
 )
 CONTROLS = ("\0", "\x0b", "\x1b[2J", "\x85", "\u2028", "\ufeff", "\ufffe", "\u202e", "\x7f")
 LABELS = (
@@ -95,9 +83,9 @@ def drawn_text(rng):
 def drawn_file(rng):
     """A name and the bytes of a corpus with faults."""
     kind, labels, calm = rng.choice(KINDS), rng.choice(LABELS), rng.random() < 0.5
-    names = (
-        ["text", "label"] if calm or rng.random() < 0.7 else rng.choices(NAMES, k=rng.randint(1, 4))
-    )
+    names = ["text", "label"]
+    if not calm and rng.random() >= 0.7:
+        names = rng.choices(NAMES, k=rng.randint(1, 4))
     rows = []
     for _ in range(60 if calm else rng.choice((0, 1, 5, 20))):
         cells = [drawn_text(rng), rng.choice(labels), *(drawn_text(rng) for _ in names[2:])]
@@ -112,17 +100,15 @@ def drawn_file(rng):
                 (b"", b'"', b"\0", b"\xff", b"[" * 100_000, b"\n" * 1000, content[:50])
             )
             content = content[:at] + noise + content[at + rng.choice((0, 0, 1, len(content))) :]
-    packed = rng.random() < 0.15
-    return f"{rng.choice(('a', 'é', 'a b'))}.{kind}{'.gz' * packed}", gzip.compress(
-        content
-    ) if packed else content
+    name = f"{rng.choice(('a', 'é', 'a b'))}.{kind}"
+    return (f"{name}.gz", gzip.compress(content)) if rng.random() < 0.15 else (name, content)
 
 
 def encoded(rng, kind, names, rows, calm):
     if kind == "parquet":
-        columns = [[row[k] for row in rows] for k in range(len(names))]
         arrays = []
-        for column in columns:
+        for k in range(len(names)):
+            column = [row[k] for row in rows]
             try:
                 arrays.append(pa.array(column))
             except (pa.ArrowException, UnicodeError, OverflowError):
@@ -131,23 +117,15 @@ def encoded(rng, kind, names, rows, calm):
         pq.write_table(pa.table(arrays, names=names), buffer)
         return buffer.getvalue()
     if kind in ("jsonl", "json"):
-        objects = [
-            json.dumps(
-                dict(zip(names, row, strict=True)), default=str, ensure_ascii=rng.random() < 0.5
-            )
-            for row in rows
-        ]
+        plain = {"default": str, "ensure_ascii": rng.random() < 0.5}
+        objects = [json.dumps(dict(zip(names, row, strict=True)), **plain) for row in rows]
         text = "\n".join(objects) if kind == "jsonl" else f"[{','.join(objects)}]"
     else:
         made = io.StringIO()
         mark = "\t" if kind == "tsv" else rng.choice(",,,;|")
         end = rng.choice(("\n", "\r\n", "\n" if calm else "\r"))
-        written = csv.writer(
-            made,
-            delimiter=mark,
-            lineterminator=end,
-            quoting=rng.choice((csv.QUOTE_MINIMAL, csv.QUOTE_ALL)),
-        )
+        quoting = rng.choice((csv.QUOTE_MINIMAL, csv.QUOTE_ALL))
+        written = csv.writer(made, delimiter=mark, lineterminator=end, quoting=quoting)
         written.writerows([names, *rows])
         text = made.getvalue()
     text = text.encode("utf-8", "replace").decode()
@@ -157,73 +135,38 @@ def encoded(rng, kind, names, rows, calm):
 def drawn_archive(rng):
     """The bytes of a zip or a tar, packed or not, with members that are no files of a corpus."""
     deep = rng.choice((2, 90, 1900))
-    names = (
-        *(
-            "train.csv",
-            "a/test.csv",
-            "../out.csv",
-            "/out.csv",
-            "a/../../out",
-            "A",
-            "a",
-            "a/b",
-            "x" * 5000,
-            "x" * 300,
-            "\\out",
-            "C:/out",
-        ),
-        *(
-            "a/" * deep + "f",
-            "a/" * deep,
-            "nul\0name",
-            "\u202e",
-            ".",
-            "..",
-            "",
-            "con",
-            "\udcff" if rng.random() < 0.3 else "é",
-            "a\nb",
-        ),
+    usual = (
+        "train.csv a/test.csv ../out.csv /out.csv a/../../out A a a/b \\out C:/out \u202e . .. con"
     )
+    odd = ("x" * 5000, "x" * 300, "a/" * deep + "f", "a/" * deep, "nul\0name", "", "a\nb")
+    names = (*usual.split(), *odd, "\udcff" if rng.random() < 0.3 else "é")
     chosen = rng.choices(names, k=rng.choice((1, 3, 3, 2000)))
     if deep == 1900 and rng.random() < 0.5:
         chosen += ["a/" * depth for depth in range(1, 1900)]
     buffer = io.BytesIO()
     if rng.random() < 0.5:
-        with zipfile.ZipFile(
-            buffer, "w", rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
-        ) as archive:
+        packing = rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
+        with zipfile.ZipFile(buffer, "w", packing) as archive:
             for name in dict.fromkeys(chosen):
-                archive.writestr(
-                    zipfile.ZipInfo(name.encode("utf-8", "replace").decode() or "e"),
-                    drawn_content(rng, name),
-                )
+                shown = name.encode("utf-8", "replace").decode() or "e"
+                archive.writestr(zipfile.ZipInfo(shown), drawn_content(rng, name))
     else:
-        with tarfile.open(
-            fileobj=buffer, mode="w", format=rng.choice((tarfile.PAX_FORMAT, tarfile.GNU_FORMAT))
-        ) as archive:
+        kind = rng.choice((tarfile.PAX_FORMAT, tarfile.GNU_FORMAT))
+        with tarfile.open(fileobj=buffer, mode="w", format=kind) as archive:
             for name in chosen:
                 member = tarfile.TarInfo(name)
                 content = drawn_content(rng, name)
                 if rng.random() < 0.2:
-                    kinds = (
-                        tarfile.SYMTYPE,
-                        tarfile.LNKTYPE,
-                        tarfile.CHRTYPE,
-                        tarfile.BLKTYPE,
-                        tarfile.FIFOTYPE,
-                        tarfile.DIRTYPE,
-                    )
-                    member.type, content = rng.choice(kinds), b""
+                    # Links, devices, a folder and a pipe.
+                    member.type, content = rng.choice((b"1", b"2", b"3", b"4", b"5", b"6")), b""
                     member.linkname = rng.choice(("a", "/etc/passwd", "../..", ".", name[:90]))
                 member.size = len(content)
                 archive.addfile(member, io.BytesIO(content))
     content = buffer.getvalue()
     for _ in range(rng.choice((0, 0, 1, 4))):  # damage, and sizes that lie
         at = rng.randrange(len(content))
-        content = (
-            content[:at] + rng.randbytes(rng.randint(1, 8)) + content[at + rng.randint(0, 8) :]
-        )
+        noise = rng.randbytes(rng.randint(1, 8))
+        content = content[:at] + noise + content[at + rng.randint(0, 8) :]
     return gzip.compress(content) if rng.random() < 0.3 else content
 
 
@@ -253,7 +196,7 @@ def read_file(rng, folder):
 
 def unpack_archive(rng, folder):
     """Unpack a drawn archive: ``read``, or the line that refuses it, after which nothing is left."""
-    archive, inside = folder / "archive", folder / "deep" / "into"
+    archive, inside = folder / "archive", folder / "deep/into"
     archive.write_bytes(drawn_archive(rng))
     try:
         unpack(archive, inside)
@@ -303,12 +246,12 @@ def main():
         for k in range(number):
             seed = f"{options.seed} {kind.__name__} {k}"
             one = outcome(kind, seed)
-            found[one if one in ("read", "refused") else "failed"] += 1
+            found[one[:7]] += 1
             if one not in ("read", "refused"):
-                failed += 1
+                failed = 1
                 print(seed, one)
         print(kind.__name__, dict(found), f"{time.time() - began:.0f} s")
-    return min(failed, 1)
+    return failed
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ import gzip
 import io
 import tarfile
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,7 +20,6 @@ FILES = {
     "corpus/deep/er/test.csv": b"",
     "read me.txt": "été".encode(),
 }
-Member = tuple[str, bytes]
 
 
 def zipped(members):
@@ -44,14 +42,13 @@ def tarred(members, packed=True):
 
 
 def plain_tar(members):
-    return tarred([*members], packed=False)
+    return tarred(members, packed=False)
 
 
 def tar_gz(members):
-    return tarred([*members])
+    return tarred(members)
 
 
-Pack = Callable[[list[Member]], bytes]
 packers = pytest.mark.parametrize("pack", [zipped, plain_tar, tar_gz])
 
 
@@ -65,7 +62,7 @@ def refused(archive, tmp_path):
     path = tmp_path / "archive"
     path.write_bytes(archive)
     with pytest.raises(InputError) as caught:
-        unpack(path, tmp_path / "deep" / "into")
+        unpack(path, tmp_path / "deep/into")
     assert {name for name in contents(tmp_path) if not name.startswith("deep/into/")} == {"archive"}
     assert caught.value.where == str(path)
     return caught.value
@@ -84,7 +81,7 @@ def test_what_is_packed_is_unpacked(pack, tmp_path):
 @pytest.mark.parametrize("name", ["../out.txt", "a/../../out.txt", "/out.txt", "//host/out"])
 def test_no_name_leaves_the_folder(pack, name, tmp_path):
     """It is refused, or its way out is left off."""
-    path, into = tmp_path / "archive", tmp_path / "deep" / "into"
+    path, into = tmp_path / "archive", tmp_path / "deep/into"
     path.write_bytes(pack([("fine.txt", b"x"), (name, b"y")]))
     with contextlib.suppress(InputError):
         unpack(path, into)
@@ -98,12 +95,13 @@ def test_no_name_leaves_the_folder(pack, name, tmp_path):
         (tarfile.SYMTYPE, "/etc/passwd"),
         (tarfile.SYMTYPE, "../../.."),
         (tarfile.LNKTYPE, "/etc/passwd"),
+        (tarfile.LNKTYPE, "no such file"),
         (tarfile.CHRTYPE, ""),
         (tarfile.BLKTYPE, ""),
         (tarfile.FIFOTYPE, ""),
     ],
 )
-def test_links_that_lead_out_and_devices_are_refused(kind, target, tmp_path):
+def test_links_that_lead_out_or_nowhere_and_devices_are_refused(kind, target, tmp_path):
     info = tarfile.TarInfo("link")
     info.type, info.linkname = kind, target
     refused(tarred([("fine.txt", b"x"), info]), tmp_path)
@@ -127,7 +125,7 @@ MISNAMED = (DEEP, ["a/" * 1900 + "f"], ["x" * 300], ["a", "a/b"], ["a/b", "a"])
 @pytest.mark.parametrize("names", MISNAMED, ids=lambda names: names[-1][:9])
 def test_names_that_no_folder_has_are_refused_and_nothing_is_left(pack, names, tmp_path):
     refused(pack([(name, b"") for name in names]), tmp_path)
-    assert not (tmp_path / "deep" / "into").exists()
+    assert not (tmp_path / "deep/into").exists()
 
 
 def test_a_header_of_any_size_is_not_read(tmp_path, monkeypatch):
@@ -137,12 +135,6 @@ def test_a_header_of_any_size_is_not_read(tmp_path, monkeypatch):
     info.type, info.size = tarfile.XHDTYPE, 1 << 20
     packed = gzip.compress(info.tobuf() + bytes(1 << 20))
     assert refused(packed, tmp_path).expected == "at most 65536"
-
-
-def test_a_link_to_nothing_is_refused(tmp_path):
-    info = tarfile.TarInfo("link")
-    info.type, info.linkname = tarfile.LNKTYPE, "no such file"
-    refused(tarred([info]), tmp_path)
 
 
 @packers

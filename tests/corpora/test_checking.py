@@ -23,13 +23,9 @@ ACCENTED = st.text(
 
 def split(rows, questions=None):
     asked = None if questions is None else [question.split() for question in questions]
-    return Split(
-        np.arange(len(rows)) * 10,
-        [text.split() for text, _ in rows],
-        np.array([label for _, label in rows], dtype=np.int32),
-        None,
-        asked,
-    )
+    tokens = [text.split() for text, _ in rows]
+    label = np.array([label for _, label in rows], dtype=np.int32)
+    return Split(np.arange(len(rows)) * 10, tokens, label, None, asked)
 
 
 def corpus(**splits):
@@ -129,9 +125,8 @@ def test_rationales_are_counted_where_there_are_any():
     planted = check_corpus(planted_corpus("decisive", size=100)).tables["rationale"]
     assert planted["rows"].to_list() == planted["with_rationale"].to_list() == [80, 10, 10]
     assert all(0 < share < 0.1 for share in planted["marked"])
-    assert check_corpus(planted_corpus("prior", size=100)).tables["rationale"][
-        "with_rationale"
-    ].to_list() == [0, 0, 0]
+    prior = check_corpus(planted_corpus("prior", size=100)).tables["rationale"]
+    assert prior["with_rationale"].to_list() == [0, 0, 0]
 
 
 def test_a_file_is_checked_as_it_is_read_and_skipped_rows_are_counted_by_reason(tmp_path):

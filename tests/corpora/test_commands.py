@@ -14,8 +14,6 @@ from tests.corpora.test_fetching import NOISE, TINY, ZIP
 from tests.corpora.writing import ROWS, write, write_folder
 from tests.pairs import write_pairs
 
-Capture = pytest.CaptureFixture[str]
-
 
 @pytest.fixture
 def site(monkeypatch):
@@ -29,41 +27,31 @@ def site(monkeypatch):
 
 def test_the_list_names_every_corpus_and_where_it_is(capsys, tmp_path):
     write_folder(tmp_path / "sst", dict.fromkeys(("train", "dev", "test"), ROWS))
-    listed = {
-        row["name"]: row
-        for row in json.loads(answers(capsys, "corpora", "list", "--data-dir", tmp_path, "--json"))
-    }
+    there = ("corpora", "list", "--data-dir", tmp_path)
+    listed = {row["name"]: row for row in json.loads(answers(capsys, *there, "--json"))}
     assert list(CORPORA) == list(listed)
     assert "planted-decisive" in listed
     assert listed["sst"]["folder"] == str(tmp_path / "sst")
     assert (listed["imdb"]["folder"], listed["imdb"]["get"]) == ("", "attnaudit corpora fetch imdb")
     assert "physionet" in listed["diabetes"]["get"]
-    table = answers(capsys, "corpora", "list", "--data-dir", tmp_path)
+    table = answers(capsys, *there)
     assert all(name in table for name in listed)
     assert "84.1 MB" in table
 
 
 def test_a_check_prints_its_tables(capsys, tmp_path):
-    path = write(
-        tmp_path / "mine.csv", [*ROWS, ("bad [bold] &amp; <br> \x1b[31m text", 0), ("\x1b", 1)] * 3
-    )
+    bad = [("bad [bold] &amp; <br> \x1b[31m text", 0), ("\x1b", 1)]
+    path = write(tmp_path / "mine.csv", [*ROWS, *bad] * 3)
     said = answers(capsys, "corpora", "check", path)
-    for title in (
-        "rows of each class",
-        "length in words",
-        "words",
-        "rows with the same words",
-        "damage",
-    ):
+    for title in ("rows of each class", "length in words", "rows with the same words", "damage"):
         assert title in said
     assert "HTML tag" in said
     assert "note: one file, split 80/10/10" in said
     assert "\x1b" not in said
     told = json.loads(answers(capsys, "corpora", "check", path, "--json"))
     assert sum(row["rows"] for row in told["classes"]) == 3 * (len(ROWS) + 2)
-    many = write(
-        tmp_path / "many.csv", [(f"word {row}", f"class-{row % 40:02}") for row in range(400)]
-    )
+    rows = [(f"word {row}", f"class-{row % 40:02}") for row in range(400)]
+    many = write(tmp_path / "many.csv", rows)
     assert "all 40" in answers(capsys, "corpora", "check", many)
 
 
@@ -78,7 +66,7 @@ def test_a_corpus_is_fetched_once_and_then_used(site, capsys, tmp_path):
     said = answers(capsys, "corpora", "fetch", "tiny", "--data-dir", tmp_path)
     assert "rows of each class" in said
     assert said.endswith(f"tiny: fetched: {tmp_path / 'tiny'}\n")
-    assert (tmp_path / "tiny" / "tiny" / "noise").read_bytes() == NOISE
+    assert (tmp_path / "tiny/tiny/noise").read_bytes() == NOISE
     again = answers(capsys, "corpora", "fetch", "tiny", "--data-dir", tmp_path)
     assert again == f"tiny: already present: {tmp_path / 'tiny'}\n"
     assert len(site.asked) == 1

@@ -29,15 +29,14 @@ def write_tables(folder):
     for split in ("train", "dev", "test"):
         rows = "".join(f'"{text.partition(chr(9))[2]}",{int(text[0] == "F")}\n' for text in TEXTS)
         (folder / f"{split}.csv.gz").write_bytes(gzip.compress(f"text,label\n{rows}".encode()))
-        (folder / f"{split}.block.gz").write_bytes(
-            gzip.compress(("\n".join(MASKS) + "\n").encode())
-        )
+        masks = "\n".join(MASKS) + "\n"
+        (folder / f"{split}.block.gz").write_bytes(gzip.compress(masks.encode()))
     return folder
 
 
 def test_both_layouts_give_words_with_their_masks(tmp_path):
-    write_plain(tmp_path / "plain" / "deceptive" / "pronoun")
-    write_tables(tmp_path / "tables" / "deceptive_pronoun")
+    write_plain(tmp_path / "plain/deceptive/pronoun")
+    write_tables(tmp_path / "tables/deceptive_pronoun")
     plain, tables = (
         read_corpus("deceptive_pronoun", data_dir=tmp_path / name) for name in ("plain", "tables")
     )
@@ -76,7 +75,7 @@ def test_a_mask_that_does_not_fit_names_its_row(tmp_path, masks, got):
 def test_the_published_files(real_data, name, folder):
     corpus = read_corpus(name, data_dir=real_data / "raw")
     assert not [note for note in corpus.notes if "published corpus has" in note]
-    masks = (real_data / "raw" / "deceptive" / folder / "dev.txt.block").read_text().splitlines()
+    masks = (real_data / "raw/deceptive" / folder / "dev.txt.block").read_text().splitlines()
     dev = corpus.splits["dev"]
     assert dev.rationale is not None
     for mask, marks in zip(masks, dev.rationale, strict=True):
@@ -89,17 +88,11 @@ def test_the_published_files(real_data, name, folder):
 def test_words_are_taken_out_of_texts(tmp_path):
     write_plain(tmp_path / "deceptive_pronoun")
     corpus = read_corpus("deceptive_pronoun", data_dir=tmp_path)
-    rationale, listed = (
-        without_words(corpus, "rationale"),
-        without_words(corpus, ("he", "she", "her", "his")),
-    )
+    words = ("he", "she", "her", "his")
+    rationale, listed = (without_words(corpus, how) for how in ("rationale", words))
     for changed in (rationale, listed):
-        assert changed.splits["test"].tokens == [
-            ["went", "home", "."],
-            ["then", "left", "."],
-            ["dog", "saw", "."],
-            ["all", "of", "work"],
-        ]
+        left = [" ".join(row) for row in changed.splits["test"].tokens]
+        assert left == ["went home .", "then left .", "dog saw .", "all of work"]
         assert changed.fingerprint != corpus.fingerprint
     assert rationale.fingerprint == listed.fingerprint
     assert rationale.notes[-1] == "removed from every text: the words of the rationale"
@@ -111,8 +104,7 @@ def test_words_are_taken_out_of_texts(tmp_path):
 def test_given_sentences_lose_the_words_that_are_removed():
     corpus = planted_corpus("decisive", size=40, length=(10, 10))
     splits = {
-        name: replace(split, sentences=[[4, 6]] * len(split))
-        for name, split in corpus.splits.items()
+        name: replace(part, sentences=[[4, 6]] * len(part)) for name, part in corpus.splits.items()
     }
     test = without_words(replace(corpus, splits=splits), "rationale").splits["test"]
     assert [sum(row) for row in test.sentences or ()] == [9] * len(test)

@@ -10,7 +10,7 @@ from .writing import refused, sizes
 
 
 def test_question_files(tmp_path):
-    write_cnn(tmp_path / "cnn" / "questions")
+    write_cnn(tmp_path / "cnn/questions")
     corpus = read_corpus("cnn", data_dir=tmp_path)
     assert corpus.task == "question_answering"
     train, test = corpus.splits["train"], corpus.splits["test"]
@@ -18,10 +18,8 @@ def test_question_files(tmp_path):
     assert set(corpus.class_names) == {f"@entity{number}" for number in [0, 1, 2, *range(9, 22)]}
     assert train.candidates is not None
     assert train.candidates.shape == (12, len(corpus.class_names))
-    assert (
-        " ".join(train.tokens[1])
-        == "( @entity9 ) @entity1 met @entity2 's friend qqq times , said @entity11 ."
-    )
+    passage = "( @entity9 ) @entity1 met @entity2 's friend qqq times , said @entity11 ."
+    assert " ".join(train.tokens[1]) == passage
     assert train.question is not None
     assert train.question[1] == ["@placeholder", "has", "a", "friend", "who", "met", "@entity2"]
     for tokens, label, allowed in zip(train.tokens, train.label, train.candidates, strict=True):
@@ -35,7 +33,7 @@ def test_question_files(tmp_path):
 
 def test_a_passage_without_its_answer(tmp_path):
     write_cnn(tmp_path / "cnn")
-    path = tmp_path / "cnn" / "training" / "0002.question"
+    path = tmp_path / "cnn/training/0002.question"
     path.write_text(path.read_text().replace("\n\n@entity2\n\n", "\n\n@entity77\n\n"))
     error = refused("cnn", data_dir=tmp_path)
     assert (error.where, error.got.split(" (")[1]) == (f"{path}: row 2", "@entity77)")
@@ -60,10 +58,8 @@ def test_a_passage_without_its_answer(tmp_path):
 )
 def test_bad_question_files(content, got, tmp_path):
     write_cnn(tmp_path / "cnn")
-    path = put(
-        tmp_path / "cnn" / "test" / "0001.question",
-        content.encode("utf-8", errors="surrogateescape"),
-    )
+    damaged = content.encode("utf-8", errors="surrogateescape")
+    path = put(tmp_path / "cnn/test/0001.question", damaged)
     error = refused("cnn", data_dir=tmp_path)
     assert error.where == f"{path}: row 1"
     assert got in error.got

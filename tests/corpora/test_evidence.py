@@ -61,21 +61,19 @@ def test_bad_stretches(value, got):
 def test_words_out_of_range():
     assert word_spans("one  two\nthree", [(1, 3), (2, 2)]) == [(5, 14)]
     for stretch in ((2, 4), (-1, 1), (2, 1)):
-        with pytest.raises(
-            BadCell, match=f"evidence from word {stretch[0]} to {stretch[1]} in a text of 3 words"
-        ):
+        with pytest.raises(BadCell, match="in a text of 3 words"):
             word_spans("one two three", [stretch])
 
 
 def test_reviews_with_marked_words(tmp_path):
-    files.write_movies(tmp_path / "plain" / "movies_rationales")
+    files.write_movies(tmp_path / "plain/movies_rationales")
     found = []
     for row, one in enumerate(files.annotated("train")):
         label, marks = one["classification"], [mark for group in one["evidences"] for mark in group]
         text = files.review_text({"NEG": "poor", "POS": "fine"}[label], row // 2)
         found.append({"document": text, "label": label, "evidences": marks})
     for split in ("train", "dev", "test"):
-        files.jsonl(tmp_path / "pack" / "movies_rationales" / f"{split}.jsonl", found)
+        files.jsonl(tmp_path / "pack/movies_rationales" / f"{split}.jsonl", found)
     plain, pack = (
         read_corpus("movies_rationales", data_dir=tmp_path / name) for name in ("plain", "pack")
     )

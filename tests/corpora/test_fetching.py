@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from attnaudit.corpora.check import check_source
 from attnaudit.corpora.fetch import SOURCE, fetch_corpus
 from attnaudit.corpora.formats.readers import Layout
 from attnaudit.corpora.registry import CorpusEntry, Download
-from tests.corpora.serving import Site, serving
+from tests.corpora.serving import serving
 from tests.corpora.test_archives import tar_gz, zipped
 from tests.corpora.writing import ROWS
 
@@ -43,8 +42,6 @@ TINY = CorpusEntry(
     needs="train.txt and test.txt",
     homepage="https://example.org/tiny",
 )
-
-Offer = Callable[..., Site]
 
 
 @pytest.fixture
@@ -67,11 +64,10 @@ def offer(site, monkeypatch):
 
     def files(known=True, **files):
         site.files = {f"/{name.replace('_', '.', 1)}": content for name, content in files.items()}
+        sums = {path: hashlib.sha256(content).hexdigest() for path, content in site.files.items()}
         downloads = tuple(
-            Download(
-                site.url(path), hashlib.sha256(content).hexdigest() if known else None, len(content)
-            )
-            for path, content in site.files.items()
+            Download(site.url(path), digest if known else None, len(site.files[path]))
+            for path, digest in sums.items()
         )
         monkeypatch.setitem(CORPORA._entries, "tiny", replace(TINY, downloads=downloads))
         return site
@@ -99,7 +95,7 @@ def fails(place, leaves: Any = frozenset(), **arguments):
 )
 def test_a_corpus_comes_whole_and_can_be_read(offer, files, known, tmp_path):
     site = offer(known, **files)
-    steps: list[tuple[str, int, int]] = []
+    steps = []
     fetched = fetch_corpus(
         "tiny", tmp_path, progress=lambda *step: steps.append(step), check=lambda place: None
     )
@@ -119,10 +115,10 @@ def test_a_corpus_comes_whole_and_can_be_read(offer, files, known, tmp_path):
 
 def test_fetched_twice_is_asked_for_once(offer, tmp_path):
     site = offer(tiny_zip=ZIP)
-    (tmp_path / ".tiny.new" / "tiny").mkdir(parents=True)  # of a process that was killed
-    (tmp_path / ".tiny.new" / "tiny" / "half.txt").write_text("x")
+    (tmp_path / ".tiny.new/tiny").mkdir(parents=True)  # of a process that was killed
+    (tmp_path / ".tiny.new/tiny/half.txt").write_text("x")
     fetch_corpus("tiny", tmp_path)
-    assert not (tmp_path / "tiny" / "half.txt").exists()
+    assert not (tmp_path / "tiny/half.txt").exists()
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "tiny").rglob("*")}
     again = fetch_corpus("tiny", tmp_path)
     assert (again.already, again.notes) == (True, ())
@@ -148,7 +144,7 @@ def test_files_of_the_users_own_are_left_alone(offer, tmp_path):
         (tmp_path / "tiny" / f"{split}.txt").write_bytes(LINES)
     fetched = fetch_corpus("tiny", tmp_path)
     assert (fetched.already, fetched.notes) == (True, ())
-    (tmp_path / "tiny" / "train.txt").rename(tmp_path / "tiny" / "thesis.txt")
+    (tmp_path / "tiny/train.txt").rename(tmp_path / "tiny/thesis.txt")
     assert "move them away" in fails(tmp_path, {"tiny"}).do
     assert site.asked == []
     shutil.rmtree(tmp_path / "tiny")

@@ -13,17 +13,15 @@ FORMATS = ["csv", "tsv", "jsonl", "parquet", "csv.gz", "tsv.gz", "jsonl.gz", "pa
 
 
 def labels_by_row(corpus):
-    pairs = [
-        zip(split.instance.tolist(), split.label.tolist(), strict=True)
-        for split in corpus.splits.values()
-    ]
-    return dict(sorted(pair for split in pairs for pair in split))
+    splits = corpus.splits.values()
+    rows, labels = (np.concatenate([vars(one)[k] for one in splits]) for k in ("instance", "label"))
+    return dict(sorted(zip(rows.tolist(), labels.tolist(), strict=True)))
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_every_format_holds_the_same_corpus(tmp_path, kind):
     corpus = read_corpus(write(tmp_path / f"films.{kind}"))
-    plain = read_corpus(write(tmp_path / "plain" / "films.csv"))
+    plain = read_corpus(write(tmp_path / "plain/films.csv"))
     assert corpus.fingerprint == plain.fingerprint
     assert (corpus.name, corpus.class_names, corpus.min_df) == ("films", ("0", "1"), 1)
     assert labels_by_row(corpus) == dict(enumerate(LABELS))
@@ -55,11 +53,8 @@ def test_long_fields_and_empty_lines(tmp_path):
     path.write_text(path.read_text().replace("\n", "\n\n", 1) + "\n\n")
     corpus = read_corpus(path)
     assert sum(map(len, corpus.splits.values())) == 1 + len(ROWS)
-    assert any(
-        "longer than 10000 tokens kept whole (longest 60000, row 0); corpus.max_tokens cuts them"
-        in note
-        for note in corpus.notes
-    )
+    note = "longer than 10000 tokens kept whole (longest 60000, row 0); corpus.max_tokens cuts them"
+    assert any(note in one for one in corpus.notes)
 
 
 @pytest.mark.parametrize(
@@ -89,10 +84,8 @@ def test_one_file_is_split_by_class(tmp_path):
 
 
 def test_a_folder_with_three_splits_and_other_files(tmp_path):
-    folder = write_folder(
-        tmp_path / "films",
-        {"train": ROWS, "valid": ROWS[:4], "test": ROWS[:6], "train_extra": ROWS},
-    )
+    splits = {"train": ROWS, "valid": ROWS[:4], "test": ROWS[:6], "train_extra": ROWS}
+    folder = write_folder(tmp_path / "films", splits)
     (folder / "README.md").write_text("hello")
     (folder / "dev.txt").write_text("not a known format")
     corpus = read_corpus(folder)
@@ -128,9 +121,8 @@ def test_a_share_of_test(tmp_path):
     folder = write_folder(tmp_path / "a", {"train": ROWS, "test": ROWS})
     whole, half = read_corpus(folder), read_corpus(folder, test_kept=0.5)
     assert set(half.splits["test"].instance) < set(whole.splits["test"].instance)
-    assert np.bincount(half.splits["test"].label).tolist() == [
-        (count + 1) // 2 for count in np.bincount(whole.splits["test"].label)
-    ]
+    one, all_rows = (np.bincount(corpus.splits["test"].label) for corpus in (half, whole))
+    assert one.tolist() == ((all_rows + 1) // 2).tolist()
     assert half.splits["train"].instance.tolist() == whole.splits["train"].instance.tolist()
     assert half.fingerprint != whole.fingerprint
     small = write_folder(tmp_path / "b", {"train": ROWS, "test": [("one film", 0), ("another", 1)]})
@@ -138,9 +130,7 @@ def test_a_share_of_test(tmp_path):
 
 
 def test_gzip_is_known_by_its_bytes(tmp_path):
-    for name, content in (
-        ("a.csv", gzip.compress(encoded("csv", ROWS))),
-        ("b.csv.gz", encoded("csv", ROWS)),
-    ):
+    plain = encoded("csv", ROWS)
+    for name, content in (("a.csv", gzip.compress(plain)), ("b.csv.gz", plain)):
         (tmp_path / name).write_bytes(content)
         assert sum(sizes(read_corpus(tmp_path / name))) == len(ROWS)

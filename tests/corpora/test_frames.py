@@ -1,7 +1,6 @@
 """A table in memory is read as a file with the same rows is: the same corpus, the same errors."""
 
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -13,19 +12,19 @@ from attnaudit.corpora.read import read_corpus
 
 from .writing import ROWS, refused, sizes, write, write_folder
 
-COLUMNS: dict[str, list[Any]] = {
+COLUMNS = {
     "text": [text for text, _ in ROWS],
     "label": [label for _, label in ROWS],
 }
 HALF = {name: cells[:12] for name, cells in COLUMNS.items()}
 
 
-def of_pandas(columns) -> Any:
+def of_pandas(columns):
     frame = pytest.importorskip("pandas").DataFrame(columns)
     return frame.set_index(frame.index + 7)  # rows are known by position, whatever the index
 
 
-def of_datasets(columns) -> Any:
+def of_datasets(columns):
     return pytest.importorskip("datasets").Dataset.from_dict(columns)
 
 
@@ -57,10 +56,8 @@ def test_bad_rows_and_columns_are_named(make):
     assert refused(table).where.endswith(": row 3")
     assert refused(table).got == "no text (null)"
     skipped = read_corpus(table, on_bad_row="skip").skipped
-    assert [(row.row, row.reason) for row in skipped] == [
-        (3, "no text (null)"),
-        (4, "an empty text"),
-    ]
+    found = [(row.row, row.reason) for row in skipped]
+    assert found == [(3, "no text (null)"), (4, "an empty text")]
     error = refused(table, text="Text")
     assert (error.got, error.expected) == ("columns text, label", "one column 'Text'")
     assert refused(table, encoding="latin-1").where == "setting corpus.encoding"
@@ -104,7 +101,7 @@ def test_what_is_no_table_is_refused(source):
 
 
 def test_a_run_keeps_the_table_in_a_file(tmp_path, monkeypatch):
-    sources: list[Any] = []
+    sources = []
     monkeypatch.setattr(
         "attnaudit.recipes.trained.run",
         lambda spec, out, progress, **_: sources.append(spec.corpus.source) or out,

@@ -1,8 +1,6 @@
 """Every upstream layout gives the rows that were written, and every way in which its files can be bad gives one line."""
 
-from collections.abc import Callable
 from itertools import product
-from pathlib import Path
 
 import pytest
 
@@ -39,7 +37,7 @@ def write_sentences(folder, *names, encoding):
 
 
 HALVES = {"train": [16, 16], "dev": [2, 2], "test": [2, 2]}
-LAYOUTS: dict[str, tuple[Callable[[Path], None], dict[str, list[int]], str]] = {
+LAYOUTS = {
     "sst5": (
         lambda folder: files.write_trees(folder / "trees"),
         {split: [2] * 5 for split in ("train", "dev", "test")},
@@ -104,7 +102,7 @@ def test_a_bad_line_is_named(name, path, row, got, tmp_path):
 
 
 def test_reviews_in_folders(tmp_path):
-    files.write_reviews(tmp_path / "imdb" / "aclImdb")
+    files.write_reviews(tmp_path / "imdb/aclImdb")
     corpus = read_corpus("imdb", data_dir=tmp_path)
     assert counts(corpus) == {"train": [16, 16], "dev": [4, 4], "test": [4, 4]}
     for told in ("20 % of test", "no dev file: 20 % of train", "test has"):
@@ -117,7 +115,7 @@ def test_reviews_in_folders(tmp_path):
     for row, tokens, label in zip(train.instance, train.tokens, train.label, strict=True):
         assert (label, tokens.count("so")) == divmod(row, 20)  # neg first, by number
         assert "br" not in tokens
-    path = put(tmp_path / "imdb" / "aclImdb" / "train" / "neg" / "7_3.txt", "")
+    path = put(tmp_path / "imdb/aclImdb/train/neg/7_3.txt", "")
     assert bad_row("imdb", 7, data_dir=tmp_path).where == f"{path}: row 7"
 
 
@@ -126,7 +124,7 @@ def test_posts_are_pooled_and_drawn_anew(tmp_path):
     corpus = read_corpus("20news_sports", data_dir=tmp_path)
     assert counts(corpus) == {"train": [13, 13], "dev": [3, 3], "test": [4, 4]}
     assert corpus.notes[0].startswith("train and test taken together, split 64/16/20 by class")
-    rows: dict[int, list[str]] = {}
+    rows = {}
     for split in corpus.splits.values():
         rows |= dict(zip(split.instance.tolist(), split.tokens, strict=True))
     assert sorted(rows) == list(range(40))
@@ -137,7 +135,7 @@ def test_posts_are_pooled_and_drawn_anew(tmp_path):
 
 
 def test_two_classes_of_the_news_and_four(tmp_path):
-    files.write_class_csv(tmp_path / "ag_news" / "ag_news_csv", classes=4, fields=3, number=20)
+    files.write_class_csv(tmp_path / "ag_news/ag_news_csv", classes=4, fields=3, number=20)
     two, four = (read_corpus(name, data_dir=tmp_path) for name in ("ag_news", "ag_news4"))
     assert counts(two) == {"train": [17, 17], "dev": [3, 3], "test": [20, 20]}
     assert counts(four) == {"train": [17] * 4, "dev": [3] * 4, "test": [20] * 4}
@@ -149,7 +147,7 @@ def test_two_classes_of_the_news_and_four(tmp_path):
 
 def test_the_users_own_tweets(tmp_path):
     rows = [(f"my head {'so ' * row} hurts again", int(row % 4 == 0)) for row in range(1, 81)]
-    path = write(tmp_path / "adr" / "tweets.csv.gz", rows)
+    path = write(tmp_path / "adr/tweets.csv.gz", rows)
     corpus = read_corpus("adr", data_dir=tmp_path)
     assert sum(sizes(corpus)) == 79
     assert "rows excluded by the corpus's definition: 1 at most 5 words" in corpus.notes
@@ -160,7 +158,7 @@ def test_the_users_own_tweets(tmp_path):
 
 
 def test_inference_with_unlabelled_pairs(tmp_path):
-    files.write_snli(tmp_path / "snli" / "snli_1.0")
+    files.write_snli(tmp_path / "snli/snli_1.0")
     corpus = read_corpus("snli", data_dir=tmp_path)
     assert corpus.task == "inference"
     assert counts(corpus) == {split: [6, 6, 6] for split in ("train", "dev", "test")}
@@ -168,16 +166,16 @@ def test_inference_with_unlabelled_pairs(tmp_path):
     dev = corpus.splits["dev"]
     for question, label in zip(dev.question or (), dev.label, strict=True):
         assert question == ["he", "is", corpus.class_names[label], "."]
-    path = tmp_path / "snli" / "snli_1.0" / "snli_1.0_dev.jsonl"
+    path = tmp_path / "snli/snli_1.0/snli_1.0_dev.jsonl"
     path.write_text(path.read_text().replace('"He is entailment."', '""', 1))
     bad_row("snli", 0, "an empty question", data_dir=tmp_path)
 
 
 def test_sick_in_one_file_and_in_three(tmp_path):
-    put(tmp_path / "one" / "sick_nli" / "SICK.txt", files.sick_table(sets=True))
+    put(tmp_path / "one/sick_nli/SICK.txt", files.sick_table(sets=True))
     for name, split in (("train", "TRAIN"), ("trial", "TRIAL"), ("test_annotated", "TEST")):
         table = files.sick_table(sets=False, split=split)
-        put(tmp_path / "three" / "sick_nli" / f"SICK_{name}.txt", table)
+        put(tmp_path / "three/sick_nli" / f"SICK_{name}.txt", table)
     one, three = (read_corpus("sick_nli", data_dir=tmp_path / name) for name in ("one", "three"))
     assert one.fingerprint == three.fingerprint
     assert counts(one) == {split: [2, 2, 2] for split in ("train", "dev", "test")}

@@ -29,7 +29,7 @@ def test_labels():
 def test_patients_stay_together_and_nothing_is_lost(tmp_path):
     write_mimic(tmp_path / "mimic", 60)
     corpus = read(tmp_path)
-    rows: dict[int, int] = {}
+    rows = {}
     for name, split in corpus.splits.items():
         rows |= dict(zip(split.instance.tolist(), split.label.tolist(), strict=True))
         assert {split_of_patient(str(1000 + int(row) // 2)) for row in split.instance} == {name}

@@ -152,7 +152,7 @@ def test_pairs_in_another_encoding(tmp_path, encoding):
         edit(folder / "train.trg", 3, "pour un café")
         edit(folder / "train.align", 3, "")
         for path in folder.iterdir():
-            path.write_bytes(path.read_text(encoding="utf-8").encode(of))
+            path.write_bytes(path.read_text().encode(of))
     assert read(other, encoding=encoding).fingerprint == read(plain).fingerprint
     with pytest.raises(InputError, match=r"corpus\.encoding"):
         read(other)

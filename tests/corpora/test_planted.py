@@ -68,7 +68,7 @@ def test_the_marked_words_decide(kind, length):
 
 @pytest.mark.parametrize("kind", ["negation", "conjunction"])
 def test_no_word_alone_tells_anything(kind):
-    labels: dict[str, list[int]] = defaultdict(list)
+    labels = defaultdict(list)
     for tokens, rationale, label in rows(planted_corpus(kind, size=8000, seed=2)):
         for word in marked(tokens, rationale):
             labels[word].append(label)

@@ -50,6 +50,6 @@ def test_the_trace_has_questions_and_a_tail(finished):
 
 
 def test_the_page_shows_what_was_asked(finished):
-    page = (finished / "report.html").read_text(encoding="utf-8")
+    page = (finished / "report.html").read_text()
     assert "Read with: <q>where is " in page
     assert '"question": "where is ' in page.replace('":"', '": "')

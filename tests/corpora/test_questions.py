@@ -34,7 +34,7 @@ def write(path, rows):
     return path
 
 
-def changed(row, **cells) -> list[dict[str, Any]]:
+def changed(row, **cells):
     return [*ROWS[:row], ROWS[row] | cells, *ROWS[row + 1 :]]
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from attnaudit.corpora.formats.archives import unpack
 from attnaudit.corpora.formats.readers import documents, stories
-from attnaudit.corpora.formats.rows import Row, marked_words, usable_spans
+from attnaudit.corpora.formats.rows import marked_words, usable_spans
 from attnaudit.corpora.prepare.tokenise import Tokeniser
 from attnaudit.corpora.read import read_corpus
 
@@ -57,7 +57,7 @@ def test_stories_and_objects_are_the_same_corpus(real_data):
 
 def naive_support(path):
     """The sentences that support each answer, straight from the lines."""
-    story: dict[str, str] = {}
+    story = {}
     for line in path.read_text().splitlines():
         number, rest = line.split(" ", 1)
         story = {} if number == "1" else story
@@ -69,9 +69,7 @@ def naive_support(path):
 
 @pytest.mark.parametrize("task", [1, 2, 3])
 def test_the_marked_sentences_are_the_supporting_facts(task, real_data):
-    path = next(
-        (real_data / "raw" / "babi" / "tasks_1-20_v1-2" / "en-10k").glob(f"qa{task}_*_test.txt")
-    )
+    path = next((real_data / "raw/babi/tasks_1-20_v1-2/en-10k").glob(f"qa{task}_*_test.txt"))
     rows = list(stories(path))
     assert len(rows) == 1000
     for row, support in zip(rows, naive_support(path), strict=True):
@@ -91,8 +89,8 @@ def test_the_marked_sentences_are_the_supporting_facts(task, real_data):
 @pytest.mark.slow
 def test_reviews_with_rationales(real_data, tmp_path):
     """Every stretch of words of the archive reproduces the text that is given with it in the table, and both mark the same."""
-    unpack(real_data / "raw" / "eraser_movies" / "movies.tar.gz", tmp_path)
-    unmarked: list[Row] = []
+    unpack(real_data / "raw/eraser_movies/movies.tar.gz", tmp_path)
+    unmarked = []
     for split, file, classes in (
         ("train", "train.jsonl", [800, 800]),
         ("dev", "val.jsonl", [100, 100]),

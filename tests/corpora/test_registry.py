@@ -63,14 +63,14 @@ def test_a_corpus_that_is_not_there_says_where_it_was_looked_for_and_how_to_get_
 
 def test_the_first_folder_with_all_files_is_read(tmp_path):
     (tmp_path / "imdb").mkdir()
-    for place in (tmp_path / "aclImdb", tmp_path / "imdb" / "aclImdb"):
+    for place in (tmp_path / "aclImdb", tmp_path / "imdb/aclImdb"):
         write_reviews(place)
         folder = place.parent if place.parent != tmp_path else place
         assert corpus_folder(CORPORA["imdb"], tmp_path) == folder
 
 
 def test_a_folder_with_all_splits_is_read_instead_of_one_without(tmp_path):
-    whole, small = (tmp_path / "babi" / "tasks_1-20_v1-2" / name for name in ("en-10k", "en"))
+    whole, small = (tmp_path / "babi/tasks_1-20_v1-2" / name for name in ("en-10k", "en"))
     write_babi(whole)
     (whole / "qa1_some-facts_train.txt").unlink()
     error = refused("babi1", data_dir=tmp_path)

@@ -101,7 +101,7 @@ def test_published_counts(sst, real_data):
 @pytest.mark.slow
 def test_every_row_is_the_authors_row(real_data):
     """Of 9613 rows one differs: today's spaCy keeps ``28k`` whole."""
-    with (real_data / "raw" / "sst" / "jain_wallace_sst_dataset.csv").open(
+    with (real_data / "raw/sst/jain_wallace_sst_dataset.csv").open(
         encoding="utf-8", newline=""
     ) as file:
         theirs = [(row["exp_split"], row["label"], row["text"]) for row in csv.DictReader(file)]
@@ -109,7 +109,7 @@ def test_every_row_is_the_authors_row(real_data):
     ours = [
         (split, str(int(str(row.label) > "2")), " ".join(tokenise(treebank(str(row.text)))))
         for split in ("train", "dev", "test")
-        for row in trees(real_data / "raw" / "sst" / f"{split}.txt")
+        for row in trees(real_data / "raw/sst" / f"{split}.txt")
         if row.label != "2"
     ]
     assert len(ours) == len(theirs)

@@ -1,7 +1,5 @@
 """Questions on stories: what supports an answer is marked exactly, and a story that is damaged is not trusted."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -54,7 +52,7 @@ def test_a_corpus_of_stories(tmp_path):
 
 def test_an_answer_that_train_lacks_is_left_out(tmp_path):
     write_babi(tmp_path / "babi1")
-    path = tmp_path / "babi1" / "qa1_some-facts_test.txt"
+    path = tmp_path / "babi1/qa1_some-facts_test.txt"
     path.write_text(path.read_text() + STORY)
     corpus = read_corpus("babi1", data_dir=tmp_path)
     assert len(corpus.splits["test"]) == 19
@@ -79,7 +77,7 @@ BAD = [
 @pytest.mark.parametrize(("damaged", "bad"), BAD)
 def test_damaged_stories(damaged, bad, tmp_path):
     write_babi(tmp_path / "babi1", train=9)
-    path = tmp_path / "babi1" / "qa1_some-facts_train.txt"
+    path = tmp_path / "babi1/qa1_some-facts_train.txt"
     path.write_bytes(path.read_bytes() + damaged.encode("utf-8", errors="surrogateescape"))
     line = 55 + damaged[:-1].count("\n") if bad == 1 else 55
     assert refused("babi1", data_dir=tmp_path).where == f"{path}: row 18 (line {line})"
@@ -91,8 +89,8 @@ def test_damaged_stories(damaged, bad, tmp_path):
 def pack(folder, **changed):
     """The jsonl form of the same questions."""
     for split, number, seed in (("train", 30, 0), ("test", 9, 1)):
-        found: list[dict[str, Any]] = []
-        facts: dict[int, str] = {}
+        found = []
+        facts = {}
         for line in stories(number, seed).splitlines():
             place, _, rest = line.partition(" ")
             facts = {} if place == "1" else facts
@@ -109,8 +107,8 @@ def pack(folder, **changed):
 
 
 def test_text_and_jsonl_are_the_same_corpus(tmp_path):
-    write_babi(tmp_path / "one" / "babi1")
-    pack(tmp_path / "two" / "babi1")
+    write_babi(tmp_path / "one/babi1")
+    pack(tmp_path / "two/babi1")
     one, two = (read_corpus("babi1", data_dir=tmp_path / name) for name in ("one", "two"))
     assert one.fingerprint == two.fingerprint
     assert np.array_equal(one.splits["dev"].instance, two.splits["dev"].instance)
@@ -129,7 +127,7 @@ def test_text_and_jsonl_are_the_same_corpus(tmp_path):
 )
 def test_bad_objects(changed, tmp_path):
     pack(tmp_path / "babi1", **changed)
-    path = tmp_path / "babi1" / "train.jsonl"
+    path = tmp_path / "babi1/train.jsonl"
     assert refused("babi1", data_dir=tmp_path).where == f"{path}: row 0 (line 1)"
     skipped = read_corpus("babi1", data_dir=tmp_path, on_bad_row="skip").skipped
     assert [row.row for row in skipped] == [0]

@@ -76,7 +76,7 @@ def test_missing_and_damaged_files(tmp_path):
 
 
 def test_word2vec_is_trained_once_for_all_that_ask_for_the_same(monkeypatch):
-    trained: list[int] = []
+    trained = []
 
     def counted(sentences, words, dimension, seed, real=module._word2vec):
         trained.append(seed)

@@ -7,8 +7,8 @@ from pathlib import Path
 import yaml
 
 ROOT = Path(__file__).parents[2]
-CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-BIBTEX = (ROOT / "docs" / "citing.md").read_text(encoding="utf-8")
+CITATION = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+BIBTEX = (ROOT / "docs/citing.md").read_text()
 
 
 def field(name):
@@ -25,5 +25,5 @@ def test_both_name_the_software_alike():
 
 
 def test_both_have_the_version_of_the_package():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert field("version") == CITATION["version"] == project["version"]

@@ -10,7 +10,7 @@ from typer.main import get_command
 from attnaudit.cli.app import app
 
 ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src" / "attnaudit"
+SOURCE = ROOT / "src/attnaudit"
 PAGES = [
     ROOT / "README.md",
     # The log tells what commands were called when it was written.
@@ -42,7 +42,7 @@ NAMES, OPTIONS = commands()
 
 def strings(path):
     """Yield the strings of a module."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
 
@@ -57,7 +57,7 @@ def test_options_that_messages_name_are_there(path):
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 def test_commands_and_options_that_pages_name_are_there(path):
-    text = path.read_text(encoding="utf-8")
+    text = path.read_text()
     for first, second in COMMAND.findall(text):
         assert first in NAMES
         assert first != "corpora" or not second or f"corpora {second}" in NAMES
@@ -67,5 +67,5 @@ def test_commands_and_options_that_pages_name_are_there(path):
 
 def test_pages_in_a_browser_name_commands_that_are_there():
     for path in [*SOURCE.rglob("*.js"), *SOURCE.rglob("*.j2")]:
-        named = re.findall(r"attnaudit ([a-z]+)", path.read_text(encoding="utf-8"))
+        named = re.findall(r"attnaudit ([a-z]+)", path.read_text())
         assert set(named) <= {name.split(" ")[0] for name in NAMES}, path.name

@@ -40,11 +40,11 @@ def test_the_site_has_its_parts(site):
         "runs",
     )
     assert [name for name in parts if not (site / f"{name}.html").exists()] == []
-    assert (site / "tutorials" / "own_torch_model.ipynb").exists()
+    assert (site / "tutorials/own_torch_model.ipynb").exists()
     assert not list(site.rglob("*.py"))
-    assert (site / "research" / "mutants.jsonl").exists(), "pages link to it"
-    assert list((site / "research" / "records").rglob("*.json"))
-    reference = (site / "python.html").read_text(encoding="utf-8")
+    assert (site / "research/mutants.jsonl").exists(), "pages link to it"
+    assert list((site / "research/records").rglob("*.json"))
+    reference = (site / "python.html").read_text()
     assert all(
         f"attnaudit.{name}" in reference
         for name in ("trace.Trace.heatmap", "experiments.audit", "torch.collect")
@@ -55,11 +55,11 @@ def test_the_site_has_its_parts(site):
 def test_the_site_loads_nothing_from_elsewhere(site):
     pages = [page for page in site.rglob("*.html") if page.parent.name != "gallery"]
     assert len(pages) > 30
-    assert [page.name for page in pages if LOADS.search(page.read_text(encoding="utf-8"))] == []
-    styles = "".join(path.read_text(encoding="utf-8") for path in site.rglob("*.css"))
+    assert [page.name for page in pages if LOADS.search(page.read_text())] == []
+    styles = "".join(path.read_text() for path in site.rglob("*.css"))
     assert not re.search(r"url\([\"']?(https?:)?//", styles)
     assert not any(
-        'class="mermaid"' in page.read_text(encoding="utf-8") for page in pages
+        'class="mermaid"' in page.read_text() for page in pages
     )  # whose library is on a CDN
 
 

@@ -20,7 +20,7 @@ EVERYDAY = {
     *("AG", "CITATION", "CPU", "FSMT", "GB", "GPU", "HTML", "JSON"),
     *("MB", "MIT", "NAME", "NLLB", "PEFT", "PNG", "README", "SHAP", "SVG", "UTF", "VS"),
 }
-GLOSSARY = (DOCS / "glossary.md").read_text(encoding="utf-8")
+GLOSSARY = (DOCS / "glossary.md").read_text()
 
 
 def terms(text):
@@ -29,7 +29,7 @@ def terms(text):
 
 def words_of(path):
     """Return the sentences of a module: its strings."""
-    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    nodes = ast.walk(ast.parse(path.read_text()))
     return " ".join(
         node.value
         for node in nodes
@@ -39,7 +39,7 @@ def words_of(path):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_explains_its_terms_or_leads_to_the_glossary(page):
-    text = page.read_text(encoding="utf-8")
+    text = page.read_text()
     used = terms(text)
     assert sorted(used - terms(GLOSSARY)) == []
     assert not used or page.stem == "glossary" or "glossary.md" in text, "no link to the glossary"

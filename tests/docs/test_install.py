@@ -5,15 +5,13 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
-    "project"
-]["optional-dependencies"]
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 ROW = re.compile(r"^\| `pip install '?attnaudit\[(\w+)\]'?` \| (.+) \| (.+) \|$", re.MULTILINE)
 
 
 def packages(extra):
     """What an extra installs by name, with the extras that it names."""
-    found: set[str] = set()
+    found = set()
     for requirement in EXTRAS[extra]:
         name, others = re.match(r"([\w-]+)(?:\[([\w,-]+)\])?", requirement).groups()  # type: ignore[union-attr]
         found |= set().union(*map(packages, others.split(","))) if name == "attnaudit" else {name}
@@ -31,7 +29,7 @@ def named(text):
 
 
 def test_every_extra_has_its_row_with_what_it_adds():
-    rows = ROW.findall((ROOT / "docs/install.md").read_text(encoding="utf-8"))
+    rows = ROW.findall((ROOT / "docs/install.md").read_text())
     assert sorted(extra for extra, _, _ in rows) == sorted(EXTRAS)
     for extra, purpose, adds in rows:
         assert purpose.strip()

@@ -14,7 +14,7 @@ LINK = re.compile(r"\]\((?!\w+:|//)([^)\s]+)\)")
 
 def text_of(path):
     """Return what a reader sees as Markdown, without blocks of code."""
-    text = path.read_text(encoding="utf-8")
+    text = path.read_text()
     if path.suffix == ".ipynb":
         cells = (cell for cell in json.loads(text)["cells"] if cell["cell_type"] == "markdown")
         text = "\n\n".join("".join(cell["source"]) for cell in cells)
@@ -58,7 +58,7 @@ def test_pages_that_messages_and_docstrings_name_are_there():
     named = {
         (path.name, page)
         for path in files
-        for page in re.findall(r"\bdocs/[\w/]+\.md\b", path.read_text(encoding="utf-8"))
+        for page in re.findall(r"\bdocs/[\w/]+\.md\b", path.read_text())
     }
     assert len(named) > 5
     assert [one for one in sorted(named) if not (ROOT / one[1]).exists()] == []

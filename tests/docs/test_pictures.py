@@ -9,6 +9,6 @@ from attnaudit.cli import main
 @pytest.mark.slow
 def test_the_picture_of_the_readme_is_the_page_of_the_demo(tmp_path):
     assert main(["demo", "--out", str(tmp_path / "demo")]) == 0
-    shown = (IMAGES / "report.txt").read_text(encoding="utf-8")
-    found = first_screen(tmp_path / "demo" / "report.html")
+    shown = (IMAGES / "report.txt").read_text()
+    found = first_screen(tmp_path / "demo/report.html")
     assert found == shown, "take the picture again: python docs/screenshot.py runs/demo"

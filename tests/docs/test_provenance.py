@@ -17,9 +17,7 @@ MEASURED = re.compile(r"^\|.*[| ]\d", re.MULTILINE)  # a row with a number
 
 def sections(page):
     """What stands below each heading, by its title."""
-    parts = re.split(
-        r"^#{1,4} (.*)$", (DOCS / page).read_text(encoding="utf-8"), flags=re.MULTILINE
-    )
+    parts = re.split(r"^#{1,4} (.*)$", (DOCS / page).read_text(), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
@@ -33,8 +31,8 @@ def with_decimals():
     """The sections of all pages that have a table of decimals, each with what stands in the sections around it."""
     found = {}
     for path in sorted(DOCS.rglob("*.md")):
-        parts = re.split(r"^(#{1,4}) (.*)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
-        around: list[tuple[int, str]] = []
+        parts = re.split(r"^(#{1,4}) (.*)$", path.read_text(), flags=re.MULTILINE)
+        around = []
         for depth, title, text in zip(parts[1::3], parts[2::3], parts[3::3], strict=True):
             around = [(level, above) for level, above in around if level < len(depth)] + [
                 (len(depth), f"{title}\n{text}")
@@ -132,12 +130,8 @@ def test_every_part_has_its_section_and_there_one_signature_below_its_tables():
 
 
 def test_mutants_are_tried_by_tests_that_are_there():
-    listed = tomllib.loads(
-        (DOCS.parent / "benchmarks" / "mutants.toml").read_text(encoding="utf-8")
-    )
+    listed = tomllib.loads((DOCS.parent / "benchmarks/mutants.toml").read_text())
     for start, arguments in listed.items():
-        assert list((DOCS.parent / "src" / "attnaudit").glob(f"{start}*")), start
+        assert list((DOCS.parent / "src/attnaudit").glob(f"{start}*")), start
         for path, _, name in (one.partition("::") for one in arguments if one.startswith("tests/")):
-            assert f"def {name.partition('[')[0]}" in (DOCS.parent / path).read_text(
-                encoding="utf-8"
-            )
+            assert f"def {name.partition('[')[0]}" in (DOCS.parent / path).read_text()

@@ -10,7 +10,6 @@ import sys
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -35,11 +34,11 @@ def reviews(path):
         for k in range(60)
         for label in words
     ]
-    path.write_text("text,label\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    path.write_text("text,label\n" + "\n".join(rows) + "\n")
 
 
 def marked(page):
-    return [match.groupdict() for match in MARKED.finditer(page.read_text(encoding="utf-8"))]
+    return [match.groupdict() for match in MARKED.finditer(page.read_text())]
 
 
 @pytest.mark.slow
@@ -59,7 +58,7 @@ def test_what_pages_show_works(tmp_path, monkeypatch, capsys):
         "attnaudit.plans.spec.demo_spec",
         lambda: replace(demo, corpus=replace(demo.corpus, size=100)),
     )
-    defaults: Any = getattr(planted_corpus, "__wrapped__", planted_corpus).__kwdefaults__
+    defaults = getattr(planted_corpus, "__wrapped__", planted_corpus).__kwdefaults__
     monkeypatch.setitem(defaults, "size", 100)
     blocks = [block for name in TOUR for block in marked(ROOT / f"{name}.md")]
     commands = [
@@ -99,32 +98,32 @@ def test_what_pages_show_works(tmp_path, monkeypatch, capsys):
 
 
 def test_the_readme_is_short_and_activates_the_environment_that_make_installs():
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    readme = (ROOT / "README.md").read_text()
     assert len(readme.splitlines()) <= 50
-    assert "VENV := .venv\n" in (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "VENV := .venv\n" in (ROOT / "Makefile").read_text()
     (block,) = marked(ROOT / "README.md")
     assert block["body"].startswith(f"{ACTIVATE}\n"), "make demo does not activate it"
 
 
 @pytest.mark.slow
 def test_the_smallest_writer_of_traces_writes_one(tmp_path, monkeypatch):
-    page = (ROOT / "docs" / "trace.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/trace.md").read_text()
     (program,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     exec(program, {})
     assert main(["audit", "mine"]) == 0
-    made = {path.stem for path in (tmp_path / "mine-audit" / "results").iterdir()}
+    made = {path.stem for path in (tmp_path / "mine-audit/results").iterdir()}
     assert {"adversary", "erasure", "comprehensiveness"} <= made
     assert made.isdisjoint({"correlation", "prediction", "replacement"})
 
 
-TASKS = (ROOT / "docs" / "tasks.md").read_text(encoding="utf-8")
+TASKS = (ROOT / "docs/tasks.md").read_text()
 PATHS = re.findall(r"^\| (.+?) \| README → (.+?) \|", TASKS, re.MULTILINE)
 
 
 def linked(page):
     """Return the files that a page links to."""
-    found = LINK.findall(page.read_text(encoding="utf-8"))
+    found = LINK.findall(page.read_text())
     return {(page.parent / path).resolve() for path, _ in found}
 
 
@@ -151,4 +150,4 @@ def test_generated_pages_are_current(script):
     assert place.loader is not None
     module = importlib.util.module_from_spec(place)
     place.loader.exec_module(module)
-    assert module.PAGE.read_text(encoding="utf-8") == module.render(), "run `make docs`"
+    assert module.PAGE.read_text() == module.render(), "run `make docs`"

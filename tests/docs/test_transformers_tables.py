@@ -18,31 +18,31 @@ def script(tmp_path, monkeypatch):
     page = "Written text.\n\n" + "\n\n".join(
         f"<!-- {name} -->\nold\n<!-- end of {name} -->" for name in BLOCKS
     )
-    (tmp_path / "transformers.md").write_text(page, encoding="utf-8")
+    (tmp_path / "transformers.md").write_text(page)
     monkeypatch.setattr(module, "PAGE", tmp_path / "transformers.md")
-    monkeypatch.setattr(module, "RECORDS", tmp_path / "records" / "transformers")
+    monkeypatch.setattr(module, "RECORDS", tmp_path / "records/transformers")
     return module
 
 
 def written(module):
     for name, parts in module.blocks():
         module.write_block(module.PAGE, parts, name)
-    return module.PAGE.read_text(encoding="utf-8")
+    return module.PAGE.read_text()
 
 
 def test_blocks_without_a_record_stay_as_they_are(script):
-    before = script.PAGE.read_text(encoding="utf-8")
+    before = script.PAGE.read_text()
     assert written(script) == before
 
 
 def test_the_page_and_the_csv_files_show_the_records(script, tmp_path, monkeypatch):
     monkeypatch.undo()
-    page = script.PAGE.read_text(encoding="utf-8")
+    page = script.PAGE.read_text()
     monkeypatch.setattr(script, "PAGE", tmp_path / "page.md")
-    script.PAGE.write_text(page, encoding="utf-8")
+    script.PAGE.write_text(page)
     assert written(script) == page, "run `python docs/transformers_tables.py --done`"
     for file, text in script.csv_files():
-        assert file.read_text(encoding="utf-8") == text, file
+        assert file.read_text() == text, file
 
 
 def test_scores_are_ordered_and_compared_with_the_first(script):

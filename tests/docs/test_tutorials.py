@@ -8,7 +8,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
-TUTORIALS = sorted((Path(__file__).parents[2] / "docs" / "tutorials").glob("*.ipynb"))
+TUTORIALS = sorted((Path(__file__).parents[2] / "docs/tutorials").glob("*.ipynb"))
 SHOWN = {
     "audit_a_dataframe": ("aa-claim", "<svg", "aa-tokens"),
     "own_torch_model": ("aa-claim", "aa-tokens", "median Δŷ"),
@@ -37,14 +37,14 @@ def cells(path):
     """The programs of a notebook."""
     return [
         "".join(cell["source"])
-        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]
+        for cell in json.loads(path.read_text())["cells"]
         if cell["cell_type"] == "code"
     ]
 
 
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
 def test_a_tutorial_is_stored_without_outputs(path):
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    cells = json.loads(path.read_text())["cells"]
     assert [
         cell["id"] for cell in cells if cell.get("outputs") or cell.get("execution_count")
     ] == []

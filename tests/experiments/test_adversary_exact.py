@@ -1,5 +1,3 @@
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -68,7 +66,7 @@ def test_an_output_that_rounds_to_certainty_is_kept_by_all_that_round_there(sign
     assert table["delta_y"].item() <= epsilon + 1e-12
 
 
-EDGES: dict[str, tuple[list[float], list[float], float]] = {
+EDGES = {
     "one token": ([1.0], [3.0], 0.5),
     "all relevance equal": ([0.2, 0.3, 0.5], [1.7, 1.7, 1.7], -0.3),
     "no relevance": ([0.2, 0.3, 0.5], [0.0, 0.0, 0.0], 0.0),
@@ -160,7 +158,7 @@ def test_pruning_loses_nothing(long):
 
 
 def _best_of_all_pairs(alpha, relevance, low, high):
-    f: Any = gains  # broadcasts
+    f = gains  # broadcasts
     single = f(np.ones_like(alpha), alpha)[(low <= relevance) & (relevance <= high)]
     best = single.max(initial=-0.5 * LN2)
     for c in (low, high):

@@ -1,7 +1,5 @@
 """What one experiment finds, no other may rule out, and none that asks for more may miss: found ≥ found, found ≤ bound."""
 
-from typing import Any
-
 import numpy as np
 import polars as pl
 import pytest
@@ -18,7 +16,7 @@ from tests.tails import layer_trace, opaque
 from tests.traces import make_trace
 
 ROUNDING, SEARCHED = 1e-6, 1e-5  # a search ends where steps gain less
-KINDS: dict[str, Any] = {
+KINDS = {
     "one sigmoid": lambda: make_trace(8, (1, 9), seed=3, outputs=1),
     "three classes": lambda: make_trace(8, (1, 9), seed=3, outputs=3, candidates=True),
     "tanh tail": lambda: make_trace(8, (1, 9), seed=3, outputs=3, hidden=4),

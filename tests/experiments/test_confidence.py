@@ -1,6 +1,5 @@
 """What decides depends neither on confidence, nor on length, nor on texts of one word."""
 
-from collections.abc import Callable
 from functools import cache, partial
 
 import numpy as np
@@ -14,7 +13,6 @@ from attnaudit.experiments.findings import (
     AGAINST,
     FOR,
     NEITHER,
-    Finding,
     agreement,
     comprehensiveness,
     furthest,
@@ -25,7 +23,7 @@ from attnaudit.results import SummaryRows
 from tests.tails import opaque
 from tests.traces import make_trace, trace_of, with_columns
 
-RULES: dict[str, Callable[[SummaryRows], Finding | None]] = {
+RULES = {
     "shuffling": shuffling,
     "gradient": partial(agreement, score="gradient"),
     "loo": partial(agreement, score="loo"),

@@ -23,7 +23,7 @@ from tests.report.runs import summary_of
 
 ENDS = ("low", "value", "high")
 with_gradient, with_loo = (partial(agreement, score=score) for score in ("gradient", "loo"))
-EXPERIMENT: dict[Any, str] = {
+EXPERIMENT = {
     shuffling: "permutation", with_gradient: "correlation", with_loo: "correlation", furthest: "adversary",
     comprehensiveness: "comprehensiveness",
 }  # fmt: skip
@@ -40,11 +40,11 @@ FURTHEST, BEYOND = "matched_emax_jsd", "matched_emax_jsd_minus_exchange_jsd"
 WEAK = {"tau_loo": sure(0.1), "tau_gradient_loo": (0.05, 0.3, 0.5), "tau_gradient_loo_minus_tau_loo": sure(0.2)}  # fmt: skip
 
 
-def change(*ends, **more) -> dict[str, Any]:
+def change(*ends, **more):
     return {"matched_delta_y": ends, **more}
 
 
-def tau(value, *gap, reference=SURE) -> dict[str, Any]:
+def tau(value, *gap, reference=SURE):
     return {TAU: sure(value), SAME: reference, TAU_GAP: gap}
 
 

@@ -7,7 +7,6 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.identifiability import null_space
 from attnaudit.experiments.identifiability.experiment import Identifiability
 from attnaudit.experiments.identifiability.null_space import movements
-from attnaudit.trace import Trace
 from tests.oracles.identifiability import largest_distance, null_dimension, weight_range
 from tests.traces import make_trace, trace_of
 
@@ -25,7 +24,7 @@ def on_a_line(zeros):
     return trace_of(weights, relevance)
 
 
-KINDS: list[dict[str, Any]] = [{}, {"outputs": 2}, {"outputs": 3}, {"outputs": 3, "hidden": 4}]
+KINDS = [{}, {"outputs": 2}, {"outputs": 3}, {"outputs": 3, "hidden": 4}]
 TRACES = {str(kind): make_trace(20, (1, 7), seed=1, zeros=0.1, **kind) for kind in KINDS} | {
     "line": on_a_line(0.0),
     "line, zeros": on_a_line(0.4),
@@ -124,7 +123,7 @@ def test_rounding_to_float32_is_no_direction():
 
 def test_rows_too_large_for_programs_have_their_dimension(monkeypatch):
     monkeypatch.setattr(null_space, "LARGEST", 10)
-    trace: Trace = make_trace(5, (6, 8), 3, seed=6)
+    trace = make_trace(5, (6, 8), 3, seed=6)
     table = Identifiability()(trace)
     assert table["null_dimension"].to_list() == [null_dimension(trace, row) for row in range(5)]
     assert table["max_tvd_alpha"].null_count() == table["weight_range"].null_count() == 5

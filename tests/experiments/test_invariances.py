@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -16,7 +15,7 @@ from tests.tails import layer_trace, opaque
 from tests.threads import two_threads
 from tests.traces import make_trace, trace_of, with_columns
 
-SCORES: dict[str, Any] = {"importance": ("rollout", "norm"), "copies": 20}
+SCORES = {"importance": ("rollout", "norm"), "copies": 20}
 PIECES = {
     "class_evidence.NUMBERS": 400,
     "through_tail.NUMBERS": 400,

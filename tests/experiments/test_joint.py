@@ -4,7 +4,6 @@ Measures of all layers are compared with passes of whole models in `tests/hf/tes
 """
 
 from itertools import product
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,13 +12,12 @@ from scipy.special import softmax
 
 from attnaudit.experiments.joint import Joint
 from attnaudit.stats.measures import jsd
-from attnaudit.trace import Trace
 from tests.traces import trace_of, with_columns
 
 HEADS, TEXTS, WIDTH = 3, 5, 4
 
 
-def made(seed=0, layers=1, equal=False) -> tuple[Trace, dict[int, dict[str, Any]]]:
+def made(seed=0, layers=1, equal=False):
     """A linear model of several heads: logits are the sum of what the heads attend to; and, by text, its parts."""
     random, parts, offsets = np.random.default_rng(seed), {}, []
     rows = layers * HEADS

@@ -1,5 +1,3 @@
-from typing import Any
-
 import numpy as np
 import polars as pl
 import pytest
@@ -16,7 +14,7 @@ from tests.oracles.maximal_change import change_under, sampled_change, single_ch
 from tests.tails import opaque
 from tests.traces import make_trace, trace_of, with_columns
 
-KINDS: list[dict[str, Any]] = [
+KINDS = [
     {"outputs": 1}, {"outputs": 2}, {"outputs": 3}, {"outputs": 4, "candidates": True}, {"outputs": 30}, {"outputs": 1, "hidden": 6},
     {"outputs": 3, "hidden": 6}, {"outputs": 30, "candidates": True}, {"outputs": 30, "candidates": True, "hidden": 2},
 ]  # fmt: skip

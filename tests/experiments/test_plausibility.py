@@ -75,7 +75,7 @@ def test_all_scores_of_the_trace_are_compared():
 
 def test_rows_whose_rationale_is_unknown_are_undefined():
     trace = make_trace(10, (2, 8), seed=2)
-    rationale: list = trace.table["rationale"].to_list()
+    rationale = trace.table["rationale"].to_list()
     rationale[0] = None
     unknown = with_columns(trace, rationale=rationale).checked("test")
     assert Plausibility()(unknown)["precision_attention"][0] is None

@@ -1,13 +1,11 @@
 """Settings of experiments at the ends of their ranges: the last value that makes sense is taken, the next one refused by name."""
 
-from typing import Any
-
 import pytest
 
 from attnaudit.core import InputError
 from attnaudit.experiments import make_experiment
 
-RANGES: list[tuple[str, str, list[Any], list[Any]]] = [
+RANGES = [
     ("permutation", "permutations", [1, 1_000_000], [0, 1_000_001]),
     ("correlation", "significance", [0.0, 1.0], [-0.01, 1.01, float("nan")]),
     ("comprehensiveness", "orders", [1, 10_000], [0, 10_001, 10**20]),

@@ -27,7 +27,7 @@ def draw(lengths, seed=0):
     ]
 
 
-def linear_trace(weight: list[np.ndarray], alpha: list[np.ndarray], scale=1.0):
+def linear_trace(weight, alpha, scale=1.0):
     """A model whose log-odds fall by the weights of the words that are replaced."""
     lost = draw(np.array([len(row) for row in weight]))
     logit = [scale * (2.0 - np.array([w[copy].sum() for copy in own])) for w, own in zip(weight, lost, strict=True)]  # fmt: skip
@@ -183,7 +183,7 @@ def test_a_prediction_that_float32_rounds_to_1_keeps_its_log_odds():
 HEADS = 3
 
 
-def of_heads(weight: list[np.ndarray], scores: dict[str, list[np.ndarray]], seed=0, **metadata):
+def of_heads(weight, scores, seed=0, **metadata):
     """Texts under several heads of random attention, with scores that the heads share."""
     rng = np.random.default_rng(seed)
     every = [row for row in weight for _ in range(HEADS)]
@@ -203,7 +203,7 @@ def of_heads(weight: list[np.ndarray], scores: dict[str, list[np.ndarray]], seed
     return trace_of(alpha, readout, **columns, metadata=metadata)
 
 
-def noisy(weight: list[np.ndarray], noise, seed):
+def noisy(weight, noise, seed):
     rng = np.random.default_rng(seed)
     rows = [row + noise * rng.dirichlet(np.full(len(row), 0.3)) for row in weight]
     return [(row / row.sum()).astype(np.float32) for row in rows]
@@ -274,6 +274,6 @@ def test_too_few_texts_show_no_better_heatmap():
 @pytest.mark.slow
 def test_the_best_of_many_equal_scores_is_rarely_called_better():
     """At 95 % of each, one of six would be in about one trial of eight."""
-    noise: dict[str, float] = dict.fromkeys(("loo", "shown", *"abcde"), 2.0)
+    noise = dict.fromkeys(("loo", "shown", *"abcde"), 2.0)
     wrong = [ranked(25, noise, seed).better is not None for seed in range(60)]
     assert sum(wrong) <= 5

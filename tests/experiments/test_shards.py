@@ -43,7 +43,7 @@ class Watched:
 
 
 def run(experiments, shards, threads, progress=silent):
-    made: dict[str, list[pl.DataFrame]] = {name: [] for name in experiments}
+    made = {name: [] for name in experiments}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_NUM_THREADS", str(threads))
         for name, table in tables_of_shards(experiments, shards, sum(map(len, shards)), progress):

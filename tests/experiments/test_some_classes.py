@@ -1,14 +1,12 @@
 """The adversary over a vocabulary: some classes stand for all in the search, and what it finds is within ε by all of them."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from scipy.special import softmax
 
-from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary import some_classes
 from attnaudit.experiments.adversary.experiment import divergence
 from attnaudit.experiments.adversary.search import bounded_attention, search
@@ -64,7 +62,7 @@ def test_what_is_found_is_within_epsilon_of_all_classes_and_as_far_as_by_all(tra
 
 
 def test_a_model_that_never_calls_its_output_layer_is_read_in_full(trace, monkeypatch):
-    tail: Any = trace.readout.tail
+    tail = trace.readout.tail
     monkeypatch.setattr(
         tail.network.model, "get_output_embeddings", lambda: torch.nn.Linear(32, VOCABULARY)
     )
@@ -93,7 +91,7 @@ def test_classes_that_do_not_stand_for_all_are_noticed(trace, monkeypatch):
     outputs = Outputs.of(trace.readout, trace.alpha)
     honest = some_classes.representatives
     monkeypatch.setattr(some_classes, "representatives", lambda p, number: honest(p, 3))
-    found: Ragged = bounded_attention(trace.readout, trace.alpha, EPSILON).attention
+    found = bounded_attention(trace.readout, trace.alpha, EPSILON).attention
     assert (tvd(trace.readout(found), trace.readout(trace.alpha)) <= EPSILON).all()
     monkeypatch.setattr(
         "attnaudit.trace.tails.SomeClasses.__call__", lambda self, pooled, rows: self.added[rows]

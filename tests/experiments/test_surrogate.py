@@ -69,7 +69,7 @@ def test_every_number_of_the_table():
         assert found[LEAD] == pytest.approx(attention - surrogate, abs=0.05)
 
 
-def planted(weights: list[np.ndarray], alpha: list[np.ndarray], scale=1.0, noise=0.0, copies=60):
+def planted(weights, alpha, scale=1.0, noise=0.0, copies=60):
     """A model of class "yes" whose log-odds are a sum over its words."""
     rng = np.random.default_rng(0)
     lost = [draw(len(row), copies, rng) for row in weights]

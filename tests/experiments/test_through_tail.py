@@ -1,7 +1,5 @@
 """Experiments through a tail that no kernel computes: compared with the compiled way, with the papers' loops, and with themselves."""
 
-from typing import Any
-
 import numpy as np
 import polars as pl
 import pytest
@@ -25,7 +23,7 @@ from tests.oracles.readout import naive_prediction, naive_tvd
 from tests.tails import layer_trace, opaque
 from tests.traces import make_trace, trace_of
 
-KINDS: list[dict[str, Any]] = [
+KINDS = [
     {"outputs": 1},
     {"outputs": 3, "candidates": True},
     {"outputs": 1, "hidden": 6},

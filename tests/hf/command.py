@@ -18,7 +18,7 @@ def save_models(place):
 
 
 def write(path, *lines):
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    path.write_text("\n".join(lines) + "\n")
     return path
 
 

@@ -16,11 +16,10 @@ def random_texts(model, number=4, seed=0, lengths=(4, 11)):
     ids = _drawn(random, random.integers(lengths[0], lengths[1] + 1, number))
     if model.config.is_encoder_decoder:
         ids.values[ids.offsets[1:] - 1] = model.config.eos_token_id
-    written = _drawn(random, random.integers(1, 6, number)) if task_of(model) == "seq2seq" else None
-    if written is not None:
-        written.values[written.offsets[:-1]] = 2
     target = None
-    if written is not None:
+    if task_of(model) == "seq2seq":
+        written = _drawn(random, random.integers(1, 6, number))
+        written.values[written.offsets[:-1]] = 2
         forced = written.with_values(np.zeros(len(written.values), bool))
         target = Written(written, _words(written), _pieces(written), written, forced)
     return Encoded(

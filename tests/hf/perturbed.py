@@ -6,8 +6,6 @@ models of random weights, and for saved classifiers.
 
 import argparse
 import copy
-from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +20,7 @@ TINY = ("Bert", "DistilBert", "Llama")
 LAST_STATES = ("bert.encoder", "distilbert.transformer", "model.norm")
 
 
-def perturbed(model, seed) -> Any:
+def perturbed(model, seed):
     """A copy with noise on its weights (even seeds) or a merged random LoRA (odd seeds).
 
     Every third copy has small logits: its last bias nearly cancels those of a text.
@@ -45,12 +43,12 @@ def perturbed(model, seed) -> Any:
     return model
 
 
-def pooling(model, share) -> Any:
+def pooling(model, share):
     """A copy whose last states have a ``share`` of their mean over all positions."""
     model = copy.deepcopy(model)
     (stack,) = (one for path, one in model.named_modules() if path in LAST_STATES)
 
-    def mean(module, args, output) -> Any:
+    def mean(module, args, output):
         states = output if isinstance(output, Tensor) else output[0]
         mixed = states + share * (states.mean(dim=1, keepdim=True) - states)
         if isinstance(output, Tensor):
@@ -72,7 +70,7 @@ def reads(model):
 
 def mistakes(model, seeds, position):
     """Wrong answers for perturbed copies and their twins."""
-    twins: dict[str, tuple[Callable[[Any], Any], int | None]] = {
+    twins = {
         "as it is": (lambda own: own, position),
         "mean": (lambda own: pooling(own, 1.0), None),
         "a hundredth of the mean": (lambda own: pooling(own, 0.01), None),

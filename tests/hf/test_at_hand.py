@@ -15,6 +15,7 @@ from tests.hf.classes import tiny
 from tests.hf.tokenizing import SIZE, tokenizer
 
 ONE = ["permutation"]
+FEW: dict[str, Any] = {"layers": "all", "heads": [0], "scores": ("gradient",)}
 
 
 @pytest.fixture(scope="module")
@@ -24,14 +25,7 @@ def model() -> Any:
 
 @pytest.fixture(scope="module")
 def trace(model):
-    made = collect(
-        model,
-        tokenizer("bytes", ""),
-        ["the baker", "a mill"],
-        layers="all",
-        heads=[0],
-        scores=("gradient",),
-    )
+    made = collect(model, tokenizer("bytes", ""), ["the baker", "a mill"], **FEW)
     assert isinstance(made.tail, Replay)
     return made
 
@@ -57,12 +51,8 @@ def test_a_model_its_folder_or_a_replay_is_taken(model, trace, tmp_path):
     trace.write(tmp_path / "trace")
     model.save_pretrained(tmp_path / "model")
     expected = table(trace)
-    for replay in (
-        model,
-        tmp_path / "model",
-        str(tmp_path / "model"),
-        Replay(model, check_model(model)),
-    ):
+    own = tmp_path / "model"
+    for replay in (model, own, str(own), Replay(model, check_model(model))):
         assert table(tmp_path / "trace", replay).equals(expected)
         assert table(trace, replay).equals(expected)
 
@@ -71,11 +61,8 @@ def test_a_model_that_was_trained_further_is_refused(model, trace):
     known = Replay(model, check_model(model))
     table(trace, known)
     with trained_further(model):
-        for replay, where in (
-            (None, "the model that the trace holds"),
-            (model, "the model that the trace holds"),
-            (known, "replay"),
-        ):
+        for replay in (None, model, known):
+            where = "replay" if replay is known else "the model that the trace holds"
             with pytest.raises(InputError, match=f"audit: {where}: a model with the fingerprint"):
                 attnaudit.audit(trace, ONE, replay=replay)
     table(trace)
@@ -87,10 +74,7 @@ def test_a_model_that_computes_otherwise_since_is_refused(model, trace):
     handle = layer.register_forward_hook(lambda module, given, logits: logits * 2.0)
     try:
         for replay in (None, model):
-            with pytest.raises(
-                InputError,
-                match=r"instance 0: a prediction of the model 0\.\d+ \(TVD\) from that .* as with a hook",
-            ):
+            with pytest.raises(InputError, match=r"instance 0: .* 0\.\d+ \(TVD\) .* with a hook"):
                 attnaudit.audit(trace, ONE, replay=replay)
     finally:
         handle.remove()
@@ -119,7 +103,7 @@ def test_the_same_weights_in_another_configuration_are_another_model(layers, tmp
     made.write(tmp_path / "trace")
     small.save_pretrained(tmp_path / "model")
     table(tmp_path / "trace", tmp_path / "model")
-    config = tmp_path / "model" / "config.json"
+    config = tmp_path / "model/config.json"
     same = json.loads(config.read_text()) | {
         "id2label": {"0": "a", "1": "b", "2": "c"},
         "hidden_dropout_prob": 0.7,
@@ -134,8 +118,7 @@ def test_the_same_weights_in_another_configuration_are_another_model(layers, tmp
 
 def test_figures_do_not_depend_on_the_implementation_of_attention():
     model = tiny("LlamaForCausalLM", vocab_size=SIZE)
-    options: dict[str, Any] = {"layers": "all", "heads": [0], "scores": ("gradient",)}
-    trace = collect(model, tokenizer("bytes", ""), ["the baker", "a mill"], **options)
+    trace = collect(model, tokenizer("bytes", ""), ["the baker", "a mill"], **FEW)
     before = table(trace)["median_delta_y"].to_numpy()
     model.set_attn_implementation("eager")
     for replay in (model, None):

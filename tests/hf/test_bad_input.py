@@ -129,7 +129,7 @@ def as_adapter(folder):
     (folder / "adapter_config.json").write_text('{"peft_type": "LORA"}')
 
 
-MODELS: dict[str, tuple[Damage, str]] = {
+MODELS = {
     "no configuration": (without("config.json"), "no config.json; expected the folder of a saved"),
     "no JSON": (lambda folder: (folder / "config.json").write_bytes(b"\xff"), "UnicodeDecodeError"),
     "no weights": (without("model.safetensors"), "no weights; expected model.safetensors"),
@@ -203,7 +203,7 @@ MODELS: dict[str, tuple[Damage, str]] = {
 }
 
 
-AHEAD: dict[str, tuple[str, tuple[str, ...], str]] = {
+AHEAD = {
     "a head that no layer has": (CLASSIFIER, ("--heatmap", "head:9.9"), "head:9.9: no such head"),
     "an answer of a classifier": (
         CLASSIFIER,
@@ -276,7 +276,7 @@ def test_sizes_far_beyond_the_weights_end_before_anything_is_built(size, models,
 
 def test_a_snapshot_of_the_cache_is_read(models, tmp_path):
     """Its files are links to those in a folder beside the snapshots."""
-    blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshots" / "revision"
+    blobs, snapshot = tmp_path / "blobs", tmp_path / "snapshots/revision"
     blobs.mkdir()
     snapshot.mkdir(parents=True)
     for number, path in enumerate((models / CLASSIFIER).iterdir()):
@@ -313,7 +313,7 @@ def with_more_words(folder):
     more.save_pretrained(folder)
 
 
-TOKENIZERS: dict[str, tuple[Damage, str]] = {
+TOKENIZERS = {
     "damaged": (lambda folder: os.truncate(folder / "tokenizer.json", 100), "read tokenizer: "),
     "brackets in it": (brackets("tokenizer.json"), "RecursionError"),
     "a panic of Rust": (without_token, "no entry found for key"),
@@ -344,7 +344,7 @@ def test_code_of_a_tokenizer_is_not_run(models, corpus, tmp_path):
 
 
 QUESTION = ("--column", "question=other")
-CORPORA: dict[str, tuple[list[str], tuple[str, ...], str]] = {
+CORPORA = {
     "an empty text": (["text,label", *ROWS, ",a"], (), "row 30 (line 32): an empty text"),
     "no text with a token": (
         ["text,label", *[f"\u200b,{label}" for label in "abc"]],
@@ -374,7 +374,7 @@ def test_a_corpus_that_cannot_be_read(case, models, tmp_path, capsys):
 
 ANSWERED = ("--column", "answer=answer", "--column", "segments=parts")
 WHOLE = ["the baker", "slept"]
-PARTS: dict[str, tuple[list[Any], str, str]] = {
+PARTS = {
     "segments that overlap": ([[0, 5], [3, 15]], "a mill", "that overlaps the one before it"),
     "segments that leave tokens out": (["the", "slept"], "a mill", "after 'baker', which is in no"),
     "segments beyond the text": ([[0, 99]], "a mill", "not in the rest of a text of 15 characters"),

@@ -19,9 +19,8 @@ RANDOM = torch.Generator().manual_seed(0)
 
 def random_weights(attention):
     """Weights drawn anew for all texts, heads and queries, nothing on what the model masks."""
-    drawn = torch.rand(
-        attention.weights.shape, generator=torch.Generator().manual_seed(attention.index)
-    ) * (attention.weights > 0)
+    own = torch.Generator().manual_seed(attention.index)
+    drawn = torch.rand(attention.weights.shape, generator=own) * (attention.weights > 0)
     return drawn / drawn.sum(dim=-1, keepdim=True)
 
 
@@ -100,10 +99,7 @@ class Wrapped(nn.Module):
 
 def attend(weights, product):
     """A module of one attention, its scores (B, H, Q, K) and its values (B, H, K, D)."""
-    scores, values = (
-        torch.randn(2, 3, 4, 5, generator=RANDOM),
-        torch.randn(2, 3, 5, 6, generator=RANDOM),
-    )
+    scores, values = (torch.randn(2, 3, *size, generator=RANDOM) for size in ((4, 5), (5, 6)))
     return Wrapped(lambda scores: product(weights(scores), values)), scores, values
 
 

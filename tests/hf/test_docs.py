@@ -22,16 +22,16 @@ def test_the_programs_of_the_pages_run(tmp_path, monkeypatch):
     pl.DataFrame({"text": rows, "label": [str(k % 3) for k in range(len(rows))]}).write_csv(
         "reviews.csv"
     )
-    page = "".join(path.read_text(encoding="utf-8") for path in (PAGE, DOCS / "model.md"))
+    page = "".join(path.read_text() for path in (PAGE, DOCS / "model.md"))
     for program in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
         exec(program, {})
     for run in ("bert", "mine"):
-        assert "<h1>" in Path("runs", run, "report.html").read_text(encoding="utf-8")
+        assert "<h1>" in Path("runs", run, "report.html").read_text()
         assert Path("runs", run, "summary.json").exists()
 
 
 def test_the_page_lists_the_classes_that_are_tried():
-    page = (DOCS / "research" / "transformers.md").read_text(encoding="utf-8")
+    page = (DOCS / "research/transformers.md").read_text()
     listed = page.partition("## Classes that pass")[2].partition("\n## ")[0]
     found = set()
     for ending, names in re.findall(r"- `(For\w+)`: (.*?)\.\n", listed, re.DOTALL):

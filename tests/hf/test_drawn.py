@@ -16,12 +16,8 @@ LABELS = ("no", "yes", "", "maybe")
 
 
 def rows(n):
-    return pl.DataFrame(
-        {
-            "text": [f"text {k} “quoted” é" for k in range(n)],
-            "label": [LABELS[k % 7 % 4] for k in range(n)],
-        }
-    )
+    rows = [(f"text {k} “quoted” é", LABELS[k % 7 % 4]) for k in range(n)]
+    return pl.DataFrame(rows, schema=["text", "label"], orient="row")
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet", "csv"])
@@ -42,6 +38,5 @@ def test_drawn_texts_are_those_of_the_whole_file(tmp_path, kind, size):
     ],
 )  # fmt: skip
 def test_fewer_texts_are_drawn_of_several_layers_or_positions(collect, size):
-    assert TransformerSpec(Path("model"), "texts.csv", TransformerCollect(**collect)).draw == Draw(
-        size, 0
-    )
+    spec = TransformerSpec(Path("model"), "texts.csv", TransformerCollect(**collect))
+    assert spec.draw == Draw(size, 0)

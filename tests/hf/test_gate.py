@@ -51,9 +51,8 @@ def test_classes_that_pass_do_so_exactly(name, tmp_path):
     reported = figures["reported weights"]
     assert (reported is None) == (name in CONTRADICT_THEMSELVES)
     assert reported is None or reported <= 1e-6
-    assert [
-        figures[name] for name in ("layers", "elsewhere", "same weights", "padding", "handed back")
-    ] == [0] * 5
+    for zero in ("layers", "elsewhere", "same weights", "padding", "handed back"):
+        assert figures[zero] == 0, zero
     assert {(one.heads, one.width) for one in gate.layers} <= {(4, 8), (2, 8), (4, 16)}
     assert ((figures.get("other ways") or 0) > 0.1) == (name in CONVOLVE) == bool(gate.notes)
     assert name in CONVOLVE or (figures.get("other ways") or 0) < 1e-6
@@ -62,10 +61,8 @@ def test_classes_that_pass_do_so_exactly(name, tmp_path):
     if name != "BertForMaskedLM":
         with reading(model):
             assert_exact_under_any_attention(model, gate, tmp_path)
-        stored = (tmp_path / GRAPH_FILE).exists()
-        assert stored == (
-            gate.layers[-1].way == "position" and name.split("For")[0] not in WITHOUT_GRAPH
-        ), "docs/transformers.md counts graphs"
+        stored = gate.layers[-1].way == "position" and name.split("For")[0] not in WITHOUT_GRAPH
+        assert (tmp_path / GRAPH_FILE).exists() == stored, "docs/transformers.md counts graphs"
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -100,26 +97,21 @@ def test_a_model_whose_own_attention_fails_is_refused(monkeypatch):
     model = tiny("BertForSequenceClassification")
     monkeypatch.setattr("transformers.models.bert.modeling_bert.eager_attention_forward", failing)
     with pytest.raises(
-        InputError,
-        match="RuntimeError sizes that do not match; expected attention by the model's own code",
+        InputError, match="RuntimeError sizes that do not match; expected attention"
     ):
         check_model(model)
 
 
 def test_a_decoder_never_sees_later_tokens(monkeypatch):
     model = tiny("FSMTForConditionalGeneration")
-    assert [layer.stack for layer in check_model(model).layers] == [
-        "encoder",
-        "encoder",
-        *["decoder", "cross"] * 2,
-    ]
+    stacks = [layer.stack for layer in check_model(model).layers]
+    assert " ".join(stacks) == "encoder encoder decoder cross decoder cross"
     assert model.config.use_cache
     monkeypatch.setattr(
         "attnaudit.hf.gate.reading", evaluating
     )  # in which it keeps keys and values, and masks nothing
     with pytest.raises(
-        InputError,
-        match=r"a decoder that sees later tokens, in model\.decoder\.layers\.0\.self_attn; expected one that pred",
+        InputError, match=r"sees later tokens, in model\.decoder\.layers\.0\.self_a"
     ):
         check_model(model)
 
@@ -132,18 +124,14 @@ def test_an_attention_function_without_its_mask_function_is_refused(name):
         key, value = (
             part.repeat_interleave(query.shape[1] // part.shape[1], dim=1) for part in (key, value)
         )
-        weights = functional.softmax(
-            query @ key.transpose(2, 3) + (0 if attention_mask is None else attention_mask), dim=-1
-        )
+        masked = 0 if attention_mask is None else attention_mask
+        weights = functional.softmax(query @ key.transpose(2, 3) + masked, dim=-1)
         return (weights @ value).transpose(1, 2).contiguous(), weights
 
     AttentionInterface.register("without a mask", attend)
     model = tiny(name)
     model.set_attn_implementation("without a mask")
-    with pytest.raises(
-        InputError,
-        match=r"padding: .*, largest weight that a token gives to padding|a decoder that sees later tokens",
-    ):
+    with pytest.raises(InputError, match=r"padding: .*largest weight |that sees later tokens"):
         check_model(model)
     assert model.config._attn_implementation == "without a mask"
 
@@ -169,11 +157,8 @@ class Liar(PreTrainedModel):
             BertConfig(vocab_size=50, hidden_size=8, num_hidden_layers=1, num_attention_heads=2)
         )
         self.lie = lie
-        self.embedding, self.mixed, self.classifier = (
-            nn.Embedding(50, 8),
-            nn.MultiheadAttention(8, 2, batch_first=True),
-            nn.Linear(8, 3),
-        )
+        self.embedding, self.classifier = nn.Embedding(50, 8), nn.Linear(8, 3)
+        self.mixed = nn.MultiheadAttention(8, 2, batch_first=True)
         self.other = "eager" if self.config._attn_implementation == "sdpa" else "sdpa"
         self.post_init()
         with torch.no_grad(), torch.random.fork_rng():
@@ -198,38 +183,31 @@ class Liar(PreTrainedModel):
         )
 
     def _context(self, hidden, weights, values):
-        context = weights @ values
-        if self.lie == "reads twice":
-            return context + weights.amax(dim=-1, keepdim=True)
-        if self.lie == "multiplies twice":
-            return context + weights @ values**2
-        if self.lie == "reads data":
-            return context + weights.data**2 @ values
-        if self.lie == "weights again":
-            return context + torch.sigmoid(values @ values.transpose(2, 3)) @ values
-        if self.lie == "hides":
-            scores = torch.exp(values @ values.transpose(2, 3) / 4)
-            return context + scores / scores.sum(dim=-1, keepdim=True) @ values.clone()
-        if self.lie == "squares":
-            return weights**2 @ values
-        if self.lie == "ignores":
-            return 0 * context + values
-        if self.lie == "draws":
-            return functional.dropout(context, 0.5, training=True)
-        if self.lie == "fused":
-            return (
-                self.mixed(hidden, hidden, hidden, need_weights=False)[0]
-                .unflatten(-1, (2, 4))
-                .transpose(1, 2)
-            )
-        if self.lie == "pools":
-            return (
-                functional.softmax(
-                    values.mean(dim=2, keepdim=True) @ values.transpose(2, 3), dim=-1
-                )
-                @ values
-                + context
-            )
+        context, keys = weights @ values, values.transpose(2, 3)
+        match self.lie:
+            case "reads twice":
+                return context + weights.amax(dim=-1, keepdim=True)
+            case "multiplies twice":
+                return context + weights @ values**2
+            case "reads data":
+                return context + weights.data**2 @ values
+            case "weights again":
+                return context + torch.sigmoid(values @ keys) @ values
+            case "hides":
+                scores = torch.exp(values @ keys / 4)
+                return context + scores / scores.sum(dim=-1, keepdim=True) @ values.clone()
+            case "squares":
+                return weights**2 @ values
+            case "ignores":
+                return 0 * context + values
+            case "draws":
+                return functional.dropout(context, 0.5, training=True)
+            case "fused":
+                mixed, _ = self.mixed(hidden, hidden, hidden, need_weights=False)
+                return mixed.unflatten(-1, (2, 4)).transpose(1, 2)
+            case "pools":
+                mean = values.mean(dim=2, keepdim=True) @ keys
+                return functional.softmax(mean, dim=-1) @ values + context
         return context
 
 
@@ -284,10 +262,8 @@ def test_a_model_in_training_is_checked_without_dropout_and_handed_back_in_train
 
 def test_figures_do_not_depend_on_the_threads_of_torch():
     """Products of matrices of this size are rounded otherwise by two threads."""
-    model, found = (
-        tiny("BertForSequenceClassification", hidden_size=256, intermediate_size=1024),
-        [],
-    )
+    model = tiny("BertForSequenceClassification", hidden_size=256, intermediate_size=1024)
+    found = []
     for number in (1, 2):
         torch.set_num_threads(number)
         try:
@@ -381,10 +357,7 @@ def test_what_torch_is_set_to_is_refused_with_what_to_set():
     model.config._attn_implementation = "flex_attention"
     with (
         torch.compiler.set_stance("force_eager"),  # else torch compiles it
-        pytest.raises(
-            InputError,
-            match=r"with the implementation flex_attention; expected .*; model.set_attn_implementation\('sdpa'\)",
-        ),
+        pytest.raises(InputError, match=r" flex_attention; .*set_attn_implementation\('sdpa'\)"),
     ):
         check_model(model)
     model.config._attn_implementation = "sdpa"

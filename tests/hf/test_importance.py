@@ -50,24 +50,12 @@ def case_of(name, double=False, **settings):
             if path.endswith("bias") and parameter.dim() == 1:
                 parameter.normal_(0, 0.2, generator=random)
     kind = require_task(model)
-    special = (
-        "$A [SEP]"
-        if model.config.is_encoder_decoder
-        else "[CLS] $A [SEP]"
-        if kind == "classification"
-        else "[CLS] $A"
-    )
+    special = {"seq2seq": "$A [SEP]", "classification": "[CLS] $A [SEP]"}.get(kind, "[CLS] $A")
     targets = ["a ladder", "the river in the", "one"] if kind == "seq2seq" else None
-    label, names = (
-        (np.arange(3, dtype=np.int32), ("a", "b", "c")) if kind == "classification" else (None, ())
-    )
-    texts = Texts("given", kind, ROWS, np.arange(3), ["test"] * 3, "", targets, label, names)
-    gate = check_model(model)
-    return Case(
-        model.double() if double else model,
-        gate,
-        encode(model, tokenizer("pieces", special=special), texts),
-    )
+    known = (np.arange(3, dtype=np.int32), ("a", "b", "c")) if kind == "classification" else ()
+    texts = Texts("given", kind, ROWS, np.arange(3), ["test"] * 3, "", targets, *known)
+    gate, own = check_model(model), tokenizer("pieces", special=special)
+    return Case(model.double() if double else model, gate, encode(model, own, texts))
 
 
 def importance(case, names: Any = USUAL):
@@ -131,12 +119,7 @@ def naive_rollout(case):
     if case.texts.written is None:
         shares = np.eye(tokens)
         for weights in layers:
-            shares = np.array(
-                [
-                    [0.5 * weights[i] @ shares[:, j] + 0.5 * shares[i, j] for j in range(tokens)]
-                    for i in range(tokens)
-                ]
-            )
+            shares = 0.5 * weights @ shares + 0.5 * shares
         return shares[query_of(case)]
     encoder = np.eye(tokens)
     for weights in layers[:2]:
@@ -156,12 +139,6 @@ def test_rollout(name):
     same(name, "rollout", naive_rollout)
     if name.endswith(("SequenceClassification", "CausalLM")):
         assert_allclose(measured(name, "rollout").sum(), 1, atol=1e-5)
-
-
-def test_what_a_sink_takes_is_shared_by_the_tokens():
-    case = case_of("GptOssForCausalLM")
-    assert all(attention.sink for attention in case.attentions)
-    assert_allclose(measured("GptOssForCausalLM", "rollout").sum(), 1, atol=1e-5)
 
 
 # Of each class: projections of queries and keys of a layer's attention to the text.
@@ -239,8 +216,11 @@ def test_a_score_of_0_at_every_token_is_a_heatmap_of_equal_weights(monkeypatch):
     assert_allclose(found.values, 1 / found.spread(found.lengths))
 
 
-def test_a_sink_takes_nothing_of_the_heatmap_shown():
-    assert_allclose(shown(case_of("GptOssForCausalLM"), "mean-last").sum(), 1, atol=1e-6)
+def test_a_sink_takes_nothing_of_the_heatmap_shown_or_of_the_rollout():
+    case = case_of("GptOssForCausalLM")
+    assert all(attention.sink for attention in case.attentions)
+    assert_allclose(shown(case, "mean-last").sum(), 1, atol=1e-6)
+    assert_allclose(measured("GptOssForCausalLM", "rollout").sum(), 1, atol=1e-5)
 
 
 VALUES = {
@@ -256,9 +236,8 @@ def naive_zeroing(case, module):
     def state():
         with torch.no_grad():
             output = case.model(**case.inputs, output_hidden_states=True)
-        return (output.get("decoder_hidden_states") or output["hidden_states"])[-1][
-            0, query_of(case)
-        ].double()
+        states = output.get("decoder_hidden_states") or output["hidden_states"]
+        return states[-1][0, query_of(case)].double()
 
     usual, out = state(), []
     for token in range(len(case.texts.ids[0])):
@@ -274,22 +253,17 @@ def naive_zeroing(case, module):
 
 @pytest.mark.parametrize("name", VALUES)
 def test_value_zeroing(name):
-    same(
-        name,
-        "value_zeroing",
-        lambda case: naive_zeroing(case, attrgetter(VALUES[name])(case.model)),
-    )
+    module = attrgetter(VALUES[name])
+    same(name, "value_zeroing", lambda case: naive_zeroing(case, module(case.model)))
 
 
 def naive_loo(case, deleted):
     texts, inputs = case.texts, case.inputs
     usual, out = predicted(case, inputs), [0.0] * len(texts.ids[0])
     for word in sorted(set(texts.word_id[0].tolist()) - {-1}):
-        chosen = [position for position, other in enumerate(texts.word_id[0]) if other == word]
+        chosen = np.flatnonzero(texts.word_id[0] == word).tolist()
         if deleted:
-            left = torch.tensor(
-                [position for position in range(len(out)) if position not in chosen]
-            )
+            left = torch.from_numpy(np.flatnonzero(texts.word_id[0] != word))
             changed = {
                 key: value if key.startswith("decoder") else value[:, left]
                 for key, value in inputs.items()
@@ -324,9 +298,8 @@ def test_a_word_is_masked_and_the_position_that_is_read_stays():
 
         def read_at_the_end(ids):
             with torch.no_grad():
-                return model.score(model.transformer(ids[None]).last_hidden_state[0, -1]).softmax(
-                    dim=-1
-                )
+                states = model.transformer(ids[None]).last_hidden_state
+                return model.score(states[0, -1]).softmax(dim=-1)
 
         for word in set(words.tolist()):
             masked = torch.where(torch.from_numpy(words == word), 1, ids)

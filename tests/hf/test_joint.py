@@ -38,7 +38,7 @@ def test_all_layers_at_once_are_passes_of_the_whole_model(name, tmp_path):
     for text in range(TEXTS):
         rows = np.flatnonzero(trace.instance == text)
 
-        def of_layers(alpha: list[np.ndarray], rows=rows) -> list[np.ndarray]:
+        def of_layers(alpha, rows=rows):
             return [
                 np.stack([alpha[row] for row in rows if trace.array("layer")[row] == layer])
                 for layer in (0, 1)

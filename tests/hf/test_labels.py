@@ -1,7 +1,5 @@
 """Labels of tokens and ends of answers: what a trace predicts is what the whole model does, by hooks of its own."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -24,14 +22,14 @@ PAIRS = [("a good film", "what is good ?"), ("it was bad and long", "was it bad 
 NER, QA = "BertForTokenClassification", "BertForQuestionAnswering"
 
 
-def labeller(name=NER) -> Any:
-    model: Any = tiny(name, vocab_size=SIZE)
+def labeller(name=NER):
+    model = tiny(name, vocab_size=SIZE)
     if name != QA:
         model.config.id2label = {0: "O", 1: "PER", 2: "LOC"}
     return model
 
 
-def by_hand(model, given, row, alpha, patching) -> Any:
+def by_hand(model, given, row, alpha, patching):
     """The output with other weights of one head at one query, replaced in the class's own function."""
     calls = []
 
@@ -172,7 +170,7 @@ def test_weights_that_are_no_attention_are_not_predicted_with():
 @pytest.mark.parametrize("name", ["DistilBert", "Llama", "DebertaV2", "Electra"])
 @pytest.mark.parametrize("head", ["ForTokenClassification", "ForQuestionAnswering"])
 def test_other_classes_are_exact_under_any_attention(name, head, tmp_path):
-    model: Any = tiny(f"{name}{head}")
+    model = tiny(f"{name}{head}")
     model = one_output(model, "end" if "Question" in head else None)
     gate = check_model(model)
     assert gate.can_be_audited

@@ -1,8 +1,6 @@
 """A pretrained folder that is trained further: resumed as if never stopped, never written to, and refused before it is loaded."""
 
 import json
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,7 +47,7 @@ def digests(folder):
     return {path.name: sha256(path) for path in sorted(folder.iterdir())}
 
 
-def train(folder, out, progress=silent, settings: Any = SMALL):
+def train(folder, out, progress=silent, settings=SMALL):
     spec = FineTuning.of("planted-decisive", folder=folder, settings=settings)
     return train_into(spec, out, progress, further=()) / "model"
 
@@ -97,7 +95,7 @@ def test_a_training_that_was_stopped_ends_with_the_same_bytes(bert, trained, tmp
 
     with pytest.raises(KeyboardInterrupt):
         train(bert, tmp_path / "m", stop)
-    begun: set[str] = set()
+    begun = set()
     again = train(bert, tmp_path / "m", lambda what, done, total: begun.add(what))
     assert {what for what in begun if what.startswith("train")} == {"train, epoch 2 of 2"}
     assert digests(again) == digests(trained)
@@ -127,11 +125,11 @@ def test_a_head_of_the_same_classes_goes_on_in_its_own_order(tmp_path):
         torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
-def without(name) -> Callable[[Path], Any]:
+def without(name):
     return lambda folder: (folder / name).unlink()
 
 
-def of(name, **config) -> Callable[[Path], Any]:
+def of(name, **config):
     return lambda folder: save(folder, name, **config)
 
 
@@ -141,7 +139,7 @@ def lacking_a_layer(folder):
     model.save_pretrained(folder, state_dict=left)
 
 
-REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
+REFUSED = {
     "no classifier": (of("MarianMTModel"), "model_type marian, an encoder with a decoder"),
     "no texts": (of("MambaForCausalLM"), "model_type mamba, no classifier of texts"),
     "no fast tokenizer": (without("tokenizer.json"), "AutoTokenizer.from_pretrained(DIR)"),
@@ -199,7 +197,7 @@ def test_heads_are_compared_with_themselves_over_seeds(bert, tmp_path):
     command = ["study", "seeds", "planted-decisive", "--model", str(bert), *GIVEN]
     few = ["--set=seeds.seeds=1", "--set=replacement.texts=0", "--out", str(tmp_path)]
     assert main([*command, *few]) == 0
-    table = pl.read_parquet(tmp_path / "seeds" / "results" / "seeds.parquet")
+    table = pl.read_parquet(tmp_path / "seeds/results/seeds.parquet")
     one, other = (
         Trace.read(next(tmp_path.glob(f"trainings/base-s{seed}-*")) / "trace") for seed in (0, 1)
     )

@@ -1,7 +1,5 @@
 """Copies of a transformer's texts: whole words give way to words of as many pieces of other texts."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -28,7 +26,7 @@ def traced(model, given, folder, **options):
     return concatenate([*shards_of(model, check_model(model), given, folder, **options)])
 
 
-def words(given, row) -> list[np.ndarray]:
+def words(given, row):
     """Places of the pieces of each word of a text."""
     ids = given.word_id[row]
     return [np.flatnonzero(ids == word) for word in np.unique(ids[ids >= 0])]
@@ -36,7 +34,7 @@ def words(given, row) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("name", [BERT, "GPT2ForSequenceClassification"])
 def test_copies_are_the_text_with_words_of_others(name, tmp_path):
-    model: Any = tiny(name, vocab_size=SIZE)
+    model = tiny(name, vocab_size=SIZE)
     pairs = [(text, "so it is") for text in [*texts()[:5], f"a {LONE}"]]
     given = encode(model, tokenizer("wordpiece", "[CLS] $A [SEP]"), read_texts(pairs))
     trace, donors = traced(model, given, tmp_path, layers="all"), WordDonors(given)
@@ -95,7 +93,7 @@ def test_rows_of_a_part_of_a_text_have_no_copies(tmp_path):
 @pytest.mark.parametrize(("name", "cross"), [("GPT2LMHeadModel", False), ("MarianMTModel", True)])
 def test_next_tokens_are_predicted_after_copies_of_the_text(name, cross, tmp_path):
     """Of some positions of every text: what a decoder has written stays."""
-    model: Any = tiny(name)
+    model = tiny(name)
     given = at_positions(random_texts(model, 3), "all")
     options = {"cross": cross, "replacement": ReplacementSettings(texts=4, copies=20)}
     trace, donors = traced(model, given, tmp_path, **options), WordDonors(given)

@@ -3,8 +3,6 @@
 Exactness is tested with the gate of every class.
 """
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -48,7 +46,7 @@ def test_every_layer_has_the_shortest_way_that_is_exact(name):
 
 def test_predictions_that_are_saturated_hide_no_wrong_way():
     """Tokens that see the one after them have other keys with it; softmax shows nothing of that."""
-    model: Any = tiny("LlamaForSequenceClassification", is_causal=False, num_hidden_layers=3)
+    model = tiny("LlamaForSequenceClassification", is_causal=False, num_hidden_layers=3)
     with torch.no_grad():
         model.score.weight.mul_(1000)
     assert [layer.way for layer in check_model(model).layers] == ["query", "query", "position"]

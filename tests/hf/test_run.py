@@ -3,7 +3,6 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -35,12 +34,12 @@ def run(models, corpus, tmp_path_factory):
 
 
 def results(out):
-    return pl.read_parquet(out / "results" / "permutation.parquet")
+    return pl.read_parquet(out / "results/permutation.parquet")
 
 
 @pytest.mark.slow
 def test_a_run_has_a_report_with_heads_and_checks(run, models):
-    page = (run / "report.html").read_text(encoding="utf-8")
+    page = (run / "report.html").read_text()
     assert 'id="heads"' in page
     summary = read_json(run / "summary.json")
     assert {row["group"] for row in summary} >= {"all", *(f"head:1.{head}" for head in range(4))}
@@ -51,7 +50,7 @@ def test_a_run_has_a_report_with_heads_and_checks(run, models):
 
 @pytest.mark.slow
 def test_pieces_of_words_are_shown_as_words(run):
-    page, trace = (run / "report.html").read_text(encoding="utf-8"), Trace.read(run / "trace")
+    page, trace = (run / "report.html").read_text(), Trace.read(run / "trace")
     counts = [int((np.diff(ids, prepend=-2) != 0).sum()) for ids in trace.ragged("word_id")]
     assert any(counts < trace.alpha.lengths)
     words = dict(zip(trace.instance.tolist(), counts, strict=True))
@@ -158,7 +157,7 @@ def _foreign(graph):
 
 
 def _outside(graph):
-    options: dict[str, Any] = {"save_as_external_data": True, "size_threshold": 0}
+    options = {"save_as_external_data": True, "size_threshold": 0}
     onnx.save(onnx.load(str(graph)), str(graph), location="weights.bin", **options)
 
 

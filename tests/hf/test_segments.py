@@ -1,7 +1,6 @@
 """Segments of a transformer's texts: attention summed, left out and replaced as a whole."""
 
 import json
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -52,17 +51,17 @@ def test_ways_to_split_hold_the_whole_text():
 )
 def test_a_segment_has_what_own_hooks_and_passes_give(name, pattern):
     """Attention by `output_attentions`, and leave-one-out by texts without the segment."""
-    model: Any = tiny(name, vocab_size=SIZE)
+    model = tiny(name, vocab_size=SIZE)
     own, classifies = tokenizer("wordpiece", pattern), name.startswith("Bert")
     trace = collect(model, own, STORIES, segments="sentences", scores=("loo", "gradient_input"))
     given = encode(
         model, own, with_segments(read_texts(STORIES, trace_kind(classifies)), "sentences")
     )
     assert given.segment is not None
-    eager: Any = tiny(name, vocab_size=SIZE, attn_implementation="eager")
+    eager = tiny(name, vocab_size=SIZE, attn_implementation="eager")
     eager.load_state_dict(model.state_dict())
 
-    def predict(ids) -> tuple[np.ndarray, np.ndarray]:
+    def predict(ids):
         with torch.no_grad():
             out = eager(torch.from_numpy(ids[None].astype(np.int64)), output_attentions=True)
         logits = out.logits[0] if classifies else out.logits[0, -1]
@@ -87,12 +86,12 @@ def test_a_segment_has_what_own_hooks_and_passes_give(name, pattern):
                     assert row["loo"][place[s]] == pytest.approx(tvd, abs=1e-5)
 
 
-def trace_kind(classifies) -> Any:
+def trace_kind(classifies):
     return "classification" if classifies else "causal-lm"
 
 
 def test_copies_exchange_whole_segments_for_those_of_other_texts():
-    model: Any = tiny("BertForSequenceClassification", vocab_size=SIZE)
+    model = tiny("BertForSequenceClassification", vocab_size=SIZE)
     own = tokenizer("wordpiece", "[CLS] $A [SEP]")
     pairs = [(story, "is it so ?") for story in STORIES]
     given = encode(model, own, with_segments(read_texts(pairs), "sentences"))
@@ -125,7 +124,7 @@ def test_copies_exchange_whole_segments_for_those_of_other_texts():
 
 
 def test_an_audit_of_segments_has_replacement_and_nothing_depends_on_batches():
-    model: Any = tiny("BertForSequenceClassification", vocab_size=SIZE)
+    model = tiny("BertForSequenceClassification", vocab_size=SIZE)
     own = tokenizer("wordpiece", "[CLS] $A [SEP]")
     options = {"segments": r"[.!?]\s", "replacement": ReplacementSettings(texts=4, copies=20)}
     trace = collect(model, own, STORIES, **options)
@@ -142,7 +141,7 @@ def test_an_audit_of_segments_has_replacement_and_nothing_depends_on_batches():
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
 def test_titles_of_passages_name_the_positions_of_a_trace(ending, tmp_path):
-    model: Any = tiny("BertForSequenceClassification", vocab_size=SIZE)
+    model = tiny("BertForSequenceClassification", vocab_size=SIZE)
     parts = [{"title": "Mary", "text": "Mary went home."}, {"title": "Rain", "text": "Rain fell."}]
     own = [{"title": "Rain", "text": "Rain fell."}, {"title": "Note", "text": "It was late."}]
     rows = [{"text": " ".join(one["text"] for one in row), "parts": row} for row in (parts, own)]

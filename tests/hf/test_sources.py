@@ -1,7 +1,5 @@
 """Texts for a transformer are read as they are: without labels, splits or rows that nothing needs, from files and from a program."""
 
-from typing import Any
-
 import datasets
 import numpy as np
 import pandas as pd
@@ -25,9 +23,7 @@ ROWS = [("The  baker", "b"), ("a mill", "a"), ("it's FINE", "b")]
 
 def table(path, *rows, header="text,label"):
     path.parent.mkdir(exist_ok=True)
-    path.write_text(
-        "\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n", encoding="utf-8"
-    )
+    path.write_text("\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n")
     return path
 
 
@@ -69,7 +65,7 @@ def test_rows_without_a_label_are_kept_and_counted(tmp_path):
 
 
 def test_no_file_of_another_split_is_opened(tmp_path):
-    folder = table(tmp_path / "mine" / "test.csv", *ROWS[:1]).parent
+    folder = table(tmp_path / "mine/test.csv", *ROWS[:1]).parent
     assert read(read_texts(folder)) == (["The  baker"], [0], ("b",), {"test"})
     table(folder / "train.csv", ("", "a"))  # a bad row
     assert read_texts(folder).text == ["The  baker"]
@@ -127,7 +123,7 @@ def test_what_a_program_has_is_read(tmp_path):
     items = [{"body": text, "label": label} for text, label in frame.rows()]
     assert read(read_texts(items, text="body")) == EXPECTED
     assert read(read_texts(Items(items), text="body")) == EXPECTED
-    model: Any = tiny("BertForSequenceClassification", vocab_size=SIZE)
+    model = tiny("BertForSequenceClassification", vocab_size=SIZE)
     options = {"layers": "all", "heads": [0], "scores": ["gradient"]}
     plain = Items([{"body": text} for text in EXPECTED[0]])
     trace = collect(model, tokenizer("wordpiece"), plain, text="body", **options)
@@ -143,7 +139,7 @@ class Items(Dataset):
     def __len__(self):
         return len(self.items)
 
-    def __getitem__(self, row) -> Any:
+    def __getitem__(self, row):
         return self.items[row] | {"weight": torch.tensor([1.0])}
 
 

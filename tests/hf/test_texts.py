@@ -197,7 +197,7 @@ def test_pieces_are_summed_to_words():
 NAMED = {"id2label": {0: "Positive", 1: "NEGATIVE"}, "label2id": {"Positive": 0, "NEGATIVE": 1}}
 
 
-def classifier(**names) -> Any:
+def classifier(**names):
     model = tiny(BERT)
     for name, value in names.items():
         setattr(model.config, name, value)

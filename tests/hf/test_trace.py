@@ -64,13 +64,13 @@ CHANGED_LATER = {
 }
 
 
-def some_slow(names) -> list[Any]:
+def some_slow(names):
     """Names as parameters; all but a few are slow."""
     slow = pytest.mark.slow
     return [pytest.param(name, marks=() if name in FEW else slow) for name in names]
 
 
-def shards_of(model, gate, texts, folder, layers: Any = "last", cross=False, **options):
+def shards_of(model, gate, texts, folder, layers="last", cross=False, **options):
     config = model.config
     classes = config.num_labels if gate.task == "classification" else None
     metadata = {
@@ -145,7 +145,7 @@ class Traced:
         return float(tvd(some.readout(alpha), expected / expected.sum(axis=1, keepdims=True)).max())
 
 
-def traced(model, folder, layers: Any = "all", texts=None, **options):
+def traced(model, folder, layers="all", texts=None, **options):
     gate = check_model(model)
     texts = random_texts(model, 3) if texts is None else texts
     collected(model, gate, texts, folder, layers, **{"scores": (), **options})
@@ -195,7 +195,7 @@ def test_a_stored_graph_is_the_model_under_any_attention(name, tmp_path):
 
 @pytest.mark.parametrize("name", some_slow(REPLAYED))
 def test_a_replayed_trace_is_the_model_under_any_attention(name, tmp_path, monkeypatch):
-    model: Any = tiny(name, **CHANGED_LATER.get(name, {}))
+    model = tiny(name, **CHANGED_LATER.get(name, {}))
     if hasattr(model, "final_logits_bias"):  # which is zeros before training
         model.final_logits_bias.copy_(torch.linspace(-1, 1, model.final_logits_bias.numel()))
     for cross in (False, True)[: 1 + (name in WITH_CROSS)]:
@@ -212,11 +212,11 @@ def test_a_replayed_trace_is_the_model_under_any_attention(name, tmp_path, monke
 @pytest.mark.parametrize("name", ["LlamaForCausalLM", "LlamaForSequenceClassification"])
 def test_a_text_that_the_model_treats_otherwise_is_replayed_whole(name, bug, tmp_path, monkeypatch):
     """A model that scales its logits by the length of a text is not what short replays give."""
-    model: Any = tiny(name)
+    model = tiny(name)
     honest = model.forward
 
     @wraps(honest)
-    def scaled(input_ids, *more, **options) -> Any:
+    def scaled(input_ids, *more, **options):
         output = honest(input_ids, *more, **options)
         if input_ids.shape[1] > 16:
             output.logits = 0.3 * output.logits
@@ -295,7 +295,7 @@ WINDOWS = [
 @pytest.mark.parametrize(("name", "settings", "implementation"), WINDOWS)
 def test_a_row_has_the_tokens_that_a_window_leaves(name, settings, implementation, tmp_path):
     """A token that a mask hides from the query can have no weight under any attention."""
-    model: Any = tiny(name, **settings)
+    model = tiny(name, **settings)
     model.set_attn_implementation(implementation)
     case = traced(model, tmp_path, texts=random_texts(model, 3, lengths=(10, 14)))
     trace, texts = case.trace, case.texts
@@ -321,7 +321,7 @@ def test_a_row_has_the_tokens_that_a_window_leaves(name, settings, implementatio
 )
 def test_scores_that_differ_as_much_as_by_a_mask_hide_nothing(name, times, tmp_path):
     """Those of these classes have no bound; unlike a mask's, they are not alike in all heads."""
-    model: Any = tiny(name)
+    model = tiny(name)
     with torch.no_grad():
         for path, parameter in model.named_parameters():
             if path.endswith(("query.weight", "key.weight", ".q.weight", ".k.weight")):
@@ -332,12 +332,12 @@ def test_scores_that_differ_as_much_as_by_a_mask_hide_nothing(name, times, tmp_p
 
 
 def test_a_query_that_sees_tokens_with_others_between_them_is_refused(tmp_path):
-    model: Any = tiny("MistralForCausalLM", sliding_window=4)
+    model = tiny("MistralForCausalLM", sliding_window=4)
     gate, texts = check_model(model), random_texts(model, 2, lengths=(10, 14))
     seen = torch.arange(14) % 3 != 1
     honest = model.model.layers[0].self_attn.forward
 
-    def strided(*arguments, attention_mask, **options) -> Any:
+    def strided(*arguments, attention_mask, **options):
         lowest = torch.finfo(torch.float32).min
         fill = False if attention_mask.dtype == torch.bool else lowest
         mask = attention_mask.masked_fill(~seen[: attention_mask.shape[-1]], fill)
@@ -355,7 +355,7 @@ LAST = ["LlamaForSequenceClassification", "GPT2ForSequenceClassification"]
 @pytest.mark.parametrize("name", LAST)
 def test_padding_tokens_that_end_a_text_are_not_read(name, tmp_path):
     """A tokenizer may append [EOS] and pad with it: classifiers read the last token before."""
-    model: Any = tiny(name)
+    model = tiny(name)
     texts = random_texts(model, 4)
     shorter = replace(texts.up_to(texts.ids.lengths - np.array([0, 1, 2, 0])), label=texts.label)
     for row, ended in ((1, 1), (2, 2)):
@@ -370,7 +370,7 @@ def test_padding_tokens_that_end_a_text_are_not_read(name, tmp_path):
 @pytest.mark.parametrize("name", LAST)
 def test_a_classifier_without_a_padding_token_reads_the_last_token_of_each_text(name, tmp_path):
     """As these classes are by default; they refuse to read two texts at once."""
-    model: Any = tiny(name, pad_token_id=None)
+    model = tiny(name, pad_token_id=None)
     texts = random_texts(model, 3, lengths=(4, 6))
     assert len(set(texts.ids.lengths)) == 2
     case = traced(model, tmp_path, texts=texts, scores=defined_measures(model, "all"))
@@ -407,8 +407,8 @@ def test_a_trace_does_not_depend_on_batches_or_shards(with_graph, tmp_path):
 @pytest.mark.parametrize("name", ["BertForSequenceClassification", "MarianMTModel"])
 def test_one_shard_is_in_memory_at_a_time(name, tmp_path):
     model = tiny(name)
-    shards: list[Any] = []  # weak references
-    alive: list[tuple[int, int]] = []
+    shards = []  # weak references
+    alive = []
     gate = check_model(model)
     made = shards_of(model, gate, random_texts(model, 6), tmp_path, shard_texts=2)
     gc.collect()
@@ -432,10 +432,10 @@ def test_one_shard_is_in_memory_at_a_time(name, tmp_path):
 def test_a_model_that_is_another_for_longer_texts_is_refused_with_one_line(kind, layers, tmp_path):
     """The texts of the checks are shorter: they say nothing of it."""
     model = tiny("BertForSequenceClassification")
-    attention: Any = model.get_submodule("bert.encoder.layer.1.attention.self")
+    attention = model.get_submodule("bert.encoder.layer.1.attention.self")
     honest = attention.forward
 
-    def lies(hidden, *more, **options) -> Any:
+    def lies(hidden, *more, **options):
         if hidden.shape[1] <= 16:
             return honest(hidden, *more, **options)
         if kind == "an error":

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -55,7 +54,7 @@ def spec(source="planted-decisive", **options):
     return TransformerTraining.of(source, **{"config": "tiny-bert", **options}, settings=settings)
 
 
-def history_of(model) -> list[dict[str, Any]]:
+def history_of(model):
     return read_manifest(model.parent)["steps"]["train"]["notes"]["history"]
 
 
@@ -133,10 +132,10 @@ def test_a_training_that_was_stopped_ends_with_the_same_bytes(trained, tmp_path)
         trained_model(spec(), tmp_path / "m", stop)
     assert sorted(path.name for path in (tmp_path / "m").iterdir()) == [".unfinished", "spec.json"]
     assert not any(one.is_done for one in plan_run(spec(), tmp_path / "m"))
-    begun: list[str] = []
+    begun = []
     trained_model(spec(), tmp_path / "m", lambda what, done, total: begun.append(what))
     assert {what for what in begun if what.startswith("train")} == {"train, epoch 3 of 3"}
-    assert bytes_of(tmp_path / "m" / "model") == bytes_of(trained)
+    assert bytes_of(tmp_path / "m/model") == bytes_of(trained)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,5 @@
 """Pairs in the pieces of translators' own tokenizers, each side in its own vocabulary."""
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import polars as pl
 import pytest
@@ -19,7 +16,7 @@ SOURCES = ("the WOODEN ladder", "It's  3.5 😀 zürich", "a mill near the river
 
 
 @pytest.fixture(scope="module")
-def translators(tmp_path_factory) -> dict[str, tuple[Path, Any, Any]]:
+def translators(tmp_path_factory):
     """Folder, model and tokenizer of every kind."""
     place = tmp_path_factory.mktemp("translators")
     return {
@@ -96,7 +93,7 @@ def test_a_folder_is_audited_at_positions_of_the_targets(translators, tmp_path, 
     command = (folder, source, *(f"--set={option}" for option in options))
     chosen = ("--experiment", "permutation", "--experiment", "prediction")
     assert audit(*command, *chosen, out=out) == 0
-    assert pl.read_parquet(out / "results" / "prediction.parquet").height == 3 * 4
+    assert pl.read_parquet(out / "results/prediction.parquet").height == 3 * 4
     trace = Trace.first(out / "trace")
     assert any("one position" in note for note in trace.metadata["corpus"]["notes"])
     for row in range(len(trace)):

@@ -2,7 +2,6 @@
 
 import copy
 from contextlib import contextmanager, nullcontext
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ from tests.hf.tokenizing import SIZE, tokenizer
 
 TEXTS = ["a good film", "it was bad", "one more"]
 TOKENIZER = tokenizer("wordpiece", "[CLS] $A [SEP]")
-QUICK: dict[str, Any] = {"layers": "all", "heads": [0], "scores": ["gradient"]}
+QUICK = {"layers": "all", "heads": [0], "scores": ["gradient"]}
 
 
 class Adapted(nn.Module):
@@ -34,7 +33,7 @@ class Adapted(nn.Module):
         )
         self.up.data[0] = -1.0
 
-    def forward(self, **inputs) -> Any:
+    def forward(self, **inputs):
         given = []
         hook = self.base_model.classifier.register_forward_hook(
             lambda layer, args, out: given.append(args) or out + args[0] @ (self.up @ self.down).T
@@ -42,20 +41,20 @@ class Adapted(nn.Module):
         with hook:
             return self.base_model(**inputs)
 
-    def merge_and_unload(self) -> Any:
+    def merge_and_unload(self):
         with torch.no_grad():
             self.base_model.classifier.weight += self.factor * self.up @ self.down
         return self.base_model
 
 
-def bert(**settings) -> Any:
-    model: Any = tiny("BertForSequenceClassification", vocab_size=SIZE)
+def bert(**settings):
+    model = tiny("BertForSequenceClassification", vocab_size=SIZE)
     for name, value in settings.items():
         setattr(model.config, name, value)
     return model
 
 
-def compiled_in_place() -> Any:
+def compiled_in_place():
     model = bert()
     model.compile(backend="eager")
     return model

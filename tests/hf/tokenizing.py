@@ -2,7 +2,6 @@
 
 import json
 from functools import cache
-from typing import Any
 
 from tokenizers import (
     Tokenizer,
@@ -40,7 +39,7 @@ def _trained(kind):
             normalizers.BertNormalizer(lowercase=True),
             pre_tokenizers.BertPreTokenizer(),
         )
-        trainer: Any = trainers.WordPieceTrainer(
+        trainer = trainers.WordPieceTrainer(
             vocab_size=SIZE, special_tokens=SPECIAL, show_progress=False
         )
     elif kind == "bytes":

@@ -1,8 +1,5 @@
 """Folders of tiny translators with tokenizers of their own kinds, whose pieces are learned here."""
 
-from collections.abc import Callable
-from typing import Any
-
 from transformers import MBartTokenizer, NllbTokenizer, T5Tokenizer
 
 from tests.hf.classes import tiny
@@ -21,21 +18,21 @@ def pairs(folder, number=4):
     rows = sorted(set(texts()))[:number]
     folder.mkdir(parents=True, exist_ok=True)
     for split in ("train", "dev", "test"):
-        (folder / f"{split}.src").write_text("\n".join(rows) + "\n", encoding="utf-8")
-        (folder / f"{split}.tgt").write_text("\n".join(map(target, rows)) + "\n", encoding="utf-8")
+        (folder / f"{split}.src").write_text("\n".join(rows) + "\n")
+        (folder / f"{split}.tgt").write_text("\n".join(map(target, rows)) + "\n")
     return folder
 
 
-def _t5() -> Any:
+def _t5():
     return T5Tokenizer(vocab=[(PAD, 0.0), (END, 0.0), (UNKNOWN, 0.0), *vocabulary()], extra_ids=4)
 
 
-def _mbart() -> Any:
+def _mbart():
     special = [(name, 0.0) for name in (START, PAD, END, UNKNOWN)]
     return MBartTokenizer(vocab=[*special, *vocabulary()], src_lang="en_XX", tgt_lang="ro_RO")
 
 
-def _nllb() -> Any:
+def _nllb():
     letters = sorted({letter for text in texts() for letter in text if letter != " "})
     names = [START, PAD, END, UNKNOWN, "▁", *letters]
     return NllbTokenizer(
@@ -46,14 +43,14 @@ def _nllb() -> Any:
     )
 
 
-KINDS: dict[str, tuple[str, Callable[[], Any]]] = {
+KINDS = {
     "t5": ("T5ForConditionalGeneration", _t5),
     "mbart": ("MBartForConditionalGeneration", _mbart),
     "nllb": ("M2M100ForConditionalGeneration", _nllb),
 }
 
 
-def translator(kind, folder) -> tuple[Any, Any]:
+def translator(kind, folder):
     """A model and its tokenizer, saved to ``folder``."""
     name, make = KINDS[kind]
     own = make()

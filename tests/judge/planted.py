@@ -1,14 +1,12 @@
 """A classifier behind a function, with words that decide, and texts that hold them."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 FILLER = ("the", "film", "was", "and", "a", "story", "with", "two", "scenes", "of", "it")
 DECIDING = {"superb": 1.5, "moving": 1.0, "awful": -1.5, "dull": -1.0}
 
 
-def planted(n=24, seed=0) -> tuple[list[str], list[np.ndarray]]:
+def planted(n=24, seed=0):
     """Texts, and how much each word decides."""
     rng = np.random.default_rng(seed)
     texts, truth = [], []
@@ -29,6 +27,6 @@ def predict(texts):
     return np.stack([1.0 - positive, positive], axis=1)
 
 
-def rolled(rows: Sequence[np.ndarray]) -> list[np.ndarray]:
+def rolled(rows):
     """The scores of each text, one word further on."""
     return [np.roll(row, 1) for row in rows]

@@ -26,7 +26,7 @@ TEXTS, TRUTH = planted()
 FEW = ReplacementSettings(copies=20)
 
 
-def trace_of(scores, texts: Any = TEXTS, **options):
+def trace_of(scores, texts=TEXTS, **options):
     return collect_scores(predict, texts, scores, JudgeOptions(replacement=FEW, **options))
 
 
@@ -53,7 +53,7 @@ def test_the_folder_is_one_of_an_audit(tmp_path):
     """So it is compared with others, has a page, and can be written again."""
     options = {"replacement": FEW, "out": tmp_path / "out", "name": "Two heatmaps"}
     found = aa.judge(predict, TEXTS, SCORES, **options)
-    page = (tmp_path / "out" / "report.html").read_text()
+    page = (tmp_path / "out/report.html").read_text()
     assert all(part in page for part in ("Two heatmaps", "negative values of wrong, true"))
     assert Trace.read(tmp_path / "out").metadata["heatmap"] == "wrong"
     again = aa.judge(predict, TEXTS, SCORES, **options)
@@ -119,7 +119,7 @@ def test_neither_order_nor_batches_matter():
     assert chosen.table["importance_random"].equals(one.table["importance_random"].gather(rows))
 
 
-def forms() -> dict[str, Any]:
+def forms():
     """The same scores as tools return them."""
     width = max(map(len, TRUTH))
     padded = np.array([np.pad(row, (0, width - len(row))) for row in TRUTH])
@@ -243,7 +243,7 @@ def broken(texts):
     ],
 )  # fmt: skip
 def test_bad_input_is_one_line(change, parts):
-    called: list[str] = []
+    called = []
 
     def noticed(texts):
         called.extend(texts)

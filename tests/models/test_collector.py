@@ -3,7 +3,6 @@
 import math
 from functools import reduce
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pytest
@@ -59,7 +58,7 @@ def test_a_trace_drops_nothing_and_leaves_a_model_as_it_was(ends):
     model.encoder.forward_rnn = torch.nn.LSTM(**two)
     next(model.parameters()).requires_grad_(False)
 
-    def states() -> list[Any]:
+    def states():
         layers = [vars(module).get("dropout") for module in model.modules()]
         wanted = [weight.requires_grad for weight in model.parameters()]
         return [*layers, *wanted, *(module.training for module in model.modules())]

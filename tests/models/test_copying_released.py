@@ -12,7 +12,7 @@ from tests.oracles.snell2021 import Released, of_released
 
 STUDY = Copying("iid", "snell2021", 7, 5, hidden=16, embedding=16)
 SEQUENCES = STUDY.sequences
-PAGE = Path(__file__).parents[2] / "docs" / "research" / "dynamics.md"
+PAGE = Path(__file__).parents[2] / "docs/research/dynamics.md"
 
 
 def batches(seed, step):
@@ -80,11 +80,7 @@ def test_attention_and_output_relevance_are_those_of_the_released_model():
 
 def released_settings():
     """Setting to value, as the table of docs/research/dynamics.md states them with their source."""
-    lines = (
-        PAGE.read_text(encoding="utf-8")
-        .partition("| setting | released value | source |")[2]
-        .splitlines()[2:]
-    )
+    lines = PAGE.read_text().partition("| setting | released value | source |")[2].splitlines()[2:]
     rows = [re.split(r"\s*\|\s*", line.strip("| ")) for line in lines[: lines.index("")]]
     assert all(len(row) == 3 and row[2] for row in rows)
     return {setting.strip("`"): value for setting, value, _ in rows}

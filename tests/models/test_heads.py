@@ -8,7 +8,6 @@ from attnaudit.core import InputError
 from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.prepare.derived import taught_by
 from attnaudit.studies.seeds import Seeds
-from attnaudit.trace import Trace
 from attnaudit.tracing.texts import collect_shards
 from tests.models.tiny import tiny_model, tiny_split
 
@@ -45,7 +44,7 @@ def test_every_head_reads_out_the_prediction(encoder, classes, attention):
 
 
 def test_what_wants_one_attention_a_text_says_so():
-    trace: Trace = next(collect_shards(headed("transformer"), tiny_split(LENGTHS)))
+    trace = next(collect_shards(headed("transformer"), tiny_split(LENGTHS)))
     with pytest.raises(InputError, match="seeds of a model: 4 heads; expected one attention"):
         Seeds().check_model(headed("transformer").settings)
     corpus = Corpus("tiny", ("class 0", "class 1"), {"test": tiny_split(LENGTHS)}, 1, "")

@@ -62,8 +62,8 @@ def test_attention_of_a_run_is_fixed_by_the_words(encoder, tmp_path):
     )
     train_into(spec, tmp_path / "run")
     model, trace, corpus = (
-        load_model(tmp_path / "run" / "model"),
-        Trace.read(tmp_path / "run" / "trace"),
+        load_model(tmp_path / "run/model"),
+        Trace.read(tmp_path / "run/trace"),
         Classifier.read(spec, silent),
     )
     assert isinstance(model.attention, LogOdds)

@@ -2,7 +2,6 @@
 
 import copy
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -51,7 +50,7 @@ def of_one_head(trace):
     return trace.take(np.flatnonzero(np.array(heads) == 0))
 
 
-def one_pair(translator, pairs, instance) -> Any:
+def one_pair(translator, pairs, instance):
     return translator.inputs(pairs).batch(np.array([instance]))
 
 
@@ -320,7 +319,7 @@ def test_alignment_of_attention_is_compared_with_every_other_score():
             assert value[name] == pytest.approx(value[f"{kind}_alpha"] - value[other])
 
 
-def dictionary_of(translator, pairs, column) -> dict[tuple[str, str], Any]:
+def dictionary_of(translator, pairs, column):
     table = dictionary(traced(translator, pairs=pairs), least=1)
     return {(row["source"], row["target"]): row[column] for row in table.to_dicts()}
 

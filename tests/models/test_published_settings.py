@@ -1,7 +1,6 @@
 """Presets against a table of what the papers and their released code say, down to the shapes of the weights."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from tests.models.tiny import tiny_model, tiny_split, tiny_vocabulary
 # Settings by corpus, encoder and preset. ``paper``: Jain & Wallace 2019, sections 2 and 4.2.2, but
 # for batch sizes of questions and pairs; these and ``code2019``: their released code. ``flan`` and
 # ``han``: Serrano & Smith 2019, but for dropout and most epochs, which are chosen here.
-PUBLISHED: dict[tuple[str, str, str], dict[str, Any]] = {
+PUBLISHED = {
     ("sst", "bilstm", "paper"): {
         "model.hidden": 128,
         "model.embedding": 300,
@@ -75,7 +74,7 @@ PUBLISHED: dict[tuple[str, str, str], dict[str, Any]] = {
 }
 
 
-def value_of(spec, name) -> Any:
+def value_of(spec, name):
     section, _, field = name.partition(".")
     return (
         getattr(getattr(spec, section), field)

@@ -1,7 +1,6 @@
 """Settings of models and trainings at the ends of their ranges: the last value that makes sense is taken, the next one refused by name."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -18,7 +17,7 @@ PAIRS, BAG, TRAINING = (
 Settings = ModelSettings | PairSettings | TrainingSettings
 
 # settings, and the values that one change of them must be able to have
-TAKEN: list[tuple[Settings, list[dict[str, Any]]]] = [
+TAKEN = [
     (FLAT, [{"hidden": 1}, {"attention_units": None}, {"dropout": 0.0}, {"kernels": (3, 9)}, {"heads": 3, "hidden": 9, "embedding": 10},
             {"hierarchical": True}]),
     (TRANSFORMER, [{"heads": 3, "hidden": 9, "embedding": 12}]),
@@ -28,7 +27,7 @@ TAKEN: list[tuple[Settings, list[dict[str, Any]]]] = [
 ]  # fmt: skip
 
 # settings, one change, and what the message names
-REFUSED: list[tuple[Settings, dict[str, Any], str]] = [
+REFUSED = [
     *((FLAT, {name: 0}, name) for name in ("hidden", "embedding", "attention_units", "heads")),
     *((FLAT, {"dropout": share}, "dropout") for share in (1.0, -0.01, float("nan"))),
     *((FLAT, {"kernels": kernels}, "kernels") for kernels in ((), (2,), (5, -3))),

@@ -1,7 +1,6 @@
 """Copies of texts with words replaced: which words come from where, and what they do not depend on."""
 
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -34,7 +33,7 @@ class Places:
     def parameters(self):
         yield torch.zeros(1)
 
-    def __call__(self, batch) -> Any:
+    def __call__(self, batch):
         words = batch.ids[:, 1:-1]
         places = torch.arange(words.shape[1])
         assert (words % 100 == places).all()

@@ -1,7 +1,6 @@
 """The training loop: deterministic, resumable at every epoch, selected on dev, and never looking at test."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -60,7 +59,7 @@ def test_learns_a_planted_corpus(corpus, encoder):
     assert max(epoch.dev for epoch in history) > 0.95
 
 
-def minimise_flat(corpus, rows, look, **how) -> list[Any]:
+def minimise_flat(corpus, rows, look, **how):
     """What each step of a training on the first rows sees, of a loss whose slope never changes."""
     model, seen = fresh(corpus, "none"), []
 

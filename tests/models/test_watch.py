@@ -3,7 +3,6 @@
 import math
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -91,7 +90,7 @@ def test_what_is_traced_is_the_model_after_so_many_steps(corpus, tmp_path):
 def test_a_resumed_training_leaves_the_same_files(corpus, tmp_path, stop_after):
     settings = replace(SETTINGS, steps=40)
 
-    def trained(folder, until=math.inf) -> tuple[Any, dict[str, bytes]]:
+    def trained(folder, until=math.inf):
         place, model = tmp_path / folder, fresh(corpus, dropout=0.3)
         seen = watched(corpus, model, place)
 
@@ -111,7 +110,7 @@ def test_a_resumed_training_leaves_the_same_files(corpus, tmp_path, stop_after):
 
 
 def test_so_many_steps_are_taken_whatever_epochs_and_patience_say(corpus):
-    seen: list[int] = []
+    seen = []
     model = fresh(corpus)
     train(
         model,

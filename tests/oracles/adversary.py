@@ -1,17 +1,13 @@
 """The exact adversary by brute force: every token, and every pair of tokens walked from end to end."""
 
-from collections.abc import Callable, Iterator
 from itertools import combinations
 
 import numpy as np
 
-from attnaudit.trace import Trace
 from tests.oracles.readout import naive_jsd, naive_readout, naive_tvd
 
 
-def brute_force_adversary(
-    trace: Trace, row: int, epsilon: float, slack: float = 1e-12
-) -> tuple[float, np.ndarray]:
+def brute_force_adversary(trace, row, epsilon, slack=1e-12):
     """The largest JSD, and its attention, over α itself, single tokens and the ends of the feasible parts of all pairs."""
     alpha = trace.alpha[row]
     predict = naive_readout(trace, row)
@@ -24,7 +20,7 @@ def brute_force_adversary(
     return best, furthest
 
 
-def _candidates(trace: Trace, row: int, epsilon: float) -> Iterator[np.ndarray]:
+def _candidates(trace, row, epsilon):
     unit = np.eye(len(trace.alpha[row]))
     predict = naive_readout(trace, row)
     before = predict(trace.alpha[row])[-1]
@@ -38,7 +34,7 @@ def _candidates(trace: Trace, row: int, epsilon: float) -> Iterator[np.ndarray]:
                 yield weight * unit[i] + (1 - weight) * unit[j]
 
 
-def _crossing(probability: Callable[[float], float], target: float) -> float | None:
+def _crossing(probability, target):
     """Where the probability, monotone in the weight, meets the target."""
     if not (probability(0.0) - target) * (probability(1.0) - target) < 0:
         return None

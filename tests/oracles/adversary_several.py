@@ -1,6 +1,5 @@
 """The adversary for any readout, the plain way: a general optimiser on all small supports, a grid, and samples of what is allowed."""
 
-from collections.abc import Callable
 from functools import cache, partial
 from itertools import chain, combinations, combinations_with_replacement
 
@@ -8,12 +7,8 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import softmax, xlogy
 
-from attnaudit.trace import Trace
 
-
-def searched_adversary(
-    trace: Trace, row: int, epsilon: float, size: int, starts: int = 3, seed: int = 0
-) -> float:
+def searched_adversary(trace, row, epsilon, size, starts=3, seed=0):
     """The largest JSD that SLSQP reaches within ε on supports of at most ``size`` tokens, from ``starts`` random starts each."""
     alpha, rng, found = (
         trace.alpha[row],
@@ -28,9 +23,7 @@ def searched_adversary(
     return largest_of(trace, row, epsilon, np.array(found))
 
 
-def sampled_adversary(
-    trace: Trace, row: int, epsilon: float, samples: int = 3000, seed: int = 0
-) -> float:
+def sampled_adversary(trace, row, epsilon, samples=3000, seed=0):
     """The largest JSD among random attentions within ε, most of them with few non-zero weights."""
     rng, points = np.random.default_rng([seed, row]), np.zeros((samples, len(trace.alpha[row])))
     for point in points:
@@ -39,7 +32,7 @@ def sampled_adversary(
     return largest_of(trace, row, epsilon, points)
 
 
-def grid_adversary(trace: Trace, row: int, epsilon: float, parts: int) -> float:
+def grid_adversary(trace, row, epsilon, parts):
     """The largest JSD among attentions within ε whose weights are multiples of 1/``parts`` on at most three tokens."""
     each = np.eye(len(trace.alpha[row]))
     weights = _grid(parts, min(3, len(each)))
@@ -47,7 +40,7 @@ def grid_adversary(trace: Trace, row: int, epsilon: float, parts: int) -> float:
     return largest_of(trace, row, epsilon, np.vstack([weights @ tokens for tokens in supports]))
 
 
-def largest_of(trace: Trace, row: int, epsilon: float, points: np.ndarray) -> float:
+def largest_of(trace, row, epsilon, points):
     """The largest JSD among those attentions that are within ε."""
     alpha = trace.alpha[row]
     own = predictions(trace, row, alpha[None])
@@ -56,26 +49,26 @@ def largest_of(trace: Trace, row: int, epsilon: float, points: np.ndarray) -> fl
 
 
 def _climb(
-    alpha: np.ndarray,
-    predict: Callable[[np.ndarray], np.ndarray],
-    support: tuple[int, ...],
-    start: np.ndarray,
-    epsilon: float,
-) -> np.ndarray:
+    alpha,
+    predict,
+    support,
+    start,
+    epsilon,
+):
     """SLSQP from a point on the support: largest JSD with every probability and their distance within ε."""
     places, own = list(support), predict(alpha[None])
 
-    def spread(weights: np.ndarray) -> np.ndarray:
+    def spread(weights):
         points = np.zeros((len(weights), len(alpha)))
         points[:, places] = np.maximum(weights, 0) / np.maximum(weights, 0).sum(
             axis=1, keepdims=True
         )
         return points
 
-    def divergence(weights: np.ndarray) -> np.ndarray:
+    def divergence(weights):
         return -divergences(spread(weights), alpha)
 
-    def room(weights: np.ndarray) -> np.ndarray:
+    def room(weights):
         return 0.999 * epsilon - within(predict(spread(weights)), own)
 
     constraints = [
@@ -89,14 +82,14 @@ def _climb(
     return spread(found.x[None])[0]
 
 
-def _slopes(function: Callable[[np.ndarray], np.ndarray], weights: np.ndarray) -> np.ndarray:
+def _slopes(function, weights):
     """Differences of a function of several points, by each weight: all points in one call."""
     step = 1.5e-8
     values = function(np.vstack([weights, weights + step * np.eye(len(weights))]))
     return (values[1:] - values[0]) / step
 
 
-def enumerated_adversary(trace: Trace, row: int, epsilon: float) -> float:
+def enumerated_adversary(trace, row, epsilon):
     """The largest JSD within ε of a row of at most three tokens: a fine grid, made finer around its best points until 1e-7."""
     alpha, step, best = trace.alpha[row], 1 / 400, 0.0
     own, points = predictions(trace, row, alpha[None]), _grid(400, len(alpha))
@@ -113,7 +106,7 @@ def enumerated_adversary(trace: Trace, row: int, epsilon: float) -> float:
     return best
 
 
-def predictions(trace: Trace, row: int, attention: np.ndarray) -> np.ndarray:
+def predictions(trace, row, attention):
     """The outputs under several attentions ``(m, T)`` of one row: ``(m, classes)``, a sigmoid counted as two."""
     readout = trace.readout
     pooled = readout.offset[row] + attention @ readout.contribution[row]
@@ -125,12 +118,12 @@ def predictions(trace: Trace, row: int, attention: np.ndarray) -> np.ndarray:
     return softmax(logits, axis=1)
 
 
-def within(outputs: np.ndarray, own: np.ndarray) -> np.ndarray:
+def within(outputs, own):
     """TVD of each of several outputs from one."""
     return 0.5 * np.abs(outputs - own).sum(axis=1)
 
 
-def divergences(attention: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+def divergences(attention, alpha):
     """JSD of each of several attentions ``(m, T)`` from one: the entropy of the middle above the mean of theirs."""
     middle = 0.5 * (attention + alpha)
     return (0.5 * (xlogy(attention, attention) + xlogy(alpha, alpha)) - xlogy(middle, middle)).sum(
@@ -139,7 +132,7 @@ def divergences(attention: np.ndarray, alpha: np.ndarray) -> np.ndarray:
 
 
 @cache
-def _grid(parts: int, size: int) -> np.ndarray:
+def _grid(parts, size):
     """All attentions whose weights are multiples of 1/``parts``, zeros among them."""
     ends = combinations_with_replacement(range(parts + 1), size - 1)
     return np.array([np.diff([0, *cuts, parts]) for cuts in ends]) / parts

@@ -1,12 +1,11 @@
 """Agreement of Snell et al. 2020, and of Krishna et al. 2024, by every way to break its ties."""
 
-from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise, permutations, product
 from math import ceil, nan
 
 
-def naive_agreement(u: Sequence[float], v: Sequence[float], percent: int = 5) -> float:
+def naive_agreement(u, v, percent=5):
     """The share, over all orders that sort ``v`` downwards and all largest ``u``, in which the one is among the first of the other."""
     count = ceil(Fraction(percent * len(v), 100))
     first = [t for t in range(len(u)) if u[t] == max(u)]
@@ -19,7 +18,7 @@ def naive_agreement(u: Sequence[float], v: Sequence[float], percent: int = 5) ->
     return sum(found) / len(found)
 
 
-def naive_chance(u: Sequence[float], v: Sequence[float], percent: int = 5) -> float:
+def naive_chance(u, v, percent=5):
     """Agreement with ``v`` shuffled, over every shuffle."""
     shuffled = [
         naive_agreement(u, [v[t] for t in order], percent) for order in permutations(range(len(v)))
@@ -27,7 +26,7 @@ def naive_chance(u: Sequence[float], v: Sequence[float], percent: int = 5) -> fl
     return sum(shuffled) / len(shuffled)
 
 
-def naive_overlap(u: Sequence[float], v: Sequence[float], percent: int) -> float:
+def naive_overlap(u, v, percent):
     """The share that the first of both have in common, over all pairs of orders that sort ``u`` and ``v`` downwards."""
     if len(u) < 2:
         return nan
@@ -45,7 +44,7 @@ def naive_overlap(u: Sequence[float], v: Sequence[float], percent: int) -> float
     return sum(found) / len(found) / count
 
 
-def plain_overlap(u: Sequence[float], v: Sequence[float], percent: int) -> float:
+def plain_overlap(u, v, percent):
     """The same where no two values are equal, by sets."""
     if len(u) < 2:
         return nan

@@ -1,34 +1,32 @@
 """AttnLRP and ALTI of a BERT classifier from their definitions: one text, in float64, with relevances of their own."""
 
-from typing import Any
-
 import numpy as np
 
 
-def numbers(parameter: Any) -> np.ndarray:
+def numbers(parameter):
     return parameter.detach().double().numpy()
 
 
 class Ledger:
     """Relevance that no token gets: of biases, positions, types and what softmax absorbs."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.absorbed = 0.0
 
-    def linear(self, layer: Any, given: np.ndarray, relevance: np.ndarray) -> np.ndarray:
+    def linear(self, layer, given, relevance):
         """The 0-rule: the relevance of an output is shared in proportion to its terms."""
         weight, bias = numbers(layer.weight), numbers(layer.bias)
         terms = relevance / (given @ weight.T + bias)
         self.absorbed += (bias * terms).sum()
         return given * (terms @ weight)
 
-    def norm(self, layer: Any, given: np.ndarray, relevance: np.ndarray) -> np.ndarray:
+    def norm(self, layer, given, relevance):
         """The identity rule: a linear function, centred and scaled, once the deviation is held."""
         scaled, output = parts_of_norm(layer, given)
         self.absorbed += (numbers(layer.bias) * relevance / output).sum()
         return np.einsum("tio,to->ti", given[:, :, None] * scaled, relevance / output)
 
-    def softmax(self, scores: np.ndarray, relevance: np.ndarray) -> np.ndarray:
+    def softmax(self, scores, relevance):
         """Deep Taylor decomposition at the scores."""
         weights = softmax(scores)
         total = relevance.sum(axis=-1, keepdims=True)
@@ -37,7 +35,7 @@ class Ledger:
         return own
 
 
-def parts_of_norm(layer: Any, given: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def parts_of_norm(layer, given):
     """The matrix (T, in, out) of a layer norm with its deviation held, and its output."""
     width = given.shape[1]
     centred = np.eye(width) - 1.0 / width
@@ -46,33 +44,33 @@ def parts_of_norm(layer: Any, given: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return matrix, np.einsum("ti,tio->to", given, matrix) + numbers(layer.bias)
 
 
-def softmax(scores: np.ndarray) -> np.ndarray:
+def softmax(scores):
     powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return powers / powers.sum(axis=-1, keepdims=True)
 
 
-def apply(layer: Any, given: np.ndarray) -> np.ndarray:
+def apply(layer, given):
     return given @ numbers(layer.weight).T + numbers(layer.bias)
 
 
-def gelu(given: np.ndarray) -> np.ndarray:
+def gelu(given):
     from scipy.special import erf
 
     return given * 0.5 * (1.0 + erf(given / np.sqrt(2.0)))
 
 
-def heads(values: np.ndarray, number: int) -> np.ndarray:
+def heads(values, number):
     return values.reshape(len(values), number, -1).swapaxes(0, 1)
 
 
-def merged(values: np.ndarray) -> np.ndarray:
+def merged(values):
     return values.swapaxes(0, 1).reshape(values.shape[1], -1)
 
 
 class Layer:
     """A layer of BERT with everything that it computes for a text."""
 
-    def __init__(self, layer: Any, given: np.ndarray) -> None:
+    def __init__(self, layer, given):
         own, out, self.number = layer.attention.self, layer.attention.output, 0
         self.layer, self.given = layer, given
         self.number = own.num_attention_heads
@@ -88,7 +86,7 @@ class Layer:
         self.outer = apply(layer.output.dense, gelu(self.inner))
         self.output = parts_of_norm(layer.output.LayerNorm, self.outer + self.mixed)[1]
 
-    def relevance(self, of_output: np.ndarray, ledger: Ledger) -> np.ndarray:
+    def relevance(self, of_output, ledger):
         """The relevance of the layer's input."""
         layer, own, out = self.layer, self.layer.attention.self, self.layer.attention.output
         total = self.outer + self.mixed
@@ -111,7 +109,7 @@ class Layer:
         )
 
 
-def layers_of(model: Any, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[Layer]]:
+def layers_of(model, ids):
     """Embeddings of words, their sums with those of positions and types, and all layers."""
     embeddings = model.bert.embeddings
     words = numbers(embeddings.word_embeddings.weight)[ids]
@@ -124,7 +122,7 @@ def layers_of(model: Any, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, list
     return words, total, layers
 
 
-def naive_attnlrp(model: Any, ids: np.ndarray) -> tuple[np.ndarray, float, float]:
+def naive_attnlrp(model, ids):
     """Relevance of each token, the relevance that no token gets, and the largest logit."""
     words, total, layers = layers_of(model, ids)
     pooler, ledger = model.bert.pooler.dense, Ledger()
@@ -142,7 +140,7 @@ def naive_attnlrp(model: Any, ids: np.ndarray) -> tuple[np.ndarray, float, float
     return own.sum(axis=1), ledger.absorbed + (relevance - own).sum(), float(logits.max())
 
 
-def naive_alti(model: Any, ids: np.ndarray) -> np.ndarray:
+def naive_alti(model, ids):
     """Share of each token in the first."""
     shares, tokens = np.eye(len(ids)), range(len(ids))
     for layer in layers_of(model, ids)[2]:

@@ -1,15 +1,13 @@
 """Evidence for classes from nothing but predictions: one position at a time, by loops."""
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
-from attnaudit.trace import Trace
 from tests.oracles.readout import naive_readout
 
 
-def naive_evidence(trace: Trace, row: int, of_class: int) -> tuple[list[float], list[float]]:
+def naive_evidence(trace, row, of_class):
     """Of each position: what it adds to the class under this attention, and what its removal takes.
 
     The first is on the scale ln p less the mean ln p of the other classes, by which a linear model
@@ -17,7 +15,7 @@ def naive_evidence(trace: Trace, row: int, of_class: int) -> tuple[list[float], 
     """
     predict, alpha = naive_readout(trace, row), trace.alpha[row]
 
-    def numbers(weights: np.ndarray) -> tuple[float, float]:
+    def numbers(weights):
         found = predict(weights)
         both = [1 - found[0], found[0]] if len(found) == 1 else found
         others = [p for c, p in enumerate(both) if c != of_class and p > 0]
@@ -34,6 +32,6 @@ def naive_evidence(trace: Trace, row: int, of_class: int) -> tuple[list[float], 
     return evidence, falls
 
 
-def naive_share(weights: Sequence[float], score: Sequence[float]) -> float:
+def naive_share(weights, score):
     """Of the weights on positions with a negative score."""
     return sum(w for w, s in zip(weights, score, strict=True) if s < 0) / sum(weights)

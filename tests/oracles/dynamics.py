@@ -8,8 +8,8 @@ Means = Mapping[tuple[int, int], Sequence[float]]
 
 
 def naive_timing(
-    seeds: Sequence[int], steps: Sequence[int], alpha: Means, even: Sequence[float], right: Means
-) -> dict[str, float | None]:  # fmt: skip
+    seeds, steps, alpha, even, right
+):  # fmt: skip
     """Means over the seeds that get there of ξ and its step; ``alpha`` and ``right`` hold a number per instance by (seed, step)."""
     found = []
     for seed in seeds:
@@ -35,15 +35,15 @@ def naive_timing(
     return {name: _mean(values) if values else None for name, values in told.items()}
 
 
-def _mean(values: Sequence[float]) -> float:
+def _mean(values):
     return sum(values) / len(values)
 
 
 def naive_elsewhere(
-    alpha: Sequence[Sequence[float]], score: Sequence[Sequence[float]], place: Sequence[tuple[int, int]], others: int
-) -> list[float | None]:  # fmt: skip
+    alpha, score, place, others
+):  # fmt: skip
     """Each row's agreement with the score of the next ``others`` rows like it; ``place`` says its instance and its target position."""
-    found: list[float | None] = []
+    found = []
     for row, (instance, query) in enumerate(place):
         alike = sorted(
             (i, k)

@@ -1,45 +1,44 @@
 """Removals of Serrano & Smith 2019 as the paper describes them: weights set to 0, the rest renormalised, the output read out again."""
 
-from collections.abc import Iterable, Sequence
 from itertools import combinations
 
 import numpy as np
 import torch
 
-from attnaudit.trace import TanhTail, Trace
+from attnaudit.trace import TanhTail
 from tests.oracles.readout import naive_jsd, naive_prediction
 
 
-def after_removal(trace: Trace, row: int, gone: Iterable[int]) -> list[float] | None:
+def after_removal(trace, row, gone):
     """The prediction without some positions; None where that leaves no weight."""
     alpha = np.array(trace.alpha[row])
     alpha[list(gone)] = 0.0
     return naive_prediction(trace, row, alpha / alpha.sum()) if alpha.sum() > 0 else None
 
 
-def decided(prediction: Sequence[float]) -> int:
+def decided(prediction):
     return int(prediction[0] >= 0.5) if len(prediction) == 1 else int(np.argmax(prediction))
 
 
-def flips(trace: Trace, row: int, gone: Iterable[int]) -> bool:
+def flips(trace, row, gone):
     after = after_removal(trace, row, gone)
     return after is not None and decided(after) != decided(
         naive_prediction(trace, row, trace.alpha[row])
     )
 
 
-def naive_first_flip(trace: Trace, row: int, order: Sequence[int]) -> int | None:
+def naive_first_flip(trace, row, order):
     """How many go, one after another, until the decision is another one."""
     return next((k for k in range(1, len(order)) if flips(trace, row, order[:k])), None)
 
 
-def output_jsd(p: Sequence[float], q: Sequence[float]) -> float:
+def output_jsd(p, q):
     """Divergence of two predictions; one sigmoid output stands for two classes."""
     whole = [np.array([*v, 1.0 - v[0]]) if len(v) == 1 else np.array(v) for v in (p, q)]
     return naive_jsd(*whole)
 
 
-def torch_logits(trace: Trace, row: int, pooled: torch.Tensor) -> torch.Tensor:
+def torch_logits(trace, row, pooled):
     """The logits of all classes from the attended sum with the offset; a sigmoid counts as two."""
     tail = trace.readout.tail
     if isinstance(tail, TanhTail):
@@ -51,7 +50,7 @@ def torch_logits(trace: Trace, row: int, pooled: torch.Tensor) -> torch.Tensor:
     return pooled
 
 
-def weight_gradient(trace: Trace, row: int) -> np.ndarray:
+def weight_gradient(trace, row):
     """``∂p_max/∂alpha`` by torch, in float64; of the log-odds, whose order is the same and does not underflow."""
     alpha = torch.tensor(trace.alpha[row], dtype=torch.float64, requires_grad=True)
     sums = alpha @ torch.tensor(trace.readout.contribution[row])
@@ -61,7 +60,7 @@ def weight_gradient(trace: Trace, row: int) -> np.ndarray:
     return torch.autograd.grad(log_odds, alpha)[0].numpy()
 
 
-def greedy_removal(trace: Trace, row: int) -> list[int] | None:
+def greedy_removal(trace, row):
     """Behind a tail: one position, where one is enough; else one after another, that whose removal lowers the lead over the nearest rival
     most, the tail taken as its tangent at what is left. None where the decision never flips.
     """
@@ -69,7 +68,7 @@ def greedy_removal(trace: Trace, row: int) -> list[int] | None:
     one = next(([t] for t in range(size) if flips(trace, row, [t])), None)
     if one is not None:
         return one
-    gone: list[int] = []
+    gone = []
     while not flips(trace, row, gone):
         pull, parts = slope_of_lead(trace, row, gone), trace.readout.contribution[row]
         sums = {}
@@ -83,7 +82,7 @@ def greedy_removal(trace: Trace, row: int) -> list[int] | None:
     return gone
 
 
-def slope_of_lead(trace: Trace, row: int, gone: Sequence[int]) -> np.ndarray:
+def slope_of_lead(trace, row, gone):
     """∂(logit of the model's decision − highest other logit)/∂(attended sum), without the positions ``gone``, by torch."""
     alpha, readout = np.array(trace.alpha[row]), trace.readout
     alpha[list(gone)] = 0.0
@@ -96,7 +95,7 @@ def slope_of_lead(trace: Trace, row: int, gone: Sequence[int]) -> np.ndarray:
     return torch.autograd.grad(lead, pooled)[0].numpy()
 
 
-def exhaustive_minimum(trace: Trace, row: int) -> int | None:
+def exhaustive_minimum(trace, row):
     """The size of the smallest set whose removal flips the decision, by trying them all; None where none does."""
     size = len(trace.alpha[row])
     return next(
@@ -109,7 +108,7 @@ def exhaustive_minimum(trace: Trace, row: int) -> int | None:
     )
 
 
-def every_removal_minimum(trace: Trace, row: int) -> int | None:
+def every_removal_minimum(trace, row):
     """The same by one product over all sets at once: for an identity tail, and rows too long to try the sets one by one."""
     alpha, readout = trace.alpha[row], trace.readout
     size = len(alpha)

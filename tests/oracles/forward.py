@@ -11,7 +11,7 @@ BOS, EOS, RESERVED = 2, 3, 4
 Weights = Mapping[str, np.ndarray]
 
 
-def part(weights: Weights, prefix: str) -> Weights:
+def part(weights, prefix):
     """The weights of one module, by their names within it."""
     return {
         name.removeprefix(prefix): values
@@ -20,16 +20,16 @@ def part(weights: Weights, prefix: str) -> Weights:
     }
 
 
-def sigmoid(x: np.ndarray) -> np.ndarray:
+def sigmoid(x):
     return 1.0 / (1.0 + np.exp(-x))
 
 
-def softmax(x: np.ndarray) -> np.ndarray:
+def softmax(x):
     powers = np.exp(x - x.max(axis=-1, keepdims=True))
     return powers / powers.sum(axis=-1, keepdims=True)
 
 
-def lstm(weights: Weights, x: np.ndarray) -> np.ndarray:
+def lstm(weights, x):
     """Hochreiter & Schmidhuber 1997 with forget gates; a row for each step."""
     w, u, b = (
         weights["weight_ih_l0"],
@@ -46,7 +46,7 @@ def lstm(weights: Weights, x: np.ndarray) -> np.ndarray:
     return np.array(states)
 
 
-def gru(weights: Weights, x: np.ndarray) -> np.ndarray:
+def gru(weights, x):
     """Cho et al. 2014, the reset gate after the product (as cuDNN and torch have it)."""
     h, states = np.zeros(weights["weight_hh_l0"].shape[1]), []
     for step in x:
@@ -58,7 +58,7 @@ def gru(weights: Weights, x: np.ndarray) -> np.ndarray:
     return np.array(states)
 
 
-def both_ways(weights: Weights, x: np.ndarray, cell) -> np.ndarray:
+def both_ways(weights, x, cell):
     """Forward and backward states side by side."""
     return np.hstack(
         [
@@ -68,7 +68,7 @@ def both_ways(weights: Weights, x: np.ndarray, cell) -> np.ndarray:
     )
 
 
-def convolutions(weights: Weights, x: np.ndarray) -> np.ndarray:
+def convolutions(weights, x):
     """ReLU of a window around each token; zeros beyond the ends."""
     found, k = [], 0
     while f"convolutions.{k}.weight" in weights:
@@ -83,16 +83,16 @@ def convolutions(weights: Weights, x: np.ndarray) -> np.ndarray:
     return np.hstack(found)
 
 
-def layer_norm(weights: Weights, x: np.ndarray) -> np.ndarray:
+def layer_norm(weights, x):
     spread = np.sqrt(x.var(axis=-1, keepdims=True) + 1e-5)
     return (x - x.mean(axis=-1, keepdims=True)) / spread * weights["weight"] + weights["bias"]
 
 
-def affine(weights: Weights, x: np.ndarray) -> np.ndarray:
+def affine(weights, x):
     return x @ weights["weight"].T + weights["bias"]
 
 
-def transformer(weights: Weights, x: np.ndarray, heads: int) -> np.ndarray:
+def transformer(weights, x, heads):
     """One pre-norm layer of Vaswani et al. 2017 over words and sines and cosines of their positions, then norm and values."""
     width = x.shape[1]
     x = x + np.array([
@@ -111,9 +111,7 @@ def transformer(weights: Weights, x: np.ndarray, heads: int) -> np.ndarray:
     return affine(part(weights, "values.1."), layer_norm(part(weights, "values.0."), x))
 
 
-def encode(
-    encoder: str, weights: Weights, x: np.ndarray, heads: int = 1, activation: str = "relu"
-) -> np.ndarray:
+def encode(encoder, weights, x, heads=1, activation="relu"):
     """Hidden states of embedded tokens, BOS and EOS included."""
     if encoder in ("bilstm", "bigru"):
         return both_ways(weights, x, lstm if encoder == "bilstm" else gru)
@@ -128,7 +126,7 @@ def encode(
     return transformer(weights, x, heads) if encoder == "transformer" else x
 
 
-def summary(encoder: str, hidden: np.ndarray) -> np.ndarray:
+def summary(encoder, hidden):
     """Q of a question: the last state of each direction (recurrent), the maximum (convolutions), the mean (others)."""
     if encoder in ("bilstm", "bigru", "mixed"):
         half = hidden.shape[1] // 2
@@ -136,9 +134,7 @@ def summary(encoder: str, hidden: np.ndarray) -> np.ndarray:
     return hidden.max(axis=0) if encoder == "cnn" else hidden.mean(axis=0)
 
 
-def scores(
-    attention: str, weights: Weights, hidden: np.ndarray, question: np.ndarray | None
-) -> np.ndarray:
+def scores(attention, weights, hidden, question):
     """``(H, T)``: additive ``v · tanh(W₁ h + W₂ Q)``, or dot ``h · Q / √m`` with a learned Q where there is no question."""
     if attention == "dot":
         queries = weights["query.weight"] if question is None else question[None]
@@ -148,13 +144,11 @@ def scores(
     return weights["score.weight"] @ np.tanh(inner).T
 
 
-def embed(weights: Weights, ids: np.ndarray, name: str = "embedding.weight") -> np.ndarray:
+def embed(weights, ids, name="embedding.weight"):
     return weights[name][np.concatenate([[BOS], ids, [EOS]])]
 
 
-def sentence_vectors(
-    settings, weights: Weights, ids: np.ndarray, lengths: np.ndarray
-) -> np.ndarray:
+def sentence_vectors(settings, weights, ids, lengths):
     """A vector for each sentence: encoder and attention over its words (Yang et al. 2016); zeros stand for BOS and EOS of the text."""
     vectors = []
     for words in np.split(ids, np.cumsum(lengths)[:-1]):
@@ -173,9 +167,9 @@ def sentence_vectors(
 
 
 def forward(
-    settings, weights: Weights, ids: np.ndarray, question: np.ndarray | None = None, candidates: np.ndarray | None = None,
-    sentences: np.ndarray | None = None,
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    settings, weights, ids, question = None, candidates = None,
+    sentences = None,
+):  # fmt: skip
     """Attention ``(H, T)`` and probabilities ``(K,)`` of one text; ``settings`` are `ModelSettings`."""
     x = (
         embed(weights, ids)

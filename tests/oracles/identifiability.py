@@ -5,12 +5,10 @@ from itertools import combinations
 import numpy as np
 from scipy.optimize import linprog
 
-from attnaudit.trace import Trace
-
 ROUNDING = 1e-9
 
 
-def equations(trace: Trace, row: int) -> tuple[np.ndarray, np.ndarray]:
+def equations(trace, row):
     """``A α' = b``: the attended sum, and that the weights sum to 1; without what float32 cannot tell from an equation of the others."""
     contribution, alpha = trace.readout.contribution[row], trace.alpha[row]
     matrix = np.vstack([contribution.T, np.ones(len(alpha))])
@@ -19,13 +17,13 @@ def equations(trace: Trace, row: int) -> tuple[np.ndarray, np.ndarray]:
     return matrix, matrix @ alpha
 
 
-def null_dimension(trace: Trace, row: int) -> int:
+def null_dimension(trace, row):
     """Positions minus the number of independent equations."""
     matrix, _ = equations(trace, row)
     return matrix.shape[1] - len(matrix)
 
 
-def vertices(trace: Trace, row: int) -> list[np.ndarray]:
+def vertices(trace, row):
     """Every attention with the same sum whose non-zero weights are determined by it."""
     matrix, right = equations(trace, row)
     size, found = matrix.shape[1], []
@@ -45,7 +43,7 @@ def vertices(trace: Trace, row: int) -> list[np.ndarray]:
     return found
 
 
-def largest_distance(trace: Trace, row: int) -> float:
+def largest_distance(trace, row):
     """The largest total variation distance to an attention with the same sum: that of a vertex, since the distance is convex."""
     return max(
         0.5 * float(np.abs(vertex - trace.alpha[row]).sum())
@@ -53,7 +51,7 @@ def largest_distance(trace: Trace, row: int) -> float:
     )
 
 
-def weight_range(trace: Trace, row: int, token: int) -> tuple[float, float]:
+def weight_range(trace, row, token):
     """The least and the largest weight of a token among the attentions with the same sum."""
     matrix, right = equations(trace, row)
     goal = np.eye(matrix.shape[1])[token]

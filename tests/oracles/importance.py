@@ -8,10 +8,9 @@ import torch
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.models.batch import Inputs
-from attnaudit.models.classifier import AttentionModel
 
 
-def one_row(inputs: Inputs, row: int) -> Inputs:
+def one_row(inputs, row):
     """A row by itself."""
     rows = np.array([row])
     parts: dict[str, Any] = {
@@ -22,12 +21,12 @@ def one_row(inputs: Inputs, row: int) -> Inputs:
     return Inputs(**parts)
 
 
-def rows_of(inputs: Inputs) -> list[Inputs]:
+def rows_of(inputs):
     """Every row by itself."""
     return [one_row(inputs, row) for row in range(len(inputs))]
 
 
-def without(row: Inputs, t: int) -> Inputs:
+def without(row, t):
     """The text with token ``t``, or sentence ``t``, deleted; the question stays."""
     if row.sentences is None:
         return replace(row, ids=Ragged.from_rows([np.delete(row.ids[0], t)], np.int64))
@@ -40,13 +39,13 @@ def without(row: Inputs, t: int) -> Inputs:
     )
 
 
-def probabilities(model: AttentionModel, row: Inputs) -> np.ndarray:
+def probabilities(model, row):
     """The prediction of one text by itself; a text of no token attends to nothing."""
     with torch.no_grad():
         return model.probabilities(model(row.batch(np.array([0]))).logits.double())[0].numpy()
 
 
-def naive_leave_one_out(model: AttentionModel, row: Inputs) -> np.ndarray:
+def naive_leave_one_out(model, row):
     """TVD between the prediction and that of the text without token t, for every t."""
     whole = probabilities(model, row)
     gaps = [
@@ -56,9 +55,7 @@ def naive_leave_one_out(model: AttentionModel, row: Inputs) -> np.ndarray:
     return np.array(gaps) if len(whole) == 1 else 0.5 * np.array(gaps)
 
 
-def naive_gradient(
-    model: AttentionModel, row: Inputs, *, detach_attention: bool, outputs: str = "all"
-) -> np.ndarray:
+def naive_gradient(model, row, *, detach_attention, outputs="all"):
     """``Σ_c |Σ_w 1[x_tw = 1] ∂ŷ_c/∂x_tw|`` with the text as one-hot rows, attention held fixed or not, in float64.
 
     With ``outputs`` "predicted" the sum has one term, that of the predicted class. Where positions are sentences, the vector of a sentence

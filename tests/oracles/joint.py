@@ -3,13 +3,10 @@
 The attended sums of one query are put before the output matrix of each attention. They are of the values that this pass computes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
 
 from tests.oracles.erasure import decided
 from tests.oracles.readout import naive_tvd
@@ -18,7 +15,7 @@ from tests.oracles.readout import naive_tvd
 class NaiveHeads:
     """A BERT or GPT-2 and one text, whose prediction reads the query ``position``."""
 
-    def __init__(self, model: Any, inputs: Mapping[str, Tensor], position: int, heads: int) -> None:
+    def __init__(self, model, inputs, position, heads):
         self.model, self.inputs, self.position, self.heads = model, inputs, position, heads
         self.matrices = [
             module
@@ -32,9 +29,9 @@ class NaiveHeads:
         ]
         self.own = self._prediction()
 
-    def under(self, weights: Sequence[np.ndarray | None]) -> list[float]:
+    def under(self, weights):
         """The prediction with weights (H, K) of the query in every layer; with none in a layer, it is left as it is."""
-        seen: list[Tensor] = []
+        seen = []
         with ExitStack() as hooks:
             for matrix, made, own in zip(self.matrices, self.made, weights, strict=True):
                 hooks.enter_context(
@@ -50,13 +47,13 @@ class NaiveHeads:
                     )
             return self._prediction()
 
-    def change(self, weights: Sequence[np.ndarray | None]) -> float:
+    def change(self, weights):
         return naive_tvd(self.under(weights), self.own)
 
-    def flips(self, weights: Sequence[np.ndarray | None]) -> bool:
+    def flips(self, weights):
         return decided(self.under(weights)) != decided(self.own)
 
-    def by_turns(self, own: np.ndarray, layer: int, sweeps: int) -> np.ndarray:
+    def by_turns(self, own, layer, sweeps):
         """The weights of a layer, each head in turn on the token that changes the output most, the others as they are by then."""
         current, best = own.copy(), 0.0
         for _ in range(sweeps):
@@ -74,7 +71,7 @@ class NaiveHeads:
                     best, current = max(changes), tried[int(np.argmax(changes))]
         return current
 
-    def _prediction(self) -> list[float]:
+    def _prediction(self):
         with torch.no_grad():
             logits = self.model(**self.inputs).logits[0]
         return (
@@ -84,8 +81,8 @@ class NaiveHeads:
             .tolist()
         )
 
-    def _put(self, weights: np.ndarray, seen: Sequence[Tensor]) -> Any:
-        def put(module: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    def _put(self, weights, seen):
+        def put(module, given):
             width = given[0].shape[-1]
             values = seen[-1][:, -width:].unflatten(
                 1, (self.heads, -1)
@@ -100,7 +97,7 @@ class NaiveHeads:
 
 
 @contextmanager
-def _hooked(handle: Any) -> Iterator[None]:
+def _hooked(handle):
     try:
         yield
     finally:

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 
 
-def naive_kendall(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+def naive_kendall(x, y):
     """Tau-b and p; NaN where an argument is constant or there is no pair."""
     balance, untied_x, untied_y = 0, 0, 0
     for i, j in combinations(range(len(x)), 2):
@@ -22,7 +22,7 @@ def naive_kendall(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
     )
 
 
-def _variance(x: np.ndarray, y: np.ndarray) -> float:
+def _variance(x, y):
     n = len(x)
     t, u = list(Counter(x.tolist()).values()), list(Counter(y.tolist()).values())
     spread = (

@@ -3,9 +3,7 @@
 import numpy as np
 
 
-def log_odds(
-    texts: list[list[int]], positive: list[bool], words: int, steps: int = 20_000
-) -> np.ndarray:
+def log_odds(texts, positive, words, steps=20_000):
     """Coefficients of ``words`` words; classes are balanced, and the bias is penalised like a coefficient (as liblinear has it)."""
     bags = np.zeros((len(texts), words + 1))
     for row, text in enumerate(texts):

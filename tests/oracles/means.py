@@ -1,16 +1,13 @@
 """The interval of a mean, with every resample written out (Gaffke 2005)."""
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
 from attnaudit.core.random import stream_keys, uniform
 
 
-def mean_interval(
-    texts: Sequence[Sequence[float]], least: float, most: float, seed: int, resamples: int = 1000
-) -> tuple[float, float]:
+def mean_interval(texts, least, most, seed, resamples=1000):
     """Interval of the mean over the rows of texts, with values from ``least`` to ``most``."""
     rows = [len(text) for text in texts]
     size = sum(rows) / sum(count > 0 for count in rows)

@@ -2,16 +2,11 @@
 
 import numpy as np
 import torch
-from jaxtyping import Float
 
 from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, UNK
-from attnaudit.models.batch import PairBatch
-from attnaudit.models.seq2seq import EncoderDecoder
 
 
-def weighted(
-    model: EncoderDecoder, one: PairBatch, at: int, head: int, alpha: Float[np.ndarray, " T"]
-) -> Float[np.ndarray, " V"]:
+def weighted(model, one, at, head, alpha):
     """The distribution over all words when one head attends by ``alpha`` and the others as they do."""
     with torch.no_grad():
         done = model(one)
@@ -23,7 +18,7 @@ def weighted(
         ).numpy()
 
 
-def relevance(model: EncoderDecoder, one: PairBatch, at: int, head: int) -> list[float]:
+def relevance(model, one, at, head):
     """Log-probability of the gold token with all of a head's attention on each source position in turn."""
     length = one.source.shape[1]
     return [
@@ -32,10 +27,10 @@ def relevance(model: EncoderDecoder, one: PairBatch, at: int, head: int) -> list
     ]
 
 
-def leave_one_out(model: EncoderDecoder, one: PairBatch, at: int) -> list[float]:
+def leave_one_out(model, one, at):
     """TVD over all words when a source token is deleted."""
 
-    def told(source: torch.Tensor) -> torch.Tensor:
+    def told(source):
         return torch.softmax(model.logits(model.write(source, one.before))[0, at], dim=-1)
 
     with torch.no_grad():
@@ -48,14 +43,12 @@ def leave_one_out(model: EncoderDecoder, one: PairBatch, at: int) -> list[float]
         return [0.5 * float((told(rest) - whole).abs().sum()) for rest in without]
 
 
-def gradient_of_gold(
-    model: EncoderDecoder, one: PairBatch, at: int, step: float = 1e-6
-) -> list[float]:
+def gradient_of_gold(model, one, at, step=1e-6):
     """``|e · ∂p/∂e|`` of every source position by differences: the embedding is stretched a little, attention held."""
     embedded = model.source_embedding(one.source).detach()
     alpha = model(one).alpha.detach()
 
-    def gold(scaled: torch.Tensor) -> float:
+    def gold(scaled):
         hidden, start = model.from_embedded(scaled)
         states, _ = model.decoder(model.target_embedding(one.before), start)
         logits = model.logits(model.combined_from_attention(alpha, hidden, states))[0, at]
@@ -73,7 +66,7 @@ def gradient_of_gold(
     return found
 
 
-def greedy(model: EncoderDecoder, ids: np.ndarray) -> list[int]:
+def greedy(model, ids):
     """The most likely word, one after another, each from the whole of what was written before."""
     source, written = torch.from_numpy(ids)[None], [BOS]
     with torch.no_grad():

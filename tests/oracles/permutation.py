@@ -4,11 +4,10 @@ from itertools import permutations
 
 import numpy as np
 
-from attnaudit.trace import Trace
 from tests.oracles.readout import naive_readout, naive_tvd
 
 
-def naive_permutation(trace: Trace, row: int, count: int, rng: np.random.Generator) -> float:
+def naive_permutation(trace, row, count, rng):
     """Median TVD over ``count`` random permutations."""
     alpha = trace.alpha[row]
     predict = naive_readout(trace, row)
@@ -18,7 +17,7 @@ def naive_permutation(trace: Trace, row: int, count: int, rng: np.random.Generat
     )
 
 
-def all_permutations(trace: Trace, row: int, places: np.ndarray | None = None) -> np.ndarray:
+def all_permutations(trace, row, places=None):
     """TVD under each order of the weights, or of those at some ``places``, ascending."""
     alpha = trace.alpha[row]
     places = np.arange(len(alpha)) if places is None else places
@@ -31,9 +30,7 @@ def all_permutations(trace: Trace, row: int, places: np.ndarray | None = None) -
     return np.sort(found)
 
 
-def surprise(
-    trace: Trace, row: int, found: float, rng: np.random.Generator, medians: int = 15
-) -> float:
+def surprise(trace, row, found, rng, medians=15):
     """How many standard errors a median over 100 permutations is from the mean of so many others."""
     others = [naive_permutation(trace, row, 100, rng) for _ in range(medians)]
     return float(

@@ -3,19 +3,19 @@
 WORD = 2**64
 
 
-def keyed_bits(stream: int, counter: int) -> int:
+def keyed_bits(stream, counter):
     x = (stream + (counter + 1) * 0x9E3779B97F4A7C15) % WORD
     x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9 % WORD
     x = (x ^ (x >> 27)) * 0x94D049BB133111EB % WORD
     return x ^ (x >> 31)
 
 
-def keyed_below(stream: int, counter: int, bound: int) -> int:
+def keyed_below(stream, counter, bound):
     """One of 0 … bound − 1, from the upper half of the bits."""
     return (keyed_bits(stream, counter) >> 32) * bound >> 32
 
 
-def keyed_order(size: int, stream: int, number: int) -> list[int]:
+def keyed_order(size, stream, number):
     """Random order ``number`` of a row: from the last position down, each changes places with one that is not after it."""
     order = list(range(size))
     for place in range(len(order) - 1, 0, -1):

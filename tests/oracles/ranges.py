@@ -5,12 +5,10 @@ import scipy.sparse
 from scipy.optimize import linprog
 from scipy.special import expit, logit
 
-from attnaudit.trace import Trace
-
 TIGHT = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 
 
-def ranges_by_programs(trace: Trace, row: int, epsilon: float) -> tuple[np.ndarray, np.ndarray]:
+def ranges_by_programs(trace, row, epsilon):
     """(least, most) weight of every token: minimise and maximise α_t with α ≥ 0, Σ α = 1 and the probability of class 1 within ε.
 
     The 2 T programs of a row share no variable, so that the sum of all goals is optimal where each is.

@@ -1,19 +1,18 @@
 """What the model would predict, one position at a time."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
-from attnaudit.trace import IdentityTail, Trace
+from attnaudit.trace import IdentityTail
 
 
-def naive_prediction(trace: Trace, row: int, alpha: np.ndarray) -> list[float]:
+def naive_prediction(trace, row, alpha):
     """``activation(tail(offset + Σ_t alpha_t · readout_t))`` by loops over positions and numbers."""
     return naive_readout(trace, row)(alpha)
 
 
-def naive_readout(trace: Trace, row: int) -> Callable[[np.ndarray], list[float]]:
+def naive_readout(trace, row):
     """The prediction of one row as a function of its attention."""
     offset = [float(x) for x in trace.readout.offset[row]]
     contributions = [
@@ -22,7 +21,7 @@ def naive_readout(trace: Trace, row: int) -> Callable[[np.ndarray], list[float]]
     sigmoid, tail = trace.metadata["activation"] == "sigmoid", trace.readout.tail
     candidates = None if trace.candidates is None else list(trace.candidates[row])
 
-    def predict(alpha: np.ndarray) -> list[float]:
+    def predict(alpha):
         pooled = list(offset)
         for weight, contribution in zip(alpha, contributions, strict=True):
             for k, number in enumerate(contribution):
@@ -47,12 +46,12 @@ def naive_readout(trace: Trace, row: int) -> Callable[[np.ndarray], list[float]]
     return predict
 
 
-def naive_tvd(p: list[float], q: list[float]) -> float:
+def naive_tvd(p, q):
     gap = sum(abs(a - b) for a, b in zip(p, q, strict=True))
     return gap if len(p) == 1 else gap / 2
 
 
-def naive_jsd(p: np.ndarray, q: np.ndarray, log=math.log) -> float:
+def naive_jsd(p, q, log=math.log):
     """½ KL(p‖m) + ½ KL(q‖m) with m the mean of both, zeros left out."""
     total = 0.0
     for a, b in zip(p, q, strict=True):

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnaudit.trace import TanhTail, Trace
+from attnaudit.trace import TanhTail
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Model:
     tail: tuple[Tensor, Tensor] | None = None
     allowed: Tensor | None = None
 
-    def predict(self, attention: Tensor) -> Tensor:
+    def predict(self, attention):
         """(B, k, T) to (B, k, C)."""
         context = torch.einsum("bkt,btm->bkm", attention, self.hidden)
         logits = context @ self.weight + self.bias[:, None]
@@ -35,9 +35,7 @@ class Model:
         return torch.sigmoid(logits) if self.sigmoid else torch.softmax(logits, dim=-1)
 
 
-def padded(
-    trace: Trace, width: int = 0, dtype: torch.dtype = torch.float64
-) -> tuple[Model, Tensor]:
+def padded(trace, width=0, dtype=torch.float64):
     """The trace as one padded batch and its attention (B, T); hidden states of ``width`` numbers, random but for what they read out.
 
     Width 0 takes the readout itself as hidden states.
@@ -70,24 +68,22 @@ def padded(
     ), attention
 
 
-def torch_tvd(p: Tensor, q: Tensor) -> Tensor:
+def torch_tvd(p, q):
     gap = (p - q).abs().sum(-1)
     return gap if p.shape[-1] == 1 else 0.5 * gap
 
 
-def torch_jsd(p: Tensor, q: Tensor) -> Tensor:
+def torch_jsd(p, q):
     """Zeros, padding among them, add nothing and have no slope."""
     log_middle = _log(0.5 * (p + q))
     return 0.5 * (p * (_log(p) - log_middle) + q * (_log(q) - log_middle)).sum(-1)
 
 
-def _log(p: Tensor) -> Tensor:
+def _log(p):
     return torch.where(p > 0, p, torch.ones_like(p)).log()
 
 
-def adversary_loss(
-    scores: Tensor, model: Model, alpha: Tensor, epsilon: float, penalty: float
-) -> Tensor:
+def adversary_loss(scores, model, alpha, epsilon, penalty):
     """One loss per instance: minus the divergences, plus what the outputs move beyond ε."""
     k = scores.shape[1]
     attention = torch.softmax(scores.masked_fill(~model.mask[:, None], -torch.inf), dim=-1)
@@ -102,14 +98,14 @@ def adversary_loss(
 
 
 def naive_search(
-    model: Model,
-    alpha: Tensor,
-    scores: Tensor,
-    epsilon: float = 0.01,
-    steps: int = 500,
-    learning_rate: float = 0.01,
-    penalty: float = 500,
-) -> Tensor:
+    model,
+    alpha,
+    scores,
+    epsilon=0.01,
+    steps=500,
+    learning_rate=0.01,
+    penalty=500,
+):
     """The attentions (B, k, T) that ``steps`` of Adam with AMSGrad reach from ``scores``."""
     scores = scores.clone().requires_grad_(True)
     optimiser = torch.optim.Adam([scores], lr=learning_rate, amsgrad=True)
@@ -120,7 +116,7 @@ def naive_search(
     return torch.softmax(scores.detach().masked_fill(~model.mask[:, None], -torch.inf), dim=-1)
 
 
-def searched_jsd(trace: Trace, epsilon: float = 0.01, k: int = 5, steps: int = 500) -> np.ndarray:
+def searched_jsd(trace, epsilon=0.01, k=5, steps=500):
     """ε-max JSD (n,) that the paper's search finds: the best of its ends within ε, 0 if there is none."""
     model, alpha = padded(trace)
     noise = torch.randn(len(trace), k, alpha.shape[1], generator=torch.Generator().manual_seed(0))

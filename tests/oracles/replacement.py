@@ -4,7 +4,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 
-def partial_spearman(lost: list[list[int]], score: np.ndarray, change: np.ndarray) -> float:
+def partial_spearman(lost, score, change):
     """From the three rank correlations of the loss, the change and the number of words."""
     loss = [sum(score[t] for t in copy) for copy in lost]
     number = [len(copy) for copy in lost]
@@ -13,14 +13,14 @@ def partial_spearman(lost: list[list[int]], score: np.ndarray, change: np.ndarra
     return float((xy - xn * yn) / np.sqrt((1 - xn**2) * (1 - yn**2)))
 
 
-def log_odds(prediction: np.ndarray, predicted: int) -> np.ndarray:
+def log_odds(prediction, predicted):
     """Of a class against the most probable other one, of every copy."""
     two = prediction if prediction.shape[1] > 1 else np.hstack([1 - prediction, prediction])
     others = [max(p for k, p in enumerate(row) if k != predicted) for row in two]
     return np.log(two[:, predicted]) - np.log(others)
 
 
-def matched_change(own: np.ndarray, runs: np.ndarray, predicted: int) -> np.ndarray:
+def matched_change(own, runs, predicted):
     """Of the probability of a class against the next, with logits such that the text has 0.9."""
     scale = np.log(9.0) / log_odds(own[None], predicted)
     return np.round(np.abs(1 / (1 + np.exp(-scale * log_odds(runs, predicted))) - 0.9), 5)

@@ -5,7 +5,7 @@ from itertools import pairwise, permutations
 import numpy as np
 
 
-def expected_precision(score: np.ndarray, rationale: np.ndarray) -> float:
+def expected_precision(score, rationale):
     """Mean precision at the size of the rationale over every order of the tokens that agrees with the scores."""
     expected = int(rationale.sum())
     orders = [
@@ -16,7 +16,7 @@ def expected_precision(score: np.ndarray, rationale: np.ndarray) -> float:
     return float(np.mean([rationale[list(order[:expected])].mean() for order in orders]))
 
 
-def attention_on(alpha: np.ndarray, score: np.ndarray) -> float:
+def attention_on(alpha, score):
     """Mean share of the score at a word that attention draws, less 1/T; NaN where undefined."""
     sizes = [abs(float(s)) for s in score]
     if len(sizes) < 2 or not sum(sizes) or not sum(alpha):

@@ -1,20 +1,18 @@
 """The sequence-to-sequence model as its equations read: torch's own LSTM, autograd, one seed at a time, one position at a time."""
 
-from collections.abc import Mapping
-
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.func import functional_call
 
 
 def plain_forward(
-    weights: Mapping[str, Tensor],
-    source: Tensor,
-    given: Tensor,
-    heads: int,
-    only: int | None = None,
-    uniform: bool = False,
-) -> tuple[Tensor, Tensor]:
+    weights,
+    source,
+    given,
+    heads,
+    only=None,
+    uniform=False,
+):
     """Logits ``(T, B, V)`` and attention ``(B, K, T, S)``; with ``only`` all attention is on that position."""
     table = weights["embedding.weight"]
     m, e = len(weights["attention.weight"]), table.shape[1]
@@ -42,21 +40,19 @@ def plain_forward(
 
 
 def plain_loss(
-    weights: Mapping[str, Tensor],
-    source: Tensor,
-    gold: Tensor,
-    begin: int,
-    heads: int = 1,
-    uniform: bool = False,
-) -> Tensor:
+    weights,
+    source,
+    gold,
+    begin,
+    heads=1,
+    uniform=False,
+):
     given = torch.cat([torch.full_like(gold[:1], begin), gold[:-1]])
     logits, _ = plain_forward(weights, source, given, heads, uniform=uniform)
     return nn.functional.cross_entropy(logits.flatten(0, 1), gold.flatten())
 
 
-def plain_relevance(
-    weights: Mapping[str, Tensor], source: Tensor, gold: Tensor, begin: int, heads: int
-) -> Tensor:
+def plain_relevance(weights, source, gold, begin, heads):
     """Log-probability of the gold symbols ``(B, T, S)``, all attention on one position after another."""
     given = torch.cat([torch.full_like(gold[:1], begin), gold[:-1]])
     found = []
@@ -66,7 +62,7 @@ def plain_relevance(
     return torch.stack(found, dim=2)
 
 
-def _part(weights: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor]:
+def _part(weights, prefix):
     return {
         name.removeprefix(prefix): weight
         for name, weight in weights.items()

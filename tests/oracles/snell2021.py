@@ -4,25 +4,21 @@ Source: Sea-Snell/AttentionDynamics, SequenceCopying/seq2seq_model.py. Both side
 the scores are those of a tanh layer that reads the decoder's state and the projected context.
 """
 
-from collections.abc import Mapping
-
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 
 class Released(nn.Module):
     """Of ``symbols``, one that ends and one that begins; every layer ``hidden`` wide."""
 
-    def __init__(self, symbols: int, hidden: int) -> None:
+    def __init__(self, symbols, hidden):
         super().__init__()
         self.embedding = nn.Embedding(symbols + 2, hidden)
         self.encoder, self.decoder = nn.LSTM(hidden, hidden), nn.LSTM(hidden, hidden)
         self.query, self.project = nn.Linear(hidden, hidden), nn.Linear(hidden, hidden)
         self.mix, self.output = nn.Linear(2 * hidden, hidden), nn.Linear(hidden, symbols + 2)
 
-    def forward(
-        self, source: Tensor, given: Tensor, only: int | None = None, uniform: bool = False
-    ) -> tuple[Tensor, Tensor]:
+    def forward(self, source, given, only=None, uniform=False):
         """Logits ``(T, B, V)`` and attention ``(T, B, S)``; with ``only`` all attention is on that position."""
         h, last = self.encoder(self.embedding(source))
         d, _ = self.decoder(self.embedding(given), last)
@@ -35,21 +31,21 @@ class Released(nn.Module):
         context = self.project(torch.einsum("tbs,sbm->tbm", alpha, h))
         return self.output(torch.tanh(self.mix(torch.cat([d, context], dim=2)))), alpha
 
-    def loss(self, source: Tensor, gold: Tensor, uniform: bool = False) -> Tensor:
+    def loss(self, source, gold, uniform=False):
         logits, _ = self(source, self.before(gold), uniform=uniform)
         return nn.functional.cross_entropy(logits.flatten(0, 1), gold.flatten())
 
-    def before(self, gold: Tensor) -> Tensor:
+    def before(self, gold):
         """The symbol before each of ``gold``; the last of the vocabulary begins."""
         return torch.cat([torch.full_like(gold[:1], self.embedding.num_embeddings - 1), gold[:-1]])
 
     @torch.no_grad()
-    def load(self, weights: Mapping[str, Tensor]) -> None:
+    def load(self, weights):
         """Take the weights that `attnaudit` names otherwise."""
         self.load_state_dict(of_released(weights))
 
 
-def of_released(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def of_released(weights):
     """Weights, or their gradient, by the names of `Released`: the layer that mixes has one matrix for state and context."""
     named = {
         name.replace("attention.", "query.").replace("projection.", "project."): part

@@ -6,7 +6,7 @@ from scipy.optimize import minimize
 from tests.oracles.replacement import partial_spearman
 
 
-def square_root_lasso(lost: list[list[int]], fall: np.ndarray, length: int) -> np.ndarray:
+def square_root_lasso(lost, fall, length):
     """Weights and base that minimise the root of the mean square plus the penalty.
 
     Each weight is a difference of two numbers ≥ 0, so that the function is smooth. Words that copies
@@ -19,7 +19,7 @@ def square_root_lasso(lost: list[list[int]], fall: np.ndarray, length: int) -> n
     penalty = np.sqrt(2 * np.log(max(len(distinct), 2)) / len(fall)) * x.std(axis=0)
     size = len(distinct)
 
-    def loss(z: np.ndarray) -> tuple[float, np.ndarray]:
+    def loss(z):
         weights, base = z[:size] - z[size : 2 * size], z[-1]
         left = fall - base - x @ weights
         root = np.sqrt((left**2).mean())
@@ -35,9 +35,7 @@ def square_root_lasso(lost: list[list[int]], fall: np.ndarray, length: int) -> n
     return np.array([*(each[column] / alike.count(column) for column in alike), found[-1]])
 
 
-def held_out(
-    lost: list[list[int]], fall: np.ndarray, change: np.ndarray, alpha: np.ndarray, first: set[int]
-) -> tuple[float, float, float]:
+def held_out(lost, fall, change, alpha, first):
     """R², the surrogate's correlation and attention's, each half judged by a fit to the other."""
     second = set(range(len(lost))) - first
     error = power = 0.0

@@ -9,7 +9,6 @@ from scipy.stats import kendalltau
 from attnaudit.experiments.adversary import exact as adversary_exact
 from attnaudit.experiments.adversary.exact import slab_within
 from attnaudit.experiments.adversary.experiment import divergence
-from attnaudit.trace import Trace
 from tests.oracles.adversary import brute_force_adversary
 from tests.oracles.agreement import naive_overlap
 from tests.oracles.kendall import naive_kendall
@@ -22,7 +21,7 @@ TIED_X, TIED_Y = np.array([1.0, 1.0, 2.0, 3.0, 3.0]), np.array([1.0, 2.0, 2.0, 2
 
 
 @pytest.fixture(scope="module")
-def trace() -> Trace:
+def trace():
     return make_trace(20, (4, 6), seed=0)
 
 
@@ -43,7 +42,7 @@ def test_a_p_value_that_forgets_ties_is_found():
     assert abs(naive_kendall(TIED_X, TIED_Y)[1] - no_ties) > 0.01
 
 
-def _pairs_swapped(trace: Trace, row: int, epsilon: float) -> np.ndarray:
+def _pairs_swapped(trace, row, epsilon):
     """The exact adversary with the weight of a pair put on the wrong token."""
     one = trace.take(np.array([row]))
     slab = slab_within(one.readout, one.alpha, epsilon)
@@ -88,7 +87,7 @@ def test_pairs_at_one_bound_alone_are_found_to_fall_short():
     ).any()
 
 
-def naive_tvd_rows(trace: Trace, values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+def naive_tvd_rows(trace, values, offsets):
     rows = range(len(trace))
     moved = [naive_prediction(trace, row, values[offsets[row] : offsets[row + 1]]) for row in rows]
     return np.array(

@@ -5,7 +5,6 @@ import re
 import shutil
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -27,7 +26,7 @@ def test_every_reason_is_of_a_cell():
 
 def test_every_reason_of_the_largest_page_explains_numbers_that_are_farther_off():
     paper = PAPERS["jain2019"]
-    found = Reproduction(paper, records_of(paper, DOCS / "research" / "records" / paper.name))
+    found = Reproduction(paper, records_of(paper, DOCS / "research/records" / paper.name))
     text = markdown_of(found).replace("\\", "")
     told = [line for line in text.splitlines() if line.startswith("- ○ ")]
     for place, reason in paper.reasons.items():
@@ -48,7 +47,7 @@ def test_numbers_that_a_reason_takes_from_the_records_of_another_paper_are_in_th
     for corpus, reason, other in cited:
         records = [
             json.loads(file.read_text())
-            for file in (DOCS / "research" / "records" / other).glob(f"{corpus}*.json")
+            for file in (DOCS / "research/records" / other).glob(f"{corpus}*.json")
         ]
         known = {
             f"{row['value']:.3f}"
@@ -70,7 +69,7 @@ def test_every_published_number_belongs_to_a_cell(name):
 
 @pytest.mark.parametrize("name", PAPERS)
 def test_records_of_the_documentation_are_those_of_cells(name):
-    folder = DOCS / "research" / "records" / name
+    folder = DOCS / "research/records" / name
     found = records_of(PAPERS[name], folder)
     assert {place.stem for place in folder.glob("*.json")} == found.keys()
     for key, one in found.items():
@@ -79,7 +78,7 @@ def test_records_of_the_documentation_are_those_of_cells(name):
 
 
 @pytest.fixture
-def tables() -> Any:
+def tables():
     """The script that writes tables into the documentation."""
     spec = spec_from_file_location("papers_tables", DOCS / "papers_tables.py")
     assert spec is not None
@@ -92,32 +91,32 @@ def tables() -> Any:
 def test_tables_are_written_between_the_marks(tables, tmp_path):
     page = tmp_path / "smallest.md"
     marks = "<!-- reproduce serrano2019 -->", "<!-- end of reproduce serrano2019 -->"
-    page.write_text(f"Before.\n\n{marks[0]}{marks[1]}\n\nAfter.\n", encoding="utf-8")
+    page.write_text(f"Before.\n\n{marks[0]}{marks[1]}\n\nAfter.\n")
     first = "### Uniform\n\n- `sst-uniform`: `attnaudit study`\n"
     for text in (first, f"{first}\n### More\n"):
         tables.write_between(page, "serrano2019", text)
         between = f"{marks[0]}\n\n{text.strip()}\n\n{marks[1]}"
-        assert page.read_text(encoding="utf-8") == f"Before.\n\n{between}\n\nAfter.\n"
+        assert page.read_text() == f"Before.\n\n{between}\n\nAfter.\n"
     for spoiled in ("no marks", f"{marks[1]} after {marks[0]} text"):
-        page.write_text(spoiled, encoding="utf-8")
+        page.write_text(spoiled)
         with pytest.raises(ValueError, match=f"no {marks[0]} with"):
             tables.write_between(page, "serrano2019", "### More\n")
-        assert page.read_text(encoding="utf-8") == spoiled
+        assert page.read_text() == spoiled
 
 
 @pytest.mark.slow
 def test_tables_of_the_documentation_are_those_of_its_records(tables, tmp_path):
     shutil.copytree(DOCS, tmp_path / "docs", ignore=shutil.ignore_patterns("*.png", "*.csv"))
     tables.write_tables(tmp_path / "docs")
-    kept = DOCS / "research" / "records"
+    kept = DOCS / "research/records"
     files = [place for name in PAPERS for place in (kept / name).glob("*.csv")]
     pages = [DOCS / page for page in ("reproduction.md", *(one.page for one in PAPERS.values()))]
     for file in (*pages, *files):
-        made = (tmp_path / "docs" / file.relative_to(DOCS)).read_text(encoding="utf-8")
-        assert made == file.read_text(encoding="utf-8"), file
+        made = (tmp_path / "docs" / file.relative_to(DOCS)).read_text()
+        assert made == file.read_text(), file
     made = [
         place
         for name in PAPERS
-        for place in (tmp_path / "docs" / "research" / "records" / name).glob("*.csv")
+        for place in (tmp_path / "docs/research/records" / name).glob("*.csv")
     ]
     assert len(made) == len(files)

@@ -4,7 +4,6 @@ import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -106,7 +105,7 @@ def test_a_paper_is_whole(paper, tmp_path):
     keys = [cell.key for cell in paper.cells]
     assert len(set(keys)) == len(keys)
     assert {cell.title for cell in paper.quick} <= set(keys)
-    assert f"<!-- reproduce {paper.name} -->" in (DOCS / paper.page).read_text(encoding="utf-8")
+    assert f"<!-- reproduce {paper.name} -->" in (DOCS / paper.page).read_text()
     assert {cell.study for cell in paper.cells} == {table.study for table in paper.tables}
     for cell in paper.every_cell:
         assert cell.corpus in REGISTERED or cell.study == "copying" or is_parallel(cell.corpus)
@@ -137,7 +136,7 @@ def test_a_paper_ends_in_one_page_and_a_record_of_each_cell(finished):
     (accuracy,) = (row["value"] for row in run["summary"] if row["measure"] == "accuracy")
     assert accuracy == pytest.approx(sum(ours) / 2)
     assert (run["seeds"], run["commit"]) == ([0, 1], "0123abcde")
-    page = (finished / "index.html").read_text(encoding="utf-8")
+    page = (finished / "index.html").read_text()
     assert all(word in page for word in ("Bands", "F1, uniform", "seeds", "0123abcde"))
 
 
@@ -172,7 +171,7 @@ def test_the_corpus_read_last_is_given_to_all_that_ask_for_the_same(monkeypatch)
     """Other seeds are read anew; what is done after reading changes nothing; errors are kept too."""
     from attnaudit.recipes import classifier
 
-    read: list[str] = []
+    read = []
 
     def counted(spec, real=classifier.read_corpus, **options):
         read.append(spec.source)
@@ -204,7 +203,7 @@ def test_settings_of_one_study_are_of_its_cells_alone(finished):
 @pytest.mark.parametrize("damage", ["changed", "missing"])
 def test_a_damaged_study_is_analysed_again_by_the_same_call(finished, tmp_path, damage):
     out = Path(shutil.copytree(finished, tmp_path / "out"))
-    summary = out / STUDIES / "planted-decisive" / "uniform" / "summary.json"
+    summary = out / STUDIES / "planted-decisive/uniform/summary.json"
     before = summary.read_bytes()
     summary.unlink()
     if damage == "changed":
@@ -225,13 +224,13 @@ def test_what_is_set_for_a_call_is_in_the_command_of_the_record_and_on_the_page(
     for key, settings in made.items():  # and with --vectors random
         one = replace(sweep(tmp_path / "out"), cells=[cells[key]], settings=settings)
         assert reproduce(one).done == 1
-    for key, record in records_of(SMALLEST, tmp_path / "out" / "records").items():
+    for key, record in records_of(SMALLEST, tmp_path / "out/records").items():
         reads_texts = key != "iid-copying"
         assert record["changed"] == made[key] | ({"vectors": "random"} if reads_texts else {})
         command = record["command"]
         assert all(command.count(f" {name}={value}") == 1 for name, value in made[key].items())
         assert ("--vectors random" in command) == reads_texts
-    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    page = (tmp_path / "out/index.html").read_text()
     assert "training.epochs = 2" in page
 
 
@@ -239,7 +238,7 @@ def test_what_is_set_for_a_call_is_in_the_command_of_the_record_and_on_the_page(
 def test_word_vectors_of_a_file_are_those_of_the_paper(tmp_path):
     """Those that a corpus trains are not: the record says so, and the command names them."""
     file = tmp_path / "vectors.txt"
-    file.write_text("superb 0.5 0.5 0.5 0.5\nawful -0.5 0.5 -0.5 0.5\n", encoding="utf-8")
+    file.write_text("superb 0.5 0.5 0.5 0.5\nawful -0.5 0.5 -0.5 0.5\n")
     cell = sweep(tmp_path).cells[0]
     for number, (vectors, changed) in enumerate(
         [(str(file), None), ("corpus", {"vectors": "corpus"}), (None, {"vectors": "corpus"})]
@@ -283,7 +282,7 @@ def test_a_mean_over_seeds_and_its_interval_are_those_of_a_hand_calculation():
 
 
 def test_intervals_over_seeds_end_where_a_measure_does_and_what_is_left_out_is_averaged():
-    def averaged(measure, *values) -> dict[str, Any]:
+    def averaged(measure, *values):
         """The first run excludes 2 of 100 instances, the second 12, and so on."""
         left = [2 + 10 * k for k in range(len(values))]
         rows = [
@@ -302,7 +301,7 @@ def test_intervals_over_seeds_end_where_a_measure_does_and_what_is_left_out_is_a
 def test_shares_by_band_leave_out_what_is_undefined(tmp_path):
     (tmp_path / "results").mkdir()
     columns = {"delta_js": [-0.5, 0.5, 0.1, None], "delta_alpha": [0.01, 0.02, 0.1, 0.6]}
-    pl.DataFrame(columns).write_parquet(tmp_path / "results" / "erasure.parquet")
+    pl.DataFrame(columns).write_parquet(tmp_path / "results/erasure.parquet")
     assert list(by_delta_alpha(tmp_path / "elsewhere")) == []
     found = {row["group"].partition(":")[2]: row for row in by_delta_alpha(tmp_path)}
     shares = {band: (row["value"], row["n"]) for band, row in found.items() if row["n"]}

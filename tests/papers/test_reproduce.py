@@ -53,9 +53,7 @@ def data(tmp_path_factory):
             f"the film with the {WORDS[str(k % 2)][k % 5]} end number {chr(97 + k % 26)}{chr(97 + k // 26)},{k % 2}"
             for k in range(rows)
         ]
-        (folder / "sst" / f"{split}.csv").write_text(
-            "text,label\n" + "\n".join(lines), encoding="utf-8"
-        )
+        (folder / "sst" / f"{split}.csv").write_text("text,label\n" + "\n".join(lines))
     return folder
 
 
@@ -85,12 +83,12 @@ def test_the_whole_plan_has_every_cell_of_the_paper():
 
 
 def test_what_is_not_here_is_told_and_the_rest_run(finished, data):
-    lines: list[str] = []
+    lines = []
     outcome = reproduce(small_sweep(finished, data, ("adr", "sst")), say=lines.append)
     assert len(lines) == 1
     assert lines[0].startswith("adr is skipped: ")
     assert (outcome.done, [one.corpus for one in outcome.not_run]) == (2, ["adr"])
-    assert outcome.not_run[0].reason in html.unescape(outcome.page.read_text(encoding="utf-8"))
+    assert outcome.not_run[0].reason in html.unescape(outcome.page.read_text())
 
 
 @pytest.mark.slow
@@ -119,7 +117,7 @@ def test_the_command_prints_where_table_and_page_are(finished, data, capsys):
         f"table: {finished / 'reproduction.csv'}",
         f"report: {finished / 'index.html'}",
     ]
-    page = (finished / "index.html").read_text(encoding="utf-8")
+    page = (finished / "index.html").read_text()
     assert "runs/sst-average-additive-s1/report.html" in page
     assert main([*command, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -140,7 +138,7 @@ def command_of(data, out, corpus="sst", vectors="random", seeds=1):
 
 def text_of(outcome):
     """Return the text of the page, each entry of a list on a line with a dash."""
-    page = outcome.page.read_text(encoding="utf-8")
+    page = outcome.page.read_text()
     page = page.replace("<li>", "\n- ").replace("</li>", "\n")
     return html.unescape(re.sub(r"<[^>]*>", "", page))
 
@@ -190,17 +188,17 @@ def test_splits_drawn_with_the_seed_are_averaged_although_their_fingerprints_dif
 
 def test_word_vectors_that_cannot_be_read_are_a_reason(data, tmp_path, capsys):
     ragged, out = tmp_path / "v.txt", tmp_path / "out"
-    ragged.write_text("the 0.1 0.2\nfilm 0.1\n", encoding="utf-8")
+    ragged.write_text("the 0.1 0.2\nfilm 0.1\n")
     assert main(command_of(data, out, vectors=str(ragged), seeds=2)) == 2
     assert capsys.readouterr().err.count("is skipped: read vectors: ") == 1
-    assert "v.txt: line 2" in (out / "index.html").read_text(encoding="utf-8")
+    assert "v.txt: line 2" in (out / "index.html").read_text()
     assert not (out / RUNS).exists()
 
 
 def test_a_run_of_ones_own_among_the_runs_is_ignored_with_a_note(finished, data, tmp_path):
     out = shutil.copytree(finished, tmp_path / "out")
     shutil.copytree(out / RUNS / "sst-average-additive-s1", out / RUNS / "mine")
-    lines: list[str] = []
+    lines = []
     outcome = reproduce(small_sweep(out, data), say=lines.append)
     assert outcome.notes == ("runs/mine is no run of this sweep and is not counted",)
     assert lines == [f"note: {outcome.notes[0]}"]
@@ -209,13 +207,13 @@ def test_a_run_of_ones_own_among_the_runs_is_ignored_with_a_note(finished, data,
 
 def test_a_folder_of_something_else_is_refused_and_left_as_it_is(data, tmp_path):
     page = tmp_path / "index.html"
-    page.write_text("my page", encoding="utf-8")
+    page.write_text("my page")
     with pytest.raises(RunError, match="holds something else; expected a new or empty folder, or"):
         reproduce(small_sweep(tmp_path, data))
     with pytest.raises(RunError, match="a file; expected a new or empty folder"):
         reproduce(small_sweep(page, data))
     assert list(tmp_path.iterdir()) == [page]
-    assert page.read_text(encoding="utf-8") == "my page"
+    assert page.read_text() == "my page"
 
 
 def test_every_corpus_without_a_run_is_listed_with_what_is_known(finished, data, tmp_path):
@@ -248,14 +246,14 @@ def test_a_record_has_what_the_comparison_needs(finished):
     record = load(finished / FOLDER / "sst-average-additive.json")
     assert record["class_names"] == ["negative", "positive"]
     assert record["seeds"] == [0, 1]
-    manifest = read_json(finished / RUNS / "sst-average-additive-s0" / "manifest.json")
+    manifest = read_json(finished / RUNS / "sst-average-additive-s0/manifest.json")
     assert manifest["notes"]
     assert set(manifest["notes"]) <= set(record["notes"])
     rows = {(row["measure"], row["group"]): row for row in record["summary"]}
     assert rows["tau_gradient", "all"]["std"] > 0
     assert ("median_delta_y", "predicted:positive max_alpha:[0, .25)") in rows
     runs = (finished / RUNS / f"sst-average-additive-s{seed}" for seed in (0, 1))
-    tables = [pl.read_parquet(run / "results" / "permutation.parquet") for run in runs]
+    tables = [pl.read_parquet(run / "results/permutation.parquet") for run in runs]
     low = [one.filter(pl.col("max_alpha") < 0.25) for one in tables]
     medians: list[Any] = [one["median_delta_y"].median() for one in low]
     assert rows["median_delta_y", "all max_alpha:[0, .25)"]["value"] == pytest.approx(

@@ -23,7 +23,7 @@ def sst_run(real_data, tmp_path_factory):
 @pytest.fixture(scope="session")
 def babi_run(real_data, tmp_path_factory):
     """bAbI's first task, read from its original files, asked of a model that has learned a little; trained and traced, not audited."""
-    folder = real_data / "raw" / "babi" / "tasks_1-20_v1-2" / "en"
+    folder = real_data / "raw/babi/tasks_1-20_v1-2/en"
     data = tmp_path_factory.mktemp("data")
     (data / "babi1").symlink_to(folder)
     spec = RunSpec.of("babi1", data_dir=str(data), settings={"training.epochs": 12})

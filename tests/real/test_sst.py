@@ -83,7 +83,7 @@ def test_exact_adversary_is_brute_force(sst_run, sst_trace):
 
 
 def test_the_smallest_flipping_set_is_that_of_exhaustive_search(sst_run, sst_trace):
-    assert_smallest(sst_trace, pl.read_parquet(sst_run / "results" / "erasure.parquet"), flipped=50)
+    assert_smallest(sst_trace, pl.read_parquet(sst_run / "results/erasure.parquet"), flipped=50)
 
 
 def test_the_largest_change_is_that_of_a_single_token(sst_run, sst_trace, rows):
@@ -133,7 +133,7 @@ def test_through_any_tail(sst_run, sst_trace):
     )
     assert (found <= exact + 1e-9).all()
     assert np.mean(exact - found) < 1e-3
-    erased, known = Erasure()(hidden), pl.read_parquet(sst_run / "results" / "erasure.parquet")
+    erased, known = Erasure()(hidden), pl.read_parquet(sst_run / "results/erasure.parquet")
     for name in ("removed_random", "removed_attention", "delta_js"):
         np.testing.assert_allclose(
             erased[name], known[name].to_numpy()[some], atol=1e-9, equal_nan=True, err_msg=name

@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -163,7 +162,7 @@ def test_results_that_were_changed_since_are_neither_compared_nor_reported(
     made = audited(tmp_path / "made", model(), experiments=("prediction", "permutation"))
     page = (made / "report.html").read_bytes()
     if file == "trace":
-        model().take(np.arange(60)[::-1]).write(tmp_path / "made" / "trace")
+        model().take(np.arange(60)[::-1]).write(tmp_path / "made/trace")
         line = f"trace: a trace that was changed since; expected the one that .* audited; {line}"
     else:
         (made / file).write_bytes((made / file).read_bytes() + b"\n")
@@ -184,7 +183,7 @@ def made_run(instance, values, **keys):
     columns = {name: value * len(instance) for name, value in texts.items()}
     names = ("p.accuracy", "c.tau")
     measured = dict(zip(names, values.T, strict=True))
-    schema: Any = {"question": pl.List(pl.String)}
+    schema = {"question": pl.List(pl.String)}
     rows = pl.DataFrame(
         {**keys, "instance": instance, **columns, **measured}, schema_overrides=schema
     )

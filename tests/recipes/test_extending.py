@@ -7,7 +7,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import polars as pl
 import pytest
@@ -26,7 +26,7 @@ from attnaudit.results import Measure, read_record, summarise_means
 from tests.cli.test_cli import answers, fails
 from tests.traces import make_trace
 
-PAGE = (Path(__file__).parents[2] / "docs" / "extending.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/extending.md").read_text()
 SETTINGS = [
     "corpus.size=60",
     "corpus.length=10,12",
@@ -48,13 +48,11 @@ def examples(heading):
 def install(folder, heading, group, entry):
     """Make the first program of ``heading`` a package for ``sys.path``, with ``entry`` (``name = module:value``) as its entry point."""
     module = entry.split()[2].split(":")[0]
-    (folder / f"{module}.py").write_text(examples(heading)[0], encoding="utf-8")
+    (folder / f"{module}.py").write_text(examples(heading)[0])
     package = folder / f"{module}-1.0.dist-info"
     package.mkdir()
-    (package / "METADATA").write_text(
-        f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n", encoding="utf-8"
-    )
-    (package / "entry_points.txt").write_text(f"[{group}]\n{entry}\n", encoding="utf-8")
+    (package / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
+    (package / "entry_points.txt").write_text(f"[{group}]\n{entry}\n")
 
 
 def python(code, path):
@@ -95,9 +93,9 @@ def test_an_experiment_of_an_installed_package(tmp_path, monkeypatch, capsys):
     asked = [*given, "--experiment", "concentration", "--experiment", "permutation"]
     assert main([*asked, "--details"]) == 0
     assert "concentration" in capsys.readouterr().out
-    table = pl.read_parquet(out / "results" / "concentration.parquet")
+    table = pl.read_parquet(out / "results/concentration.parquet")
     assert table["peaked"].to_list() == (trace.alpha.max() >= 0.4).tolist()
-    page = (out / "report.html").read_text(encoding="utf-8")
+    page = (out / "report.html").read_text()
     assert "of texts have one dominant token." in page
     assert 'id="figure-concentration"' in page
     assert "entropy of attention over ln T" in page
@@ -183,7 +181,7 @@ def test_an_encoder_of_an_installed_package_is_known_to_every_command(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(ENCODERS, "_complete", False)
     answers(capsys, *RUN, "--set", "model.attention_units=3", "--out", tmp_path / "run")
-    assert "gated + additive" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "gated + additive" in (tmp_path / "run/report.html").read_text()
     assert "did you mean gated?" in fails(capsys, "run", "planted-decisive", "--model", "gatd")
 
 
@@ -212,10 +210,8 @@ def data(tmp_path):
         f"{'pos' if row % 2 else 'neg'}\ta {'lovely' if row % 2 else 'dull'} film about {row} horses and a train"
         for row in range(60)
     )
-    (tmp_path / "data" / "films").mkdir(parents=True)
-    (tmp_path / "data" / "films" / "films.txt").write_text(
-        "\n".join(lines) + "\n", encoding="utf-8"
-    )
+    (tmp_path / "data/films").mkdir(parents=True)
+    (tmp_path / "data/films/films.txt").write_text("\n".join(lines) + "\n")
     return tmp_path / "data"
 
 
@@ -231,15 +227,15 @@ def test_a_registered_corpus_goes_all_the_way_to_the_page(data, tmp_path, capsys
     check = json.loads(answers(capsys, "corpora", "check", "films", "--data-dir", data, "--json"))
     assert sum(row["rows"] for row in check["classes"]) == 60
     answers(capsys, "run", "films", "--data-dir", data, "--out", tmp_path / "run", *TINY_RUN)
-    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    page = (tmp_path / "run/report.html").read_text()
     assert "on Silent films" in page
     assert "title = {Reviews of Silent Films}" in page
 
 
 def test_an_entry_is_checked_and_its_name_is_taken_once():
-    namespace: dict[str, Any] = {}
+    namespace = {}
     exec(examples("A corpus")[0].replace('"films"', '"sst"'), namespace)
-    films: Any = namespace["FILMS"]
+    films = namespace["FILMS"]
     with pytest.raises(InputError, match="register corpus: sst: a name that is taken"):
         attnaudit.register_corpus(films)
     with pytest.raises(InputError, match="a str; expected a CorpusEntry"):

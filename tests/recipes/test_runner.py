@@ -3,7 +3,6 @@
 import contextlib
 import json
 import shutil
-from collections.abc import Callable
 
 import pytest
 
@@ -56,7 +55,7 @@ def results(folder):
 
 def run_until(last, out):
     """The signs of progress of a tiny run, which is interrupted at the ``last``."""
-    told: list[str] = []
+    told = []
 
     def progress(what, done, total):
         told.append(what)
@@ -205,7 +204,7 @@ def test_results_do_not_depend_on_the_threads_of_the_machine(tmp_path):
     assert one == three
 
 
-SPOILT: dict[str, Callable[[str], str]] = {
+SPOILT = {
     "truncated": lambda text: text[: len(text) // 2], "no steps": lambda text: "{}", "half a record": lambda text: text.replace('"key"', '"kee"'),
     "another sha256": lambda text: text.replace('"model/weights.safetensors": "', '"model/weights.safetensors": "0'),
 }  # fmt: skip
@@ -259,7 +258,7 @@ def test_a_place_of_something_else_is_refused(whole, tmp_path):
     (tmp_path / "thesis.txt").write_text("do not lose")
     for command in (run, lambda _, out: audit_into(out, whole / "trace", ["permutation"])):
         with pytest.raises(RunError, match="expected a place that can be written"):
-            command(tiny(), tmp_path / "thesis.txt" / "run")
+            command(tiny(), tmp_path / "thesis.txt/run")
     for place in (tmp_path, tmp_path / "thesis.txt"):
         with pytest.raises(RunError, match="expected a new or empty folder"):
             run(tiny(), place)
@@ -293,7 +292,7 @@ def test_an_audit_of_a_run_gives_the_same_numbers(complete, tmp_path):
 def test_an_audit_replaces_an_earlier_one_but_never_a_run(whole, tmp_path):
     audit_into(tmp_path / "audit", whole, ["permutation"])
     audit_into(tmp_path / "audit", whole, ["adversary"])
-    assert {path.name for path in (tmp_path / "audit" / "results").iterdir()} == {
+    assert {path.name for path in (tmp_path / "audit/results").iterdir()} == {
         "adversary.parquet",
         "prediction.parquet",
     }
@@ -310,7 +309,7 @@ def test_a_later_shard_that_is_broken_leaves_nothing_behind(tmp_path):
     write_shards(tmp_path / "trace", [make_trace(5), make_trace(5, first_instance=5)])
     audit_into(tmp_path / "audit", tmp_path / "trace", ["permutation"])
     before = digests(tmp_path / "audit")
-    (tmp_path / "trace" / "part-00001.parquet").write_bytes(b"PAR1 no parquet")
+    (tmp_path / "trace/part-00001.parquet").write_bytes(b"PAR1 no parquet")
     for out in (tmp_path / "audit", tmp_path / "new"):
         with pytest.raises(InputError, match=r"part-00001\.parquet"):
             audit_into(out, tmp_path / "trace")
@@ -320,7 +319,7 @@ def test_a_later_shard_that_is_broken_leaves_nothing_behind(tmp_path):
 
 def test_an_audit_goes_beside_its_trace(whole, tmp_path):
     mine, one = shutil.copytree(whole, tmp_path / "mine"), tmp_path / "one.parquet"
-    shutil.copy(mine / "trace" / "part-00000.parquet", one)
+    shutil.copy(mine / "trace/part-00000.parquet", one)
     for place, beside in ((mine / "trace", "mine"), (mine, "mine"), (one, "one")):
         assert audit_into(None, place, ["permutation"]) == tmp_path / f"{beside}-audit"
 

@@ -118,13 +118,13 @@ def test_without_attention_there_is_no_trace(pairs, tmp_path):
     assert not (out / "trace").exists()
     assert not (out / "report.html").exists()
     assert {row["experiment"] for row in read_json(out / "summary.json")} == {"translation"}
-    assert "BLEU" in (out / "translation.html").read_text(encoding="utf-8")
+    assert "BLEU" in (out / "translation.html").read_text()
 
 
 def test_the_dictionary_is_named_and_has_the_columns_that_its_page_tells(run, capsys):
     show_run(run, as_json=False)
     assert str(run / "dictionary.parquet") in capsys.readouterr().out
-    page = (Path(__file__).parents[2] / "docs" / "translation.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/translation.md").read_text()
     (told,) = re.findall(r"Its columns: (.*?)\n\n", page, re.DOTALL)
     table = pl.read_parquet(run / "dictionary.parquet")
     assert re.findall(r"`(\w+)`", told) == table.columns
@@ -144,7 +144,7 @@ def test_characters_that_other_programs_end_lines_with_stay_in_their_text(pairs,
     )
     written = read_translations(out)
     assert (len(written), written[0]["source"], written[0]["reference"]) == (16, source, target)
-    assert without_controls(target) in (out / "translation.html").read_text(encoding="utf-8")
+    assert without_controls(target) in (out / "translation.html").read_text()
 
 
 @pytest.mark.parametrize(("name", "side"), [("train.src", "source"), ("test.trg", "target")])
@@ -172,7 +172,7 @@ def test_planted_pairs(tmp_path, capsys, kind):
     assert main(["run", f"planted-{kind}", "--out", str(tmp_path / "run"), "--json", *options]) == 0
     rows = {row["measure"]: row for row in json.loads(capsys.readouterr().out)["summary"]}
     assert rows["token_accuracy"]["value"] > 0.3  # by chance 1 in 8
-    trace = Trace.read(tmp_path / "run" / "trace")
+    trace = Trace.read(tmp_path / "run/trace")
     assert trace.metadata["corpus"]["name"] == f"planted-{kind}"
     assert {word[0] for row in range(len(trace)) for word in trace.tokens(row)} == {"s"}
     marks = [row for row in trace.table["rationale"].to_list() if row is not None]

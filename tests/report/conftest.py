@@ -2,12 +2,13 @@
 
 import os
 import shutil
-from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import sync_playwright
 
-Opened = Callable[..., Page]
+from attnaudit.report.run_page import write_report
+from tests.report.runs import write_run
+from tests.traces import make_trace
 
 ARGUMENTS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -18,12 +19,8 @@ OWN_SCALE = ".strip-head [title^='The largest value. Each strip has a scale of i
 
 def chromium():
     """The path of a Chromium; without one the test is skipped, or fails where all must run."""
-    found = next(
-        filter(
-            None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))
-        ),
-        None,
-    )
+    names = ("chromium", "chromium-browser", "google-chrome", "chrome")
+    found = next(filter(None, map(shutil.which, names)), None)
     if found is None:
         reason = "no Chromium on the PATH: install it, on Debian with `apt-get install -y chromium`"
         if os.environ.get("CI"):
@@ -41,6 +38,18 @@ def browser():
         running.close()
 
 
+@pytest.fixture(scope="package")
+def report(tmp_path_factory):
+    """The page of a run."""
+    trace = make_trace(150, (6, 40), sharpness=1.2)
+    return write_report(write_run(tmp_path_factory.mktemp("run"), trace))
+
+
+@pytest.fixture
+def page(opened, report):
+    return opened(report)
+
+
 @pytest.fixture
 def context(browser):
     made = browser.new_context(viewport={"width": 1280, "height": 900}, offline=True)
@@ -51,7 +60,7 @@ def context(browser):
 @pytest.fixture
 def opened(context):
     """Open pages that may complain of nothing and ask for nothing but their own data."""
-    complaints: list[str] = []
+    complaints = []
 
     def open_page(path, place=""):
         page, address = context.new_page(), path.as_uri()

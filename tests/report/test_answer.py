@@ -3,7 +3,6 @@
 from dataclasses import replace
 from io import StringIO
 from shlex import split
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -190,7 +189,7 @@ def test_the_command_of_another_training_trains_the_same_model(source, options):
     """Options and settings left out would be another model, of which the answer says nothing."""
     plain = RunSpec.of(source, **options).to_json()
     _, _, _, typed, *rest = split(study_command(About(spec=plain)))
-    found: dict[str, Any] = {}
+    found = {}
     for option, value in zip(rest[::2], rest[1::2], strict=True):
         found.setdefault(option.strip("-").replace("-", "_"), []).append(value)
     own = {name: found.pop(name, []) for name in ("set", "column", "model")}

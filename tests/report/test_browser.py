@@ -32,12 +32,6 @@ WEIGHTS = "all => all.map(row => Number(row.dataset.max))"
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory):
-    trace = make_trace(150, (6, 40), sharpness=1.2)
-    return write_report(write_run(tmp_path_factory.mktemp("run"), trace))
-
-
-@pytest.fixture(scope="module")
 def steps():
     """What a study of dynamics measured."""
     return STUDY(identified(steps_of(STUDY)))
@@ -49,11 +43,6 @@ def dynamics(steps, tmp_path_factory):
     return write_dynamics(
         tmp_path_factory.mktemp("study") / "dynamics", steps, STUDY.summarise(steps)
     )
-
-
-@pytest.fixture
-def page(opened, report):
-    return opened(report)
 
 
 def test_the_page_opens_offline_without_a_request_or_an_error(page):

@@ -87,7 +87,7 @@ def write_page(folder, table, summary):
     from attnaudit.report.study_page import write_study
 
     (folder / "results").mkdir(parents=True)
-    table.write_parquet(folder / "results" / "dynamics.parquet")
+    table.write_parquet(folder / "results/dynamics.parquet")
     write_json(folder / "summary.json", summary.to_dicts())
     write_json(folder / "spec.json", {
         "schema": 1, "kind": "study", "study": {"name": "dynamics", "seeds": 2}, "corpus": {"source": "sst"}, "seed": 0,

@@ -23,13 +23,9 @@ ANSWER = {
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
+    """Without the published numbers that a registered corpus has."""
     trace = make_trace(150, (6, 40), sharpness=1.2)
     return write_report(write_run(tmp_path_factory.mktemp("run"), trace, corpus="mine"))
-
-
-@pytest.fixture
-def page(opened, report):
-    return opened(report)
 
 
 def bottoms(page):

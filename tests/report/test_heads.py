@@ -3,7 +3,6 @@
 import html
 import json
 import re
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -52,7 +51,7 @@ def statements(page):
     return html.unescape(re.sub(r"<[^>]+>", " ", body) + said)
 
 
-def data(page, name) -> Any:
+def data(page, name):
     found = re.search(rf'id="{name}">(.*?)</script>', page, re.DOTALL)
     assert found is not None
     return json.loads(found[1])
@@ -277,7 +276,7 @@ def test_pieces_are_joined_and_special_tokens_marked():
 
 def _naive_words(trace, k):
     """Words piece by piece: attention and gradients add up, leave-one-out is one number of a word."""
-    words: list[str] = []
+    words = []
     alpha, gradient, loo, special = list[float](), list[float](), list[float](), list[bool]()
     before = None
     scores = (trace.ragged(name)[k] for name in ("alpha", "gradient", "loo"))

@@ -15,11 +15,6 @@ def report(tmp_path_factory):
     return write_report(write_heads(tmp_path_factory.mktemp("heads")))
 
 
-@pytest.fixture
-def page(opened, report):
-    return opened(report)
-
-
 def _link(page, layer, head):
     return page.locator(f'#heads .map a[href="#head-{layer}-{head}"]').first
 

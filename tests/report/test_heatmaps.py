@@ -198,7 +198,7 @@ def test_the_titles_of_passages_are_drawn_in_place_of_their_words(tmp_path):
     passages = aggregate(replace(trace, table=trace.table.hstack(columns)))
     assert passages.tokens(0) == titles
     folder = audit(passages, ["adversary"]).save(tmp_path / "run")
-    page = write_report(folder, passages).read_text(encoding="utf-8")
+    page = write_report(folder, passages).read_text()
     drawn = re.search(r'<p class="tokens alpha">(.*?)</p>', page)
     assert drawn is not None
     tokens = re.findall(r'<span class="token[^>]*>(.*?)</span>', drawn[1])

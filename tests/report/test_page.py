@@ -3,7 +3,6 @@
 import json
 import re
 from html.parser import HTMLParser
-from typing import Any
 
 import numpy as np
 import pytest
@@ -64,12 +63,12 @@ class Page(HTMLParser):
         elif "style" not in self.open:
             self.text += data
 
-    def data(self) -> Any:
+    def data(self):
         return json.loads("".join(self.data_scripts["instance-data"]))
 
 
 def _page(path):
-    text = path.read_text(encoding="utf-8")
+    text = path.read_text()
     return text, Page(text)
 
 
@@ -240,7 +239,7 @@ def test_what_cannot_be_read_is_told_in_one_line(tmp_path):
     folder = write_run(tmp_path / "run", make_trace(8))
     with pytest.raises(AttnauditError, match="trace and results"):
         write_report(folder, make_trace(9))
-    (folder / "results" / "adversary.parquet").write_bytes(b"no parquet")
+    (folder / "results/adversary.parquet").write_bytes(b"no parquet")
     with pytest.raises(RunError, match=r"adversary\.parquet") as refusal:
         write_report(folder)
     assert "\n" not in str(refusal.value)

@@ -4,7 +4,6 @@ import re
 from collections import ChainMap, Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -28,7 +27,7 @@ SST = "sst-bilstm-additive"
 DOCS = Path(__file__).parents[2] / "docs"
 
 
-def _record(corpus="sst", model=MODELS[0], shift=0.0) -> dict[str, Any]:
+def _record(corpus="sst", model=MODELS[0], shift=0.0):
     """Make a record whose means are the authors' re-run's plus ``shift``."""
     numbers = published("jain2019").filter(corpus=corpus, model=model)
     stds = {
@@ -53,7 +52,7 @@ def _found(records=None, **changed):
     return Reproduction(JAIN, {SST: _record()} if records is None else records, **changed)
 
 
-def _records(*corpora, models=MODELS, shift=0.0) -> dict[str, Any]:
+def _records(*corpora, models=MODELS, shift=0.0):
     """Records by their keys."""
     return {
         f"{corpus}-{model.replace(' ', '-')}": _record(corpus, model, shift)
@@ -126,7 +125,7 @@ def test_a_corpus_with_other_classes_is_not_compared():
 def test_a_page_is_balanced_and_fetches_nothing_and_its_table_comes_back_as_it_was(tmp_path):
     records = _records("sst", "babi1", "snli", shift=0.013)
     found = _found(records, pages={key: {0: f"runs/{key}-s0/report.html"} for key in records})
-    text = write_paper(found, tmp_path).read_text(encoding="utf-8")
+    text = write_paper(found, tmp_path).read_text()
     page = Page(text)
     assert page.open == []
     assert len(page.ids) == len(set(page.ids))
@@ -145,7 +144,7 @@ def test_reasons_notes_and_names_are_shown_and_stay_text(tmp_path):
     record = _record() | {"notes": [f"vectors differ {EVIL}"], "command": EVIL, "commit": EVIL}
     failed = {"snli-bilstm-additive": f"data not here: {EVIL}", "imdb-cnn-dot": "interrupted"}
     found = _found({SST: record}, failed=failed, notes=[f"note {EVIL}"])
-    page = Page(write_paper(found, tmp_path).read_text(encoding="utf-8"))
+    page = Page(write_paper(found, tmp_path).read_text())
     assert not any("alert" in part for script in page.scripts for part in script)
     assert page.open == []
     for told in (*map(": ".join, failed.items()), f"sst: vectors differ {EVIL}", f"note {EVIL}"):
@@ -154,7 +153,7 @@ def test_reasons_notes_and_names_are_shown_and_stay_text(tmp_path):
 
 def test_nothing_run_gives_a_page_that_says_so(tmp_path):
     found = _found({}, failed={SST: "data not here: sst/train.txt"})
-    page = Page(write_paper(found, tmp_path).read_text(encoding="utf-8"))
+    page = Page(write_paper(found, tmp_path).read_text())
     assert f"0 of {len(JAIN.cells)} cells are recorded." in page.text
     assert "data not here: sst/train.txt" in page.text
     assert "not run yet: attnaudit reproduce jain2019" in page.text
@@ -180,18 +179,18 @@ def test_a_record_of_quick_is_shown_where_there_is_no_other():
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path):
-    (tmp_path / "file").write_text("", encoding="utf-8")
+    (tmp_path / "file").write_text("")
     with pytest.raises(RunError, match="file"):
-        write_paper(_found({}), tmp_path / "file" / "out")
+        write_paper(_found({}), tmp_path / "file/out")
 
 
 def test_the_text_of_the_documentation_says_what_its_tables_say():
     """The means of docs/research/jain2019.md: how many there are, and how many agree."""
     found = Reproduction(
-        JAIN, records_of(JAIN, DOCS / "research" / "records" / JAIN.name)
+        JAIN, records_of(JAIN, DOCS / "research/records" / JAIN.name)
     ).all_numbers()
     means = found.filter(pl.col("ours").is_not_null(), statistic="mean")["agreement"]
-    text = " ".join((DOCS / "research" / "jain2019.md").read_text(encoding="utf-8").split())
+    text = " ".join((DOCS / "research/jain2019.md").read_text().split())
     assert f"Of the {len(means)} means that are measured below" in text
     words = {"between": "lie between", "spread": "more are within", "farther": "are farther off"}
     for name, told in words.items():

@@ -26,11 +26,6 @@ def report(tmp_path_factory):
     return write_report(write_run(tmp_path_factory.mktemp("run"), TRACE, experiments=EXPERIMENTS))
 
 
-@pytest.fixture
-def page(opened, report):
-    return opened(report)
-
-
 def shown(page):
     return {name: page.locator(f"#play-{name}").inner_text() for name in ("tvd", "jsd", "decision")}
 
@@ -143,7 +138,7 @@ def test_figures_and_heatmaps_are_saved_in_the_colours_of_the_page(page, tmp_pat
         with page.expect_download() as saved:
             place.get_by_role("button", name=re.compile(f"as {kind}")).click()
         saved.value.save_as(tmp_path / kind)
-        drawn = (tmp_path / kind).read_text(encoding="utf-8")
+        drawn = (tmp_path / kind).read_text()
         assert drawn.startswith(start)
         assert "light-dark" not in drawn
         assert "var(" not in drawn
@@ -162,7 +157,7 @@ def test_the_script_of_the_stills_takes_them(browser, report, tmp_path):
     for name, page in (("report", docs / "card.md"), ("playground", docs / "runs.md")):
         with Image.open(tmp_path / f"{name}.png") as still:
             assert min(still.size) > 600
-        assert f"](images/{name}.png)" in page.read_text(encoding="utf-8")
+        assert f"](images/{name}.png)" in page.read_text()
 
 
 def test_the_fragment_stands_alone(opened, tmp_path):

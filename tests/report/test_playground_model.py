@@ -5,7 +5,6 @@ import shutil
 import subprocess
 from importlib.resources import files
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -45,7 +44,7 @@ console.log(JSON.stringify(data.instances.map((entry, k) => {
 """
 
 
-def computed(data, asked=None) -> list[dict[str, Any]]:
+def computed(data, asked=None):
     """What the page's script says of every instance of ``data``."""
     node = shutil.which("node")
     if node is None:
@@ -58,7 +57,7 @@ def computed(data, asked=None) -> list[dict[str, Any]]:
     return json.loads(done.stdout)
 
 
-def of_trace(trace) -> dict[str, Any]:
+def of_trace(trace):
     return playground_data(trace, facts_of(trace, 0.01), 0.01)
 
 

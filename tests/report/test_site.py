@@ -5,7 +5,6 @@ import json
 import re
 import shutil
 import zlib
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -59,7 +58,7 @@ def site(runs, tmp_path_factory):
     return site_into(runs, tmp_path_factory.mktemp("site") / "site")
 
 
-def unpack(packed) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def unpack(packed):
     """The columns and the facts, as a page reads them."""
     content = zlib.decompress(base64.b64decode(packed))
     length = int(np.frombuffer(content[:4], "<u4")[0])
@@ -77,14 +76,14 @@ def restored(steps, low, high):
     return np.where(steps == 65535, np.nan, low + (high - low) * (steps / 65534))
 
 
-def data(site, key) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def data(site, key):
     text = (site.parent / "data" / f"{key}.js").read_text()
     start = text.index(', "') + 3
     return unpack(text[start : text.rindex('"')])
 
 
 def tau_gradient(run):
-    return pl.read_parquet(run / "results" / "correlation.parquet")["tau_gradient"]
+    return pl.read_parquet(run / "results/correlation.parquet")["tau_gradient"]
 
 
 def test_columns_come_back_from_a_file_as_they_were():
@@ -229,7 +228,7 @@ def test_the_address_keeps_up_with_a_drag_of_any_length(browser, site):
         ignore_default_args=["--disable-ipc-flooding-protection"],
     )
     page = found.new_page()
-    said: list[str] = []
+    said = []
     page.on("console", lambda message: said.append(message.text))
     page.goto(f"{site.as_uri()}#view=instances&run=one")
     page.wait_for_selector("#instances-explorer .open")
@@ -318,7 +317,7 @@ def test_a_site_is_replaced_and_other_things_are_refused(context, runs, tmp_path
     index = site_into(runs[2:], out)
     names = {"index.html", "site.json", "data", "long texts"}
     assert {path.name for path in out.iterdir()} == names
-    (out / "data" / "run-0-columns.js").unlink()
+    (out / "data/run-0-columns.js").unlink()
     page = context.new_page()
     page.goto(f"{index.as_uri()}#view=instances")
     expect(page.locator("#site-error")).to_contain_text("data/run-0-columns.js cannot be read")
@@ -369,12 +368,12 @@ def test_studies_reproductions_and_comparisons_are_sections_with_links_that_lead
     runs, tmp_path
 ):
     sweep, compared = tmp_path / "jain2019", tmp_path / "compared"
-    shutil.copytree(runs[0], sweep / "runs" / "cell")
+    shutil.copytree(runs[0], sweep / "runs/cell")
     (sweep / "index.html").write_text(
         '<title>Tables – attnaudit</title><a href="runs/cell/report.html">cell</a>'
     )
     (sweep / "reproduction.csv").write_text("")
-    study = sweep / "studies" / "sst" / "uniform"
+    study = sweep / "studies/sst/uniform"
     study.mkdir(parents=True)
     (study / "report.html").write_text("<title>Is attention needed? – attnaudit</title>")
     write_json(study / "spec.json", {"kind": "study", "schema": 1})
@@ -388,7 +387,7 @@ def test_studies_reproductions_and_comparisons_are_sections_with_links_that_lead
     assert "Reproductions</h2>" in text
     assert "Comparisons</h2>" in text
     assert '<a href="jain2019/index.html">Tables</a>' in text
-    assert (site.parent / "jain2019" / "runs" / "cell" / "report.html").exists()
+    assert (site.parent / "jain2019/runs/cell/report.html").exists()
     assert '<a href="jain2019/studies/sst/uniform/report.html">Is attention needed?</a>' in text
     assert 'data-run="0"' in text
 
@@ -400,6 +399,6 @@ def test_names_of_folders_are_no_patterns(tmp_path):
         for name, sharpness in (("run[1]", 1.0), ("*", 0.5))
     ]
     assert compare_runs(named)[0].differences.height > 5
-    page = site_into(named, tmp_path / "site[2]").read_text(encoding="utf-8")
+    page = site_into(named, tmp_path / "site[2]").read_text()
     assert "run[1]" in page
     assert write_report(named[0]).stat().st_size > 100_000

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from typing import Any
 from unittest.mock import MagicMock
 
 import numpy as np
@@ -126,7 +125,7 @@ def test_a_translator_is_compared_with_the_copied_source_and_with_other_translat
 
 
 def test_the_copied_source_has_its_bleu():
-    pairs: Any = MagicMock(target=("a b c d e", "f g h i j"))
+    pairs = MagicMock(target=("a b c d e", "f g h i j"))
     pairs.__len__.return_value = 2
     written = [
         {"source": "a b c d e", "translation": "x"},
@@ -199,7 +198,7 @@ def test_studies_add_nothing_to_the_audit_of_a_model_that_learned_nothing(tmp_pa
     for name, rows in (("deceive", hides), ("audit", AT_CHANCE | SHUFFLED)):
         write_json(tmp_path / name / "summary.json", summary_of(**rows).to_dicts())
         write_json(tmp_path / name / "spec.json", {"corpus": {"name": "sst"}, "model": {}})
-    page = write_studies(tmp_path, {}).read_text(encoding="utf-8")
+    page = write_studies(tmp_path, {}).read_text()
     (row,) = study_card(summary_of(**hides), ABOUT).rows
     assert "its attention hides what it uses" in row.sentence
     assert "Claim nothing" in page
@@ -254,7 +253,7 @@ def test_every_measure_has_a_description():
 
 def test_every_measure_of_a_page_is_explained(tmp_path):
     folder = write_run(tmp_path, make_trace(60, (2, 12), seed=1), experiments=["permutation"])
-    page = write_report(folder).read_text(encoding="utf-8")
+    page = write_report(folder).read_text()
     card = page[page.index('id="verdict"') :].partition("</section>")[0]
     assert card.count('<p class="measure"><a class="term"') == card.count('<p class="measure">') > 0
     linked = dict(re.findall(r'href="#(term-\d+)"><abbr title="([^"]+)"', page))

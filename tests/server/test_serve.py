@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from typing import Any
 from unittest.mock import Mock
 
 import httpx
@@ -78,7 +77,7 @@ def write_manifest(folder):
 def folders(tmp_path_factory):
     place = tmp_path_factory.mktemp("runs")
     without = write_served(place / "without")
-    (without / "model" / "weights.safetensors").unlink()
+    (without / "model/weights.safetensors").unlink()
     write_manifest(without)
     return [write_served(place / "own"), write_served(place / "asked", has_question=True), without]
 
@@ -188,9 +187,9 @@ def test_a_page_cannot_allow_itself_more_than_the_server_does(lone):
     text, count = re.subn(
         '(Content-Security-Policy" content=")[^"]*',
         rf"\1{theirs}",
-        page.read_text(encoding="utf-8").replace("</main>", "</main><script>fetch('1')</script>"),
+        page.read_text().replace("</main>", "</main><script>fetch('1')</script>"),
     )
-    page.write_text(text, encoding="utf-8")
+    page.write_text(text)
     write_manifest(folder)
     answer = client.get("runs/0")
     assert (count, answer.text) == (1, text)
@@ -284,7 +283,7 @@ def test_the_interface_is_what_its_description_says(folders):
     schema = schemathesis.openapi.from_asgi(
         f"/{TOKEN}/openapi.json", app, headers={"host": "127.0.0.1"}
     )
-    operations: list[Any] = [found.ok() for found in schema.get_all_operations()]  # pyright: ignore[reportAttributeAccessIssue]
+    operations = [found.ok() for found in schema.get_all_operations()]  # pyright: ignore[reportAttributeAccessIssue]
     assert len(operations) == 5
 
     valid = [operation.as_strategy() for operation in operations]
@@ -313,14 +312,14 @@ def test_a_model_is_loaded_once_for_all_who_ask_meanwhile_and_few_may_wait(folde
     loaded, reader = [], Mock(epsilon=0.1)
     reader.model.has_question = False
 
-    def slow(folder) -> Any:
+    def slow(folder):
         loaded.append(folder)
         time.sleep(0.3)
         return reader
 
     monkeypatch.setattr(Reader, "of", slow)
 
-    async def ask(count: int) -> Counter[int]:
+    async def ask(count):
         transport = httpx.ASGITransport(make_app(folders[:1], TOKEN))
         base = f"http://127.0.0.1/{TOKEN}/"
         async with httpx.AsyncClient(transport=transport, base_url=base) as several:
@@ -335,7 +334,7 @@ def test_a_run_that_was_damaged_or_removed_hides_no_other(folders, tmp_path):
     shutil.copytree(folders[2], tmp_path / "damaged")
     shutil.copytree(folders[2], tmp_path / "removed")
     app = make_app([tmp_path / "damaged", tmp_path / "removed", folders[0]], TOKEN)
-    (tmp_path / "damaged" / "spec.json").write_text("{")
+    (tmp_path / "damaged/spec.json").write_text("{")
     shutil.rmtree(tmp_path / "removed")
     with TestClient(app, f"http://127.0.0.1/{TOKEN}/") as client:
         start, listed = client.get(""), client.get("runs").json()
@@ -357,7 +356,7 @@ def test_an_audit_is_listed_with_what_its_trace_says(tmp_path):
 
 def test_a_connection_without_a_request_is_closed_after_a_while():
     """Also one on which a request was answered and the next one never ends."""
-    later: list[Any] = []
+    later = []
     for answered in (False, True):
         transport = Mock(spec=asyncio.Transport, is_closing=lambda: False)
         loop = Mock(call_later=lambda *call: later.append(call))
@@ -383,12 +382,12 @@ def guarded(app, path, cancel=False):
         "path": path,
         "headers": [(b"host", b"127.0.0.1")],
     }
-    sent: list[Any] = []
+    sent = []
 
-    async def send(message: Any) -> None:
+    async def send(message):
         sent.append(message)
 
-    async def answered() -> None:
+    async def answered():
         task = asyncio.ensure_future(Guard(app, TOKEN)(scope, None, send))
         await asyncio.sleep(0)
         if cancel:
@@ -408,7 +407,7 @@ def test_a_target_that_is_no_path_is_refused():
 
 
 def test_an_answer_that_is_not_waited_for_at_the_end_is_one_line():
-    async def slow(scope: Any, receive: Any, send: Any) -> None:
+    async def slow(scope, receive, send):
         await asyncio.sleep(60)
 
     assert guarded(slow, f"/{TOKEN}/", cancel=True) == 503
@@ -448,7 +447,7 @@ def test_a_sentence_is_typed_in_a_browser_and_the_command_ends_cleanly(served):
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
         page = browser.new_page(viewport={"width": 390, "height": 844})
-        complaints: list[str] = []
+        complaints = []
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.goto(address)

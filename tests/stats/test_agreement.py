@@ -12,11 +12,8 @@ from tests.oracles.agreement import naive_agreement, naive_chance
 
 
 def one(u, v, percent=5):
-    return float(
-        agreement(
-            Ragged.from_rows([np.array(u, float)]), Ragged.from_rows([np.array(v, float)]), percent
-        )[0]
-    )
+    first, second = (Ragged.from_rows([np.array(x, float)]) for x in (u, v))
+    return float(agreement(first, second, percent)[0])
 
 
 PAIRS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=6)
@@ -72,8 +69,7 @@ def test_tops_of_many_rows_by_themselves_and_together():
     lengths = np.append(random.integers(0, 40, 80), [0, 1, 2, 0])
     scores = [Ragged.from_lengths(random.normal(size=lengths.sum()), lengths) for _ in range(3)]
     alone = [
-        top_overlaps([score.take(np.array([row])) for score in scores], 25)
-        for row in range(len(lengths))
+        top_overlaps([score.take(np.array([row])) for score in scores], 25) for row in range(84)
     ]
     together = np.array(top_overlaps(scores, 25))
     np.testing.assert_array_equal(np.concatenate(alone, axis=1), together)

@@ -15,11 +15,8 @@ RNG = np.random.default_rng(0)
 
 def test_the_variance_is_that_of_two_crossed_samples():
     for seeds, texts in ((2, 3), (5, 40), (10, 7)):
-        terms = (
-            RNG.normal(size=(seeds, 1))
-            + RNG.normal(size=(1, texts))
-            + RNG.normal(size=(seeds, texts))
-        )
+        shapes = ((seeds, 1), (1, texts), (seeds, texts))
+        terms = np.asarray(sum(RNG.normal(size=shape) for shape in shapes))
         mean = crossed_mean(terms)
         assert mean.error**2 == pytest.approx(crossed_variance(terms), rel=1e-9)
         assert mean.value == pytest.approx(terms.mean())
@@ -61,8 +58,8 @@ def test_alike_terms_leave_room_for_texts_that_the_sample_lacks():
 def test_equivalence_is_the_larger_of_two_one_sided_tests():
     values = 0.01 + 0.01 * RNG.normal(size=(8, 1))
     tests = [
-        stats.ttest_1samp(values[:, 0], sign * 0.03, alternative=side)
-        for sign, side in ((-1, "greater"), (1, "less"))
+        stats.ttest_1samp(values[:, 0], end, alternative=side)
+        for end, side in ((-0.03, "greater"), (0.03, "less"))
     ]
     assert equivalence_p(values, 0.03) == pytest.approx(np.array(tests)[:, 1].max())
 
@@ -71,10 +68,7 @@ def test_equivalence_is_the_larger_of_two_one_sided_tests():
 def test_terms_of_f1_average_to_macro_f1_and_have_its_spread(classes):
     label = RNG.integers(0, classes, 400)
     predicted = np.where(RNG.random((6, 400)) < 0.3, RNG.integers(0, classes, (6, 400)), label)
-    scores = np.eye(classes)[predicted]
-    f1 = [
-        classification_scores(label, *one).f1_macro for one in zip(predicted, scores, strict=True)
-    ]
+    f1 = [classification_scores(label, one, np.eye(classes)[one]).f1_macro for one in predicted]
     terms = f1_terms(label, predicted)
     assert terms.mean(axis=1) == pytest.approx(f1)
     drawn = RNG.integers(0, 400, (2000, 400))
@@ -115,29 +109,27 @@ def test_five_seeds_hold_the_truth_as_often_as_said(spread, texts):
     assert 0.92 <= held / 600 <= 0.985
 
 
-def summary(low, high, p=1.0):
-    return pl.DataFrame(
-        {
-            "measure": ["loss", "p"],
-            "group": ["all", "all"],
-            "value": [0.0, p],
-            "low": [low, None],
-            "high": [high, None],
-        }
-    )
+ABOVE = Hypothesis("It is above 0.", "loss", low=0.0)
+SAME = Hypothesis("It is 0.", "loss", -0.03, 0.03, test="p")
 
 
-def test_a_hypothesis_is_open_unless_the_interval_or_the_test_decides():
-    above = Hypothesis("It is above 0.", "loss", low=0.0)
-    same = Hypothesis("It is 0.", "loss", -0.03, 0.03, test="p")
-    assert above.outcome(summary(0.1, 0.2)) == "supported"
-    assert above.outcome(summary(-0.2, -0.1)) == "contradicted"
-    assert above.outcome(summary(-0.1, 0.2)) == above.outcome(summary(None, None)) == "open"
-    assert same.outcome(summary(-0.01, 0.04, 0.04)) == "supported"
-    assert (
-        same.outcome(summary(-0.01, 0.01))
-        == same.outcome(summary(-0.01, 0.01, float("nan")))
-        == "open"
-    )
-    assert same.outcome(summary(0.04, 0.09)) == "contradicted"
-    assert Hypothesis("It is there.", "absent").outcome(summary(0.0, 1.0)) == "open"
+@pytest.mark.parametrize(
+    ("hypothesis", "low", "high", "p", "outcome"),
+    [
+        (ABOVE, 0.1, 0.2, 1.0, "supported"),
+        (ABOVE, -0.2, -0.1, 1.0, "contradicted"),
+        (ABOVE, -0.1, 0.2, 1.0, "open"),
+        (ABOVE, None, None, 1.0, "open"),
+        (SAME, -0.01, 0.04, 0.04, "supported"),
+        (SAME, -0.01, 0.01, 1.0, "open"),
+        (SAME, -0.01, 0.01, np.nan, "open"),
+        (SAME, 0.04, 0.09, 1.0, "contradicted"),
+        (Hypothesis("It is there.", "absent"), 0.0, 1.0, 1.0, "open"),
+    ],
+)
+def test_a_hypothesis_is_open_unless_the_interval_or_the_test_decides(
+    hypothesis, low, high, p, outcome
+):
+    rows = {"measure": ["loss", "p"], "group": "all", "value": [0.0, p]}
+    ends = {"low": [low, None], "high": [high, None]}
+    assert hypothesis.outcome(pl.DataFrame(rows | ends)) == outcome

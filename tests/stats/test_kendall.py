@@ -10,9 +10,7 @@ from tests.oracles.kendall import naive_kendall
 
 
 def one(x, y):
-    tau, p_value = kendall_tau(
-        Ragged.from_rows([np.array(x, float)]), Ragged.from_rows([np.array(y, float)])
-    )
+    tau, p_value = kendall_tau(*(Ragged.from_rows([np.array(row, float)]) for row in (x, y)))
     return float(tau[0]), float(p_value[0])
 
 

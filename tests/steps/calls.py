@@ -6,11 +6,10 @@ import pickle
 import signal
 import threading
 import time
-from typing import Any
 
 from attnaudit.core import InputError
 from attnaudit.core.threads import cores
-from attnaudit.steps import Call, Pool
+from attnaudit.steps import Pool
 from attnaudit.steps.claim import claimed
 from attnaudit.steps.pool import Done, done
 
@@ -36,7 +35,7 @@ class Elsewhere(Pool):
         while waiting:
             call = next(call for call in waiting if ended.issuperset(call.after))
             waiting = [other for other in waiting if other is not call]
-            sent: Call = pickle.loads(pickle.dumps(call))
+            sent = pickle.loads(pickle.dumps(call))
             found = done(sent, sent.held, progress, "cpu")
             ended.add(call.name)
             yield Done(call, *pickle.loads(pickle.dumps((found.answer, found.error))))
@@ -59,8 +58,8 @@ def number(held, out, progress, device, number):
     return number
 
 
-def text_of(held, source, progress, device) -> tuple[str, Any]:
-    return source.read_text(encoding="utf-8"), held
+def text_of(held, source, progress, device):
+    return source.read_text(), held
 
 
 def refused(held, out, progress, device):
@@ -88,7 +87,7 @@ def hold(held, folder, progress, device, marks):
     """Write into a folder as its only process, and leave a mark for each try."""
     (marks / f"{time.monotonic_ns()}").touch()
     with claimed(folder):
-        (folder / "made").write_text("whole", encoding="utf-8")
+        (folder / "made").write_text("whole")
     return "held"
 
 

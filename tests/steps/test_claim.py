@@ -171,6 +171,6 @@ def test_a_process_that_was_taken_for_dead_learns_of_it(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("place", ["/proc/x", "link", "link/below"])
 def test_a_folder_that_nobody_can_make_is_an_error_at_once(tmp_path, place):
-    (tmp_path / "link").symlink_to(tmp_path / "nowhere" / "at all")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere/at all")
     with pytest.raises(RunError, match="can be written"), claimed(tmp_path / place):
         pass

@@ -1,7 +1,6 @@
 """Steps are done once, resume after a kill, and leave what was there if they fail."""
 
 import shutil
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +23,10 @@ from tests.traces import make_trace
 def step(name, given, after="", done=None):
     """A step that writes what it is given, and what the step before it wrote."""
 
-    def inputs(folder) -> list[Any]:
+    def inputs(folder):
         return [given, folder.records[after].files if after else None]
 
-    def work(folder, made) -> Mapping[str, Any]:
+    def work(folder, made):
         if given == "bad":
             (made / f"{name}.json").write_text("half")
             raise InputError("test", name, "bad", "good")
@@ -96,7 +95,7 @@ def test_a_step_that_fails_changes_nothing(tmp_path):
 
 def test_a_new_folder_in_which_the_first_step_fails_stays_free(tmp_path):
     with pytest.raises(InputError):
-        execute(recipe(first="bad"), tmp_path / "deep" / "out")
+        execute(recipe(first="bad"), tmp_path / "deep/out")
     assert not list(tmp_path.iterdir())
 
 
@@ -139,7 +138,7 @@ def test_a_step_of_a_process_that_was_taken_for_dead_is_not_kept(tmp_path):
     assert not (out / "a.json").exists()
 
 
-WORK: dict[str, Callable[[Path], Path]] = {
+WORK = {
     "run": lambda out: run(RunSpec.of("planted-decisive", encoder="average", settings=SMALL), out),
     "audit": lambda out: audit_into(out, out.parent / "trace", ["permutation"]),
 }

@@ -92,7 +92,7 @@ def test_a_paper(data, tmp_path, monkeypatch):
     with summaries_as_pages(), experiments(*FEW):
         reproduce(small_sweep(tmp_path / "local", data, seeds=1))
         reproduce(small_sweep(tmp_path / "elsewhere", data, seeds=1), pool=Elsewhere())
-    assert made(tmp_path / "elsewhere" / "runs") == made(tmp_path / "local" / "runs")
+    assert made(tmp_path / "elsewhere/runs") == made(tmp_path / "local/runs")
 
 
 @pytest.mark.slow
@@ -151,17 +151,17 @@ def test_a_damaged_piece_is_made_again(tmp_path, damage):
 
     some = [piece(f"call {k}", partial(work, k), tmp_path / str(k)) for k in range(3)]
     do_missing(SERIAL, some, silent)
-    damage(tmp_path / "1" / "file")
+    damage(tmp_path / "1/file")
     do_missing(SERIAL, some, silent)
     assert done == [0, 1, 2, 1]
-    assert (tmp_path / "1" / "file").read_text() == "1"
+    assert (tmp_path / "1/file").read_text() == "1"
 
 
 def test_a_file_of_another_trace_is_refused(tmp_path):
     """Although each file is read by a process of its own; nothing is left."""
     make_trace(5, (2, 9), seed=0).write(tmp_path / "trace")
     make_trace(5, (2, 9), 3, seed=0, first_instance=5).write(tmp_path / "other")
-    (tmp_path / "other" / "part-00000.parquet").rename(tmp_path / "trace" / "part-00001.parquet")
+    (tmp_path / "other/part-00000.parquet").rename(tmp_path / "trace/part-00001.parquet")
     with pytest.raises(InputError, match=r"part-00001.parquet.*as in the first file"):
         audit_into(tmp_path / "out", tmp_path / "trace", pool=Elsewhere())
     assert not (tmp_path / "out").exists()

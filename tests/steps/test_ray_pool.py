@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -55,7 +54,7 @@ made_by = partial(Call, last="")
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
+def cluster():
     """The head, which does no calls, and two nodes of one CPU."""
     from ray.cluster_utils import Cluster
 
@@ -90,7 +89,7 @@ def stop_the_head(cluster, monkeypatch):
     head.send_signal(signal.SIGCONT)
 
 
-def wait_for(ready, seconds=300) -> Any:
+def wait_for(ready, seconds=300):
     until = time.monotonic() + seconds
     while not (found := ready()):
         assert time.monotonic() < until
@@ -273,7 +272,7 @@ def test_driver_worker_and_node_are_killed_amid_a_training(cluster, whole, tmp_p
     left = next(out.rglob("checkpoint.safetensors"))
     wait_for(lambda: not workers(SPEC.name))  # they end with their driver
     assert left.exists()
-    pool: RayPool = request.getfixturevalue("pool")
+    pool = request.getfixturevalue("pool")
 
     def kill():
         try:

@@ -149,19 +149,19 @@ def test_trainings_read_the_corpus_as_their_variant_cuts_it(tmp_path):
     settings |= {"model.embedding": 8, "model.hidden": 4, "training.epochs": 1}
     spec = StudySpec.of("complexity", tmp_path / "texts.csv", vectors="random", settings=settings)
     place = run_study(spec, tmp_path / "out")
-    table = pl.read_parquet(place / "results" / "complexity.parquet")
+    table = pl.read_parquet(place / "results/complexity.parquet")
     levels = table.group_by("model").agg(pl.col("train", "length", "classes").first())
     assert {row[0]: row[1:] for row in levels.iter_rows()} == {
         "base": (1.0, 15.0, 3.0), "train0.5": (0.5, 15.0, 3.0),
         "length10": (1.0, 10.0, 3.0), "classes2": (1.0, 15.0, 2.0),
     }  # fmt: skip
-    (half,) = (tmp_path / "out" / "trainings").glob("base-train0.5-s0-*")
+    (half,) = (tmp_path / "out/trainings").glob("base-train0.5-s0-*")
     assert read_json(half / "manifest.json")["corpus"]["rows"] == {
         "train": 72,
         "dev": 18,
         "test": 18,
     }
-    said: list[str] = []
+    said = []
     run_study(spec, tmp_path / "out", say=said.append)
     assert not any(" s (" in line for line in said), "nothing is trained again"
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-from typing import Any
 
 import polars as pl
 import pytest
@@ -34,7 +33,7 @@ def done(tmp_path_factory):
     )
 
 
-def curve(seed, relevance, attention) -> list[dict[str, Any]]:
+def curve(seed, relevance, attention):
     return [
         {"seed": seed, "stage": 0, "step": 10 * k, "relevance": r, "attention": a, "entropy": 3.0 - k}
         for k, (r, a) in enumerate(zip(relevance, attention, strict=True))
@@ -62,7 +61,7 @@ def test_a_training_that_diverges_is_no_seed_that_failed(tmp_path):
         match=r"train: seed 1: a loss of nan; expected a finite one; lower copying\.learning_rate",
     ):
         run_copying(study, tmp_path / "out", threads=2)
-    assert not (tmp_path / "out" / "summary.json").exists()
+    assert not (tmp_path / "out/summary.json").exists()
 
 
 def test_what_comes_first_is_told_from_the_first_step_above_a_half():
@@ -89,7 +88,7 @@ def test_shares_are_of_all_seeds_and_order_of_those_that_succeeded():
     assert turned.sort("measure", "group").equals(summarise(CURVES, FINAL).sort("measure", "group"))
 
 
-def card_rows(curves, final, **settings) -> Any:
+def card_rows(curves, final, **settings):
     return copying_card(summarise(curves, final), vars(Copying("permutations", **settings))).rows
 
 
@@ -143,7 +142,7 @@ def test_a_study_leaves_curves_of_every_seed_and_a_page(done):
 def test_neither_threads_nor_a_damaged_checkpoint_change_a_byte(done, tmp_path, threads):
     """What is done is left as it is."""
     (tmp_path / ".unfinished").mkdir()
-    (tmp_path / ".unfinished" / "copying.safetensors").write_bytes(b"nothing")
+    (tmp_path / ".unfinished/copying.safetensors").write_bytes(b"nothing")
     study = copying_study("iid", 1, TINY)
     again = run_copying(study, tmp_path, threads=threads)
     assert digests(again) == digests(done)
@@ -162,7 +161,7 @@ def test_a_study_killed_again_and_again_ends_with_the_same_bytes(tmp_path):
     # Of five portions one is done each time: what was done is not done again.
     assert apart(killed.at_second_portion, study, tmp_path / "killed") == 4
     assert digests(tmp_path / "killed") == digests(whole)
-    steps = pl.read_parquet(whole / "results" / "copying.parquet")
+    steps = pl.read_parquet(whole / "results/copying.parquet")
     expected = [(0, 0), (0, 4), (0, 6), (1, 0), (1, 4), (1, 8), (1, 9)]
     assert steps.filter(seed=1).select("stage", "step").rows() == expected
     before = steps.filter(stage=0).select("attention", "agreement", "attended")

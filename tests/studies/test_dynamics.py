@@ -1,7 +1,6 @@
 """What the study of dynamics says, against definitions worked out instance by instance; and what must not change it."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -195,7 +194,7 @@ def test_the_timing_is_that_of_the_first_step_that_gets_nearer():
     undefined = set[int]()
     for seed in range(6):
         frame = timed(seed).sort("seed", "step", "instance")
-        parts: dict[Any, pl.DataFrame] = dict(frame.group_by("seed", "step", maintain_order=True))
+        parts = dict(frame.group_by("seed", "step", maintain_order=True))
         alpha, right = (
             {key: part[name].cast(float).to_list() for key, part in parts.items()}
             for name in ("agreement_reference_alpha", "correct")

@@ -38,7 +38,7 @@ def write_results(folder, study, traces):
 
 
 def text_of(page):
-    return html.unescape(page.read_text(encoding="utf-8"))
+    return html.unescape(page.read_text())
 
 
 def named(*names):

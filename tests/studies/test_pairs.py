@@ -1,7 +1,6 @@
 """Studies of translators: dynamics and deception on pairs whose alignments are known."""
 
 import re
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -54,7 +53,7 @@ def training(folder, name):
     return found
 
 
-def summary(folder, study, group="all") -> dict[str, dict[str, Any]]:
+def summary(folder, study, group="all"):
     return {
         row["measure"]: row
         for row in read_json(folder / study / "summary.json")
@@ -66,7 +65,7 @@ def summary(folder, study, group="all") -> dict[str, dict[str, Any]]:
 def test_the_mean_embedding_knows_neither_order_nor_what_is_written(folder):
     trace = Trace.read(training(folder, "embedding-s0") / "trace")
     relevance = trace.ragged("importance_relevance")
-    of_words: dict[tuple[str, str], float] = {}
+    of_words = {}
     gold = trace.table["gold"].to_list()
     for row in range(len(trace)):
         for word, value in zip(trace.tokens(row), relevance[row], strict=True):
@@ -80,7 +79,7 @@ def places(trace):
 
 def test_dynamics_of_pairs_by_hand(folder):
     """A watched translator is not compared with the most frequent token, which a language model of the targets exceeds by far."""
-    table = pl.read_parquet(folder / "dynamics" / "results" / "dynamics.parquet")
+    table = pl.read_parquet(folder / "dynamics/results/dynamics.parquet")
     trace = Trace.read(training(folder, "watched-s1") / "steps/00003")
     even = Trace.read(training(folder, "watched-uniform-s2") / "trace")
     rows = table.filter(model="base", seed=1, step=3)
@@ -114,7 +113,7 @@ def mean_bleu(folder, name):
 
 
 def test_deception_by_hand(folder):
-    table = pl.read_parquet(folder / "deceive" / "results" / "deceive.parquet")
+    table = pl.read_parquet(folder / "deceive/results/deceive.parquet")
     trace = Trace.read(training(folder, "deceive-bilinear-1-s0") / "trace")
     both = table.filter(pl.col("query").is_not_null(), model="bilinear", strength=1.0)
     rows = both.filter(seed=0)

@@ -4,7 +4,6 @@ import html
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -86,7 +85,7 @@ def test_studies_share_their_trainings(folder):
         "adversary-0.001-s0", "guide-learned-s1", "guide-uniform-s0", *(f"guide-{name}{how}-s0" for name in DONORS for how in ("", "_shuffled")),
     ])  # fmt: skip
     assert {path.name for path in folder.iterdir()} == {TRAININGS, AUDIT, *STUDIES, "index.html"}
-    page = (folder / "index.html").read_text(encoding="utf-8")
+    page = (folder / "index.html").read_text()
     assert "Claim nothing" in page, "these models are no better than chance, on 6 instances"
     assert 'href="audit/report.html"' in page
 
@@ -108,7 +107,7 @@ def test_a_study_has_the_promised_layout(folder, study):
 
 def test_a_finished_study_trains_nothing_again_nor_one_that_was_moved(folder, copy, monkeypatch):
     before = digests(folder / TRAININGS)
-    said: list[str] = []
+    said = []
     run_study(tiny("uniform"), folder, say=said.append)
     monkeypatch.chdir(copy.parent)
     run_study(tiny("guide"), copy.name, say=said.append)
@@ -129,7 +128,7 @@ def test_a_training_s_key_follows_from_what_it_is_made_of():
 @pytest.mark.parametrize("manifest", ['{"files": {', "[]"])
 def test_a_training_with_a_damaged_manifest_is_made_again_and_said(folder, copy, manifest):
     (trained(copy, "uniform-s1") / "manifest.json").write_text(manifest)
-    said: list[str] = []
+    said = []
     run_study(tiny("uniform"), copy, say=said.append)
     assert [line.partition(":")[0] for line in said] == ["uniform-s1"]
     for part in (TRAININGS, "uniform"):
@@ -204,7 +203,7 @@ def test_a_watched_training_leaves_a_trace_of_the_same_instances_at_every_step(f
 
 
 def test_the_seeds_of_dynamics():
-    base: Any = RunSpec.of("planted-decisive", seed=13)
+    base = RunSpec.of("planted-decisive", seed=13)
     corpus = read_corpus(base.corpus)
     names = [one.name for one in Dynamics(seeds=1, uniform_seed=12).plan(base, corpus)]
     assert names == ["watched-s13", "watched-uniform-s12", "embedding-s13"]
@@ -245,7 +244,7 @@ def test_weights_of_a_trace_of_one_s_own(folder, tmp_path):
         return tiny("guide", **weights, **{"guide.seeds": 1})
 
     out = run_study(guided(trained(folder, "base-s0") / "teacher"), tmp_path / "mine")
-    table = pl.read_parquet(out / "results" / "guide.parquet")
+    table = pl.read_parquet(out / "results/guide.parquet")
     ours, theirs = (
         table.filter(model=name)["probabilities"].to_list() for name in ("trace1", "base")
     )
@@ -269,12 +268,12 @@ def test_texts_of_nothing_but_impermissible_words_are_counted(tmp_path):
         device="cpu",
         settings={f"deceive.{name}": value for name, value in settings.items()},
     )
-    said: list[str] = []
+    said = []
     out = run_study(spec, tmp_path / "out", say=said.append)
-    table = pl.read_parquet(out / "results" / "deceive.parquet").filter(strength=1.0)
+    table = pl.read_parquet(out / "results/deceive.parquet").filter(strength=1.0)
     assert (table.filter(~pl.col("covered"))["mass"] < 1.0).all()
     told = said[0].removeprefix("note: ")
-    assert told in html.unescape((out / "report.html").read_text(encoding="utf-8"))
+    assert told in html.unescape((out / "report.html").read_text())
     assert read_json(out / "manifest.json")["notes"] == [told]
     counts = {split: int(number) for number, split in re.findall(r"(\d+) of (\w+)", told)}
     assert sum(counts.values()) == 40

@@ -1,7 +1,6 @@
 """The trainings of the studies against a table of what the papers say of them."""
 
 from dataclasses import asdict
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,7 @@ from attnaudit.studies.seeds import Seeds
 # Settings of trainings. Wiegreffe & Pinter 2019: weights frozen to 1/T (section 3.2), an MLP of 128
 # tanh units that sees one token (3.4), adversaries without labels, which stop after 10 epochs
 # without improvement. Pruthi et al. 2020: sizes and the penalty of each model, no weight decay.
-PUBLISHED: dict[str, dict[str, Any]] = {
+PUBLISHED = {
     "uniform-s0": {"model.attention": "uniform"},
     "guide-learned-s0": {
         "model.encoder": "average",

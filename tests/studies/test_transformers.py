@@ -24,7 +24,7 @@ from tests.studies.identity import shuffled_traces
 from tests.traces import make_trace
 
 CORPUS = "planted-decisive"
-TINY: dict[str, Any] = {
+TINY = {
     "model.width": 32, "model.inner": 32, "corpus.size": 120, "corpus.length": (10, 14), "training.epochs": 3, "uniform.seeds": 2, "need.seeds": 1,
     "deceive.strengths": (0.0, 1.0), "deceive.seeds": 1, "collect.sample": 9,
 }  # fmt: skip
@@ -51,7 +51,7 @@ def training(folder, name):
     return found
 
 
-def measures(folder, study) -> dict[str, dict[str, Any]]:
+def measures(folder, study):
     return {row["measure"]: row for row in read_json(folder / study / "summary.json")}
 
 
@@ -79,7 +79,7 @@ def test_uniform_layers_attend_uniformly_and_others_do_not(folder):
 
 @pytest.mark.slow
 def test_the_differences_are_paired_by_text_and_seed(folder):
-    table = pl.read_parquet(folder / "uniform" / "results" / "uniform.parquet")
+    table = pl.read_parquet(folder / "uniform/results/uniform.parquet")
     assert table.group_by("model", "seed").len()["len"].unique().to_list() == [
         9
     ]  # no row for each head
@@ -129,9 +129,9 @@ def test_deceive_says_how_often_an_audit_names_what_is_hidden(folder):
     assert found["mass_tiny-bert_1"]["value"] < found["mass_tiny-bert_0"]["value"]
     assert found["accuracy_tiny-bert_removed"]["n"] == 9
     assert not any(name.endswith("_removed") and not name.startswith("accuracy") for name in found)
-    page = (folder / "deceive" / "report.html").read_text(encoding="utf-8")
+    page = (folder / "deceive/report.html").read_text()
     assert "share where leave-one-out names an impermissible token" in page
-    index = (folder / "index.html").read_text(encoding="utf-8")
+    index = (folder / "index.html").read_text()
     assert 'href="audit/report.html"' in index
     assert "attnaudit study seeds" not in index  # no study of transformers
 
@@ -209,12 +209,12 @@ def test_bad_input_is_one_line(arguments, said, tmp_path, capsys):
 @pytest.mark.slow
 def test_deceive_needs_words_to_hide(tmp_path):
     films = [f"a {word} film number {k},{word}" for k in range(30) for word in ("good", "bad")]
-    (tmp_path / "texts.csv").write_text("\n".join(["text,label", *films]), encoding="utf-8")
-    settings: dict[str, Any] = {
+    (tmp_path / "texts.csv").write_text("\n".join(["text,label", *films]))
+    settings = {
         **{name: TINY[name] for name in ("model.width", "model.inner", "collect.sample")},
         **{"training.epochs": 1, "deceive.strengths": (1.0,), "deceive.seeds": 1},
     }
-    options: dict[str, Any] = {"config": "tiny-bert", "settings": settings}
+    options = {"config": "tiny-bert", "settings": settings}
     with pytest.raises(InputError, match="rationale"):
         run_study(StudySpec.of("deceive", tmp_path / "texts.csv", **options), tmp_path / "out")
     settings["deceive.words"] = ("good", "bad")

@@ -1,7 +1,6 @@
 """Gradient and leave-one-out of a torch module: those of our own classifier, or left out with a reason."""
 
 import re
-from typing import Any
 
 import numpy as np
 import pytest
@@ -109,7 +108,7 @@ class Positions(nn.Module):
         self.rnn, self.packed = nn.GRU(8, 3, batch_first=True), packed
         self.score, self.output = nn.Linear(3, 1), nn.Linear(3, 3)
 
-    def forward(self, ids, mask, place) -> Any:
+    def forward(self, ids, mask, place):
         hidden = torch.cat([self.words(ids), self.more(ids) * self.place(place)], dim=2)
         if self.packed:
             lengths = mask.sum(dim=1).cpu()

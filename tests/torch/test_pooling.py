@@ -21,7 +21,7 @@ from tests.traces import random_attention
 TOKENS = [["a", "good", "film"], ["bad"], ["not", "so", "bad", "at", "all"]]
 IDS = torch.randint(30, (3, 5), generator=torch.Generator().manual_seed(0))
 MASK = torch.arange(5)[None] < torch.tensor([[len(row)] for row in TOKENS])
-BATCHES: list[Any] = [
+BATCHES = [
     ((IDS, MASK), TOKENS, [0, 1, 0]),
     ({"ids": IDS.flip(0), "mask": MASK.flip(0)}, TOKENS[::-1]),
 ]
@@ -78,7 +78,7 @@ class Applied(nn.Module):
         super().__init__()
         self.function = function
 
-    def forward(self, given) -> Any:
+    def forward(self, given):
         return self.function(given)
 
 
@@ -95,7 +95,7 @@ class Net(nn.Module):
         super().__init__()
         self.embedding, self.pool, self.head = nn.Embedding(30, 6), pool, head
 
-    def forward(self, ids, mask) -> Any:
+    def forward(self, ids, mask):
         return self.head(self.pool(self.embedding(ids), mask))
 
 
@@ -106,7 +106,7 @@ def same_weights():
         yield
 
 
-def made(form="sum", deep=False, outputs=3) -> Any:
+def made(form="sum", deep=False, outputs=3):
     return Net(Pool(form), layers(4, deep, outputs))
 
 
@@ -128,7 +128,7 @@ def refuses(net, message, batches=BATCHES[:1], path: Any = "pool"):
 
 def naive(net, batches, alpha):
     """The module's own classes with its softmax replaced by hand."""
-    found: list[np.ndarray] = []
+    found = []
     for inputs, tokens, *_ in batches:
         ids = inputs["ids"] if "ids" in inputs else inputs[0]
         for text, words in zip(ids, tokens, strict=True):
@@ -302,7 +302,7 @@ class ByHand(nn.Module):
         super().__init__()
         self.score, self.give = nn.Linear(6, heads), give
 
-    def forward(self, hidden, mask) -> Any:
+    def forward(self, hidden, mask):
         scores = self.score(hidden).transpose(1, 2).masked_fill(~mask[:, None], -torch.inf)
         weights = scores.softmax(dim=2)
         return self.give((weights @ hidden).flatten(1), weights)
@@ -428,7 +428,7 @@ def of_heads(net, hidden, alpha):
     return net.head(pool.out_proj(torch.cat(pooled))).softmax(dim=-1)
 
 
-CALLS: list[dict[str, Any]] = [{}, {"average_attn_weights": False}, {"need_weights": False}]
+CALLS = [{}, {"average_attn_weights": False}, {"need_weights": False}]
 
 
 @pytest.mark.parametrize("call", CALLS)

@@ -1,7 +1,5 @@
 """Copies of the texts of a torch module: every argument that follows from the tokens is changed."""
 
-from typing import Any
-
 import numpy as np
 import torch
 
@@ -11,7 +9,7 @@ from tests.torch.test_pooling import TOKENS, collected, made
 WORDS = ["", *sorted({word for text in TOKENS for word in text})]
 
 
-def batch(texts) -> Any:
+def batch(texts):
     """Ids, which say what the tokens are, and a mask."""
     ids = torch.tensor([[*map(WORDS.index, text), *[0] * (5 - len(text))] for text in texts])
     return (ids, ids > 0), texts
@@ -19,7 +17,7 @@ def batch(texts) -> Any:
 
 def test_copies_are_the_module_on_tokens_of_other_texts():
     net, ((own, mask), texts) = made(outputs=1), batch(TOKENS)
-    seen: list[torch.Tensor] = []
+    seen = []
     net.embedding.register_forward_hook(lambda module, given, output: seen.append(given[0]))
     trace = collected(net, [((own, mask), texts)])
     for row, ids in enumerate(torch.stack(seen[-240:], dim=1)):

@@ -3,7 +3,6 @@
 import json
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -23,7 +22,7 @@ from tests.oracles.readout import naive_prediction
 from tests.trace.test_faults import put, refused
 from tests.traces import make_trace, trace_of, with_columns
 
-DOCS = Path(__file__).parents[2] / "docs" / "trace.md"
+DOCS = Path(__file__).parents[2] / "docs/trace.md"
 
 
 def files(folder):
@@ -103,7 +102,7 @@ def test_null_labels_and_rationales(tmp_path):
     assert again.ragged("rationale").lengths.tolist() == [0, 3, 1]
 
 
-def plain_columns(trace) -> dict[str, list[Any]]:
+def plain_columns(trace):
     return {name: trace.table[name].to_list() for name in trace.table.columns}
 
 
@@ -162,7 +161,7 @@ def test_the_same_checks_stand_before_writing(tmp_path):
 def test_shards_are_of_one_model(tmp_path, second, part):
     make_trace(3, class_names=["no", "yes"]).write(tmp_path)
     second.write(tmp_path / "other").rename(tmp_path / "part-00001.parquet")
-    if (tail := tmp_path / "other" / "tail.safetensors").exists():
+    if (tail := tmp_path / "other/tail.safetensors").exists():
         tail.rename(tmp_path / "tail.safetensors")
     refused(tmp_path, "part-00001.parquet", part)
 
@@ -194,7 +193,7 @@ def test_the_residual_is_the_largest_and_is_kept(tmp_path):
     assert Trace.read(tmp_path).metadata["residual"] == pytest.approx(5e-5, rel=0.02)
 
 
-def _arrays() -> dict[str, Any]:
+def _arrays():
     """Two rows of two and one positions."""
     alpha = [np.array([0.25, 0.75]), np.array([1.0])]
     readout = [np.array([[0.0], [2.0]]), np.array([[-1.0]])]
@@ -275,7 +274,7 @@ def test_the_docs_have_the_columns_of_the_schema(name):
         "schema 2" if column.since == 2 else "",
     ]
     line = f"| `{name}` | {', '.join([kind + length, *filter(None, marks)])} | {column.meaning} |"
-    assert line in DOCS.read_text(encoding="utf-8").splitlines()
+    assert line in DOCS.read_text().splitlines()
 
 
 def test_heads_of_one_query_stand_side_by_side_in_a_wide_offset():

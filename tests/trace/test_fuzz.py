@@ -4,7 +4,6 @@ import json
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -57,7 +56,7 @@ KINDS_DRAWN = st.recursive(
 )
 
 
-def emptied(value, draw) -> Any:
+def emptied(value, draw):
     """A null, nothing or another length somewhere in a value."""
     if isinstance(value, list) and value and draw(st.integers(0, 2)):
         place = draw(st.integers(0, len(value) - 1))
@@ -71,7 +70,7 @@ def emptied(value, draw) -> Any:
 
 @st.composite
 def tables(draw):
-    columns: dict[str, Any] = COLUMNS | FURTHER
+    columns = COLUMNS | FURTHER
     names = draw(st.lists(st.sampled_from(list(columns)), unique=True, max_size=2))
     kept = [name for name in columns if name not in names or draw(st.integers(0, 3))]
     arrays = [_array(draw, columns[name], name in names) for name in kept]

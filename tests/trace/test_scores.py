@@ -63,7 +63,7 @@ def test_it_has_a_page_pictures_and_comparisons(tmp_path):
     trace.write(tmp_path / "trace")
     for name in ("a", "b"):
         audit_into(tmp_path / name, tmp_path / "trace")
-    page = (tmp_path / "a" / "report.html").read_text()
+    page = (tmp_path / "a/report.html").read_text()
     assert all(part in page for part in ("The heatmap", "Lime", "Leave-one-out"))
     assert "attention α" not in page.partition('id="heatmaps"')[2].partition("<table")[0]
     (compared,) = compare_runs([tmp_path / "a", tmp_path / "b"])
