@@ -38,6 +38,15 @@ def test_jsd_is_a_bounded_symmetric_distance(pair):
     assert value == pytest.approx(float(jensenshannon(p, q)) ** 2, abs=1e-7)
 
 
+def test_measures_are_of_the_last_axis():
+    p, q = np.random.default_rng(0).dirichlet(np.ones(4), (2, 3, 1))
+    for measure, naive in ((jsd, naive_jsd), (tvd, naive_tvd)):
+        expected = [
+            [naive(a, b) for a, b in zip(*rows, strict=True)] for rows in zip(p, q, strict=True)
+        ]
+        np.testing.assert_allclose(measure(p, q), expected, atol=1e-12)
+
+
 @given(two_distributions())
 def test_tvd_is_a_bounded_symmetric_distance(pair):
     p, q = pair
