@@ -118,9 +118,7 @@ def test_help_and_version(capsys):
     assert answers(capsys, "corpora", "list", "-h") == answers(capsys, "corpora", "list", "--help")
 
 
-def test_help_of_study_lists_the_studies_and_their_scales(
-    capsys,
-):
+def test_help_of_study_lists_the_studies_and_their_scales(capsys):
     said = " ".join(answers(capsys, "study", "--help").partition("Studies, their")[2].split())
     of_papers = {study.published for study in EVERY_STUDY.values()} - {""}
     for name in (*EVERY_STUDY, "copying", "calibration"):
@@ -165,11 +163,7 @@ def test_no_command_has_more_than_twelve_options_of_its_own():
     ],
 )
 def test_what_the_machine_refuses_is_one_line_and_a_fault_of_ours_keeps_its_traceback(
-    error,
-    message,
-    status,
-    capsys,
-    monkeypatch,
+    error, message, status, capsys, monkeypatch
 ):
     monkeypatch.setattr("attnaudit.recipes.trained.run", Mock(side_effect=error))
     if message:
@@ -221,10 +215,7 @@ def test_a_limit_of_memory_is_named(megabytes, tmp_path):
         ("run sst --data-dir nowhere", "attnaudit corpora fetch sst"),
         ("compare nowhere", "path 'nowhere' does not exist"),
         ("run planted-decisive --vectors glove.txt", "no such file"),
-        (
-            "study unifrom sst",
-            "copying, calibration; did you mean uniform?",
-        ),
+        ("study unifrom sst", "copying, calibration; did you mean uniform?"),
         (
             "study seeds planted-reverse",
             "'seeds'; expected one of need, deceive, dynamics for planted-reverse",
@@ -232,13 +223,7 @@ def test_a_limit_of_memory_is_named(megabytes, tmp_path):
         ("study copying iid --epochs 6", "--set copying.steps=N"),
     ],
 )
-def test_usage_and_input_errors_are_one_line(
-    arguments,
-    message,
-    capsys,
-    tmp_path,
-    monkeypatch,
-):
+def test_usage_and_input_errors_are_one_line(arguments, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert message in fails(capsys, *arguments.split())
     assert list(tmp_path.iterdir()) == []
@@ -439,12 +424,7 @@ def test_a_study_has_one_line_for_a_training(capsys, tmp_path):
     assert f"{further} further measures in the report and with --json" in shown
 
 
-def drawn(
-    monkeypatch,
-    capsys,
-    columns,
-    steps,
-):
+def drawn(monkeypatch, capsys, columns, steps):
     """What stands last on a terminal of so many columns."""
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", str(columns))

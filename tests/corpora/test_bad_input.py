@@ -128,11 +128,7 @@ def test_classes_that_cannot_be_learned(tmp_path):
 
 
 def test_a_label_that_train_lacks(tmp_path):
-    splits = {
-        "train": ROWS,
-        "dev": ROWS[:4],
-        "test": [*ROWS[:4], ("odd", 2), ("more", 2)],
-    }
+    splits = {"train": ROWS, "dev": ROWS[:4], "test": [*ROWS[:4], ("odd", 2), ("more", 2)]}
     folder = write_folder(tmp_path / "f", splits)
     error = refused(folder)
     assert error.where.startswith(f"{folder / 'test.csv'}: row 4 ")

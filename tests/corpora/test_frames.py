@@ -12,10 +12,7 @@ from attnaudit.corpora.read import read_corpus
 
 from .writing import ROWS, refused, sizes, write, write_folder
 
-COLUMNS = {
-    "text": [text for text, _ in ROWS],
-    "label": [label for _, label in ROWS],
-}
+COLUMNS = {"text": [text for text, _ in ROWS], "label": [label for _, label in ROWS]}
 HALF = {name: cells[:12] for name, cells in COLUMNS.items()}
 
 

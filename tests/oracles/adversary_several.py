@@ -48,13 +48,7 @@ def largest_of(trace, row, epsilon, points):
     return float(divergences(allowed, alpha).max(initial=0.0))
 
 
-def _climb(
-    alpha,
-    predict,
-    support,
-    start,
-    epsilon,
-):
+def _climb(alpha, predict, support, start, epsilon):
     """SLSQP from a point on the support: largest JSD with every probability and their distance within ε."""
     places, own = list(support), predict(alpha[None])
 

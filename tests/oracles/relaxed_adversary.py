@@ -97,15 +97,7 @@ def adversary_loss(scores, model, alpha, epsilon, penalty):
     return -to_model - among / max(k * (k - 1), 1) + penalty * beyond
 
 
-def naive_search(
-    model,
-    alpha,
-    scores,
-    epsilon=0.01,
-    steps=500,
-    learning_rate=0.01,
-    penalty=500,
-):
+def naive_search(model, alpha, scores, epsilon=0.01, steps=500, learning_rate=0.01, penalty=500):
     """The attentions (B, k, T) that ``steps`` of Adam with AMSGrad reach from ``scores``."""
     scores = scores.clone().requires_grad_(True)
     optimiser = torch.optim.Adam([scores], lr=learning_rate, amsgrad=True)

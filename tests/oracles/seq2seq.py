@@ -5,14 +5,7 @@ from torch import nn
 from torch.func import functional_call
 
 
-def plain_forward(
-    weights,
-    source,
-    given,
-    heads,
-    only=None,
-    uniform=False,
-):
+def plain_forward(weights, source, given, heads, only=None, uniform=False):
     """Logits ``(T, B, V)`` and attention ``(B, K, T, S)``; with ``only`` all attention is on that position."""
     table = weights["embedding.weight"]
     m, e = len(weights["attention.weight"]), table.shape[1]
@@ -39,14 +32,7 @@ def plain_forward(
     return o @ table.T + weights["output.bias"], alpha
 
 
-def plain_loss(
-    weights,
-    source,
-    gold,
-    begin,
-    heads=1,
-    uniform=False,
-):
+def plain_loss(weights, source, gold, begin, heads=1, uniform=False):
     given = torch.cat([torch.full_like(gold[:1], begin), gold[:-1]])
     logits, _ = plain_forward(weights, source, given, heads, uniform=uniform)
     return nn.functional.cross_entropy(logits.flatten(0, 1), gold.flatten())
