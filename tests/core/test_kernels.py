@@ -24,7 +24,7 @@ def compiled(tree):
 
 def faults(text):
     """Ways in which the kernels of a file are not plain, or hold code or values of another file."""
-    tree, found, foreign = ast.parse(text), [], set[str]()
+    tree, found, foreign = ast.parse(text), [], set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             found += [f"imports {one.name}" for one in node.names if "numba" in one.name]

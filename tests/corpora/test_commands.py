@@ -55,13 +55,6 @@ def test_a_check_prints_its_tables(capsys, tmp_path):
     assert "all 40" in answers(capsys, "corpora", "check", many)
 
 
-def test_bad_rows_are_skipped_where_that_is_set(capsys, tmp_path):
-    path = write(tmp_path / "mine.csv", [*ROWS, ("", 1)], ("body", "stars"))
-    check = ("corpora", "check", path, "--column", "text=body", "--column", "label=stars")
-    assert "row 24" in fails(capsys, *check)
-    assert "skipped rows" in answers(capsys, *check, "--set", "corpus.on_bad_row=skip")
-
-
 def test_a_corpus_is_fetched_once_and_then_used(site, capsys, tmp_path):
     said = answers(capsys, "corpora", "fetch", "tiny", "--data-dir", tmp_path)
     assert "rows of each class" in said

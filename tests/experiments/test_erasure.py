@@ -76,7 +76,7 @@ def test_no_walk_is_excluded_from_the_area(kind):
     parts = {"both": (1, 1), "only_max": (1, 0), "only_random": (0, 1), "neither": (0, 0)}
     for name, part in parts.items():
         assert measures[f"flip_{name}"] == pytest.approx((flips == part).all(axis=1).mean())
-    shares = dict[str, list[float]]()
+    shares = {}
     for row, length in enumerate(trace.alpha.lengths.tolist()):
         if length == 1:
             assert table["never_attention"][row] is None

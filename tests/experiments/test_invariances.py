@@ -122,7 +122,7 @@ def saved(tmp_path_factory):
 @pytest.mark.parametrize("piece", ["shards", 1, 3000, 1 << 30])
 def test_a_trace_in_pieces_and_tables_on_disk(tmp_path, saved, piece, monkeypatch):
     """Shards, or a file read a row, some rows, or all rows at a time, its tables written as they come: the same tables, byte for byte."""
-    trace, told = TRACES["one sigmoid"], list[str]()
+    trace, told = TRACES["one sigmoid"], []
     monkeypatch.setattr("attnaudit.results.table.ROW_GROUP", 7)
     if piece == "shards":
         write_shards(tmp_path / "trace", [trace.take(np.arange(k, k + 20)) for k in (0, 20, 40)])

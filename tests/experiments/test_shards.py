@@ -56,7 +56,7 @@ def test_the_tables_are_in_the_order_of_the_shards(threads):
     experiments = {name: make_experiment(name) for name in ("ranges", "identifiability")} | {
         "watched": Watched(seen=([], []))
     }
-    told = list[tuple[str, int, int]]()
+    told = []
     alone = run(experiments, SHARDS, 1, lambda *one: told.append(one))
     at_once = run(experiments, SHARDS, threads)
     assert told[:4] == [

@@ -151,7 +151,7 @@ PROJECTIONS = {
 
 def weights_by_hooks(name, case):
     """The weights (L, H, T) of the query that is read, from the outputs of projections alone."""
-    weights, found = [], dict[Any, Tensor]()
+    weights, found = [], {}
 
     def keep(module, given, output):
         found[module] = output[0]

@@ -10,9 +10,7 @@ import attnaudit as aa
 from attnaudit.core.errors import InputError
 from attnaudit.hf import check_model, collect
 from attnaudit.hf.unwrap import one_output
-from attnaudit.trace import Trace
 from tests.hf.classes import tiny
-from tests.hf.command import audit, refused, write
 from tests.hf.tokenizing import SIZE, tokenizer
 
 NAMES = ["rude", "sad", "loud"]
@@ -73,16 +71,3 @@ def test_other_outputs_are_refused():
         one_output(several(kind=None), "sad")
     with pytest.raises(InputError, match=r"--set collect\.output=NAME, of rude, sad, loud"):
         check_model(several())
-
-
-@pytest.mark.slow
-def test_the_command_audits_one_output(tmp_path, capsys):
-    model = tmp_path / "model"
-    several().save_pretrained(model)
-    TOKENIZER.save_pretrained(model)
-    texts = write(tmp_path / "texts.txt", *(f"{one} {k}" for k in range(4) for one in TEXTS))
-    last = ("--experiment", "permutation", "--set", "collect.scores=gradient")
-    out = tmp_path / "out"
-    assert "collect.output=NAME" in refused(capsys, model, texts, *last)
-    assert audit(model, texts, *last, "--set", "collect.output=loud", out=out) == 0
-    assert list(Trace.read(out / "trace").class_names) == ["not loud", "loud"]

@@ -115,7 +115,7 @@ def layers_of(model, ids):
     words = numbers(embeddings.word_embeddings.weight)[ids]
     total = words + numbers(embeddings.position_embeddings.weight)[: len(ids)]
     total = total + numbers(embeddings.token_type_embeddings.weight)[0]
-    given, layers = parts_of_norm(embeddings.LayerNorm, total)[1], list[Layer]()
+    given, layers = parts_of_norm(embeddings.LayerNorm, total)[1], []
     for layer in model.bert.encoder.layer:
         layers.append(Layer(layer, given))
         given = layers[-1].output

@@ -265,14 +265,6 @@ def test_a_place_of_something_else_is_refused(whole, tmp_path):
     assert (tmp_path / "thesis.txt").read_text() == "do not lose"
 
 
-def test_bad_input_leaves_nothing(tmp_path):
-    missing = str(tmp_path / "missing")
-    for spec in (RunSpec.of(f"{missing}.csv"), RunSpec.of("planted-decisive", vectors=missing)):
-        with pytest.raises(InputError, match="missing"):
-            run(spec, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
 def test_models_of_other_presets_have_folders_of_their_own():
     names = [RunSpec.of("planted-decisive", preset=one).name for one in ("paper", "han", "flan")]
     assert names[0] == "planted-decisive-bilstm-additive-s0"

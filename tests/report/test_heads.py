@@ -277,7 +277,7 @@ def test_pieces_are_joined_and_special_tokens_marked():
 def _naive_words(trace, k):
     """Words piece by piece: attention and gradients add up, leave-one-out is one number of a word."""
     words = []
-    alpha, gradient, loo, special = list[float](), list[float](), list[float](), list[bool]()
+    alpha, gradient, loo, special = [], [], [], []
     before = None
     scores = (trace.ragged(name)[k] for name in ("alpha", "gradient", "loo"))
     for token, word, a, g, one in zip(

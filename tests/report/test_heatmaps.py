@@ -138,7 +138,7 @@ def test_the_striking_keep_to_their_rule(unit):
     least = np.quantile(confidence, CONFIDENT)
     fit = (confidence >= least) & (np.array([len(one.tokens) for one in instances]) >= SHORTEST)
     jsd = rows["emax_jsd"].to_numpy()
-    best = dict[int, float]()  # of each text the row where it is highest
+    best = {}  # of each text the row where it is highest
     for one, value, fits in zip(instances, jsd, fit, strict=True):
         if fits:
             best[one.number] = max(value, best.get(one.number, 0.0))

@@ -31,7 +31,7 @@ class Elsewhere(Pool):
         return "cpu"
 
     def do(self, calls, progress, total=0):
-        waiting, ended = list(calls)[::-1], set[str]()
+        waiting, ended = list(calls)[::-1], set()
         while waiting:
             call = next(call for call in waiting if ended.issuperset(call.after))
             waiting = [other for other in waiting if other is not call]

@@ -44,16 +44,8 @@ def recipe(first: Any = 1, last: Any = 3, done=None):
     return Recipe({"kind": "test"}, steps, lambda folder: {"kind": "test"})
 
 
-def test_a_finished_recipe_is_left_as_it_is(tmp_path):
-    done = list[str]()
-    for _ in range(2):
-        execute(recipe(done=done), tmp_path / "out")
-    assert done == ["a", "b", "c"]
-    assert not (tmp_path / "out" / UNFINISHED).exists()
-
-
 def test_what_follows_from_another_input_or_from_a_damaged_file_is_done_again(tmp_path):
-    out, done = tmp_path / "out", list[str]()
+    out, done = tmp_path / "out", []
     execute(recipe(), out)
     execute(recipe(last=4, done=done), out)
     assert done == ["c"]
@@ -171,7 +163,7 @@ def test_work_is_refused_where_a_process_is_alive(work, tmp_path, monkeypatch):
 def test_a_link_or_a_folder_in_the_place_of_an_output_is_refused_before_any_work(
     kind, finished, tmp_path
 ):
-    out, done = tmp_path / "out", list[str]()
+    out, done = tmp_path / "out", []
     execute(recipe(), out)
     if not finished:
         (out / MANIFEST).unlink()

@@ -40,7 +40,7 @@ def test_calls_are_done_in_their_order_and_say_how_far_they_are(tmp_path):
         progress("train", 1, 2)
         return held + more
 
-    shown = list[tuple[str, int, int]]()
+    shown = []
     some = [Call(f"call {k}", partial(work, k), tmp_path, 10) for k in range(2)]
     found = SERIAL.do(some, lambda *one: shown.append(one), 2)
     assert [done.result() for done in found] == [10, 11]
@@ -143,7 +143,7 @@ def test_an_audit_of_several_files(tmp_path):
     ],
 )
 def test_a_damaged_piece_is_made_again(tmp_path, damage):
-    done = list[int]()
+    done = []
 
     def work(number, held, made, *_):
         (made / "file").write_text(str(number))

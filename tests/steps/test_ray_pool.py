@@ -12,7 +12,6 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 
@@ -266,7 +265,7 @@ def kill_a_driver(work, ready):
 
 def test_driver_worker_and_node_are_killed_amid_a_training(cluster, whole, tmp_path, request):
     """The same command resumes, Ray does the call again, and the bytes are the same."""
-    out, failed = tmp_path / "run", list[BaseException]()
+    out, failed = tmp_path / "run", []
     work = partial(run, SPEC, out, pool=RayPool(cluster.address))
     kill_a_driver(work, lambda: wait_for_epochs(out))
     left = next(out.rglob("checkpoint.safetensors"))
@@ -311,7 +310,7 @@ def test_a_study_has_the_same_bytes(pool, tmp_path, name):
 
 
 def test_what_a_stopped_run_has_finished_is_not_done_again(pool, whole, tmp_path):
-    out, shown = tmp_path / "run", list[str]()
+    out, shown = tmp_path / "run", []
 
     def stop_amid_the_shards(stage, done, total):
         shown.append(stage)
@@ -366,7 +365,7 @@ def test_a_head_that_is_silent_is_one_line(pool, stop_the_head, tmp_path):
 
 
 def test_no_more_calls_are_submitted_than_a_cluster_can_do_soon(pool, tmp_path):
-    taken, ended, shown = list[int](), list[int](), list[tuple[str, int, int]]()
+    taken, ended, shown = [], [], []
 
     def some():
         for k in range(60):
@@ -410,7 +409,7 @@ def test_a_call_whose_folder_is_busy_is_tried_again(pool, tmp_path):
     call = made_by("one", partial(calls.hold, marks=marks), place, last="made")
     with claimed(place):
         release = threading.Event()
-        done = list[Any]()
+        done = []
         thread = threading.Thread(target=lambda: done.extend(pool.do([call], silent)))
         thread.start()
         wait_for(lambda: len(list(marks.iterdir())) > 1)

@@ -191,7 +191,7 @@ def timed(seed, seeds=3, steps=(0, 10, 50), n=12):
 
 def test_the_timing_is_that_of_the_first_step_that_gets_nearer():
     """Of all seeds and of each; some never get nearer."""
-    undefined = set[int]()
+    undefined = set()
     for seed in range(6):
         frame = timed(seed).sort("seed", "step", "instance")
         parts = dict(frame.group_by("seed", "step", maintain_order=True))

@@ -410,7 +410,7 @@ def naive_heads(net, ids, alpha):
 
 def of_heads(net, hidden, alpha):
     """The same from word vectors, by a loop over heads."""
-    pool, pooled = net.pool, list[Tensor]()
+    pool, pooled = net.pool, []
     query, key, value = (
         (x @ w.T + b).reshape(-1, 2, 3)
         for x, w, b in zip(
