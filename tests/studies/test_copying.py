@@ -16,7 +16,7 @@ from attnaudit.report.study_page import copying_card
 from tests import killed
 from tests.forked import apart
 from tests.report.access import barriers
-from tests.report.conftest import Opened, browser, context, opened  # noqa: F401
+from tests.report.conftest import browser, context, opened  # noqa: F401
 from tests.report.test_browser import assert_well_drawn
 from tests.steps.calls import made as digests
 
