@@ -3,11 +3,14 @@
 import gzip
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
 
+from attnaudit.core import InputError
 from attnaudit.corpora import CORPORA
+from attnaudit.corpora.formats.rows import Columns, require_columns
 from attnaudit.corpora.read import read_corpus
 
 from .corpus_files import write_reviews, write_trees
@@ -228,3 +231,12 @@ def test_classes_that_may_be_one_are_pointed_out(tmp_path):
     notes = " ".join(read_corpus(path).notes)
     assert "'TRUE' and 'true' are read as 2 classes" in notes
     assert "'01' and '1' are read as 2 classes" in notes
+
+
+def test_a_column_that_is_missing_among_many_of_long_names_is_refused_at_once():
+    """A comparison of two names takes up to the cube of their length."""
+    names = [f"{number:0198b}" for number in range(2000)]
+    started = time.process_time()
+    with pytest.raises(InputError, match=r"one column 'x0*1'"):
+        require_columns(Path("a.csv"), names, Columns(text=f"x{names[1]}", label=names[0]))
+    assert time.process_time() - started < 3

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable
+from itertools import islice
 
 from attnaudit.core.printable import printable
 
 LONGEST = 1000  # characters of ``got`` in a message
+LONG, MANY = 50, 1000  # characters of a name and names among which the nearest is looked for
 
 
 class AttnauditError(Exception):
@@ -79,5 +81,16 @@ def did_you_mean(name: str, known: Iterable[str], before: str = "") -> str:
     Returns:
         A question; empty if no known name is near.
     """
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f"did you mean {before}{close[0]}?" if close else ""
+    near = nearest(name, known)
+    return f"did you mean {before}{near}?" if near else ""
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str:
+    """Return the known name that is most like ``name``; empty if none is.
+
+    The comparison takes up to the cube of a name's length, so only the starts of the first names
+    are compared.
+    """
+    starts = {one[:LONG]: one for one in islice(known, MANY)}
+    close = difflib.get_close_matches(name[:LONG], starts, n=1, cutoff=cutoff)
+    return starts[close[0]] if close else ""

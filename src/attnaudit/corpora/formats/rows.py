@@ -1,7 +1,6 @@
 """A row of a source file before it is interpreted, and what makes it unusable."""
 
 import csv
-import difflib
 import math
 import re
 import sys
@@ -11,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from attnaudit.core.errors import nearest
 from attnaudit.core.given import plain
 from attnaudit.corpora.formats.lines import bad_file, filled_lines, first_names, invalid_characters
 
@@ -142,11 +142,8 @@ def require_columns(
     chosen = {role: name for role, name in columns or () if role not in missing}
     for role, name in missing.items():
         free = {known.lower(): known for known in present if known not in chosen.values()}
-        near = (
-            close[0]
-            for wanted in (name, *_USUAL.get(role, ()))
-            if (close := difflib.get_close_matches(wanted.lower(), free, n=1, cutoff=0.75))
-        )
+        wanted = (name, *_USUAL.get(role, ()))
+        near = filter(None, (nearest(one.lower(), free, 0.75) for one in wanted))
         chosen[role] = free.get(next(near, ""), "NAME")
     listed = first_names((known[:40] for known in present), 12)
     several = "columns" if len(missing) > 1 else "one column"
