@@ -507,7 +507,9 @@ def test_a_terminal_of_few_letters_gets_escapes(trace):
     assert b"\\u2013" in done.stdout or b"\\xb7" in done.stdout
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, -15)])
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, -15), (signal.SIGHUP, -1)]
+)
 def test_a_signal_during_imports_ends_with_one_line(number, status):
     program = "import sys, attnaudit.cli; print(flush=True); sys.exit(attnaudit.cli.main())"
     command = [sys.executable, "-c", program, "run", "planted-decisive", "--out", "nowhere/at/all"]

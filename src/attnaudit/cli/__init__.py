@@ -4,11 +4,12 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
 from attnaudit.cli.memory import out_of_memory
-from attnaudit.cli.status import BAD_INPUT, BROKEN_PIPE, INTERRUPTED, TERMINATED
+from attnaudit.cli.status import BAD_INPUT, BROKEN_PIPE, INTERRUPTED
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,13 +46,17 @@ def _prepare() -> None:
         if getattr(sys, name) is None:  # closed by the caller
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
         getattr(sys, name).reconfigure(errors="backslashreplace")
-    signal.signal(signal.SIGTERM, _terminate)
+    for name in ("SIGTERM", "SIGHUP"):  # Windows has no SIGHUP
+        if (number := getattr(signal, name, None)) and signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _terminate)
 
 
 def _terminate(number: int, frame: object) -> NoReturn:
     # Only the process that was asked: its children have their own ends.
-    said = "terminated; finished steps are kept, and the same command resumes"
-    print(f"attnaudit: {said}", file=sys.stderr, flush=True)
+    said = b"attnaudit: terminated; finished steps are kept, and the same command resumes\n"
+    # Not by print: it may be what was interrupted, and the terminal may have gone.
+    with suppress(OSError):
+        os.write(sys.stderr.fileno(), said)
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
-    raise SystemExit(TERMINATED)
+    raise SystemExit(128 + number)

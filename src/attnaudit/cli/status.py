@@ -1,4 +1,4 @@
 """Exit statuses, as shells use them."""
 
 DONE, BAD_INPUT = 0, 2
-INTERRUPTED, BROKEN_PIPE, TERMINATED = 130, 141, 143
+INTERRUPTED, BROKEN_PIPE = 130, 141
