@@ -72,6 +72,10 @@ def outside_of_constant(model):
     value.external_data.add(key="location", value="weights.bin")
 
 
+def twice(model):
+    model.opset_import.add(domain="ai.onnx", version=18)
+
+
 def loop():
     body = helper.make_graph(
         [node("Identity", ["go"], ["still"])],
@@ -139,6 +143,7 @@ KINDS = {
         {"nodes": (constant("unused", [1.0]), product()), "change": outside_of_constant},
         "in another file",
     ),
+    "operator sets twice": ({"change": twice}, "operator sets ai.onnx, org.example, ai.onnx;"),
     "a branch": ({"nodes": chosen(product(logits="logits_of_branch"))}, "operators If;"),
     "a loop": ({"nodes": loop()}, "operators Loop;"),
     "another domain": (

@@ -78,6 +78,9 @@ def read_graph(content: bytes) -> Any:
     for tensor in _tensors(model.graph):
         if tensor.data_location == onnx.TensorProto.EXTERNAL:
             raise Refused(f"weights {tensor.name!r} in another file", "all weights in the graph")
+    domains = [one.domain or "ai.onnx" for one in model.opset_import]
+    if len(set(domains)) < len(domains):
+        raise Refused(f"operator sets {', '.join(domains)}", "each set once")
     nodes = model.graph.node
     foreign = sorted({_name(node) for node in nodes} - OPERATORS)
     if foreign or model.functions or model.graph.sparse_initializer:
