@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from attnaudit.core import count, did_you_mean, write_text
+from attnaudit.core import count, describe_error, did_you_mean, write_text
 from attnaudit.corpora.formats.lines import (
     LONGEST_LINE,
     bad_file,
@@ -243,7 +243,7 @@ def _frame_rows(frames: Iterable[Any], path: Path, columns: Columns | None) -> I
     """Read the rows of frames that follow each other. Raises InputError for their columns."""
     row = 0
     for one in frames:
-        frame = _as_frame(one).lazy().collect()
+        frame = _as_frame(one)
         names = frame.columns
         require_columns(path, names, columns)
         names = columns.among(names) if columns else names
@@ -292,6 +292,25 @@ def is_table(source: object) -> bool:
     return isinstance(_as_frame(source), nw.DataFrame | nw.LazyFrame) or _is_dataset(source)
 
 
+def collected(table: Any) -> Any:
+    """Return a table in memory: the result of a query, such as polars' LazyFrame, else itself.
+
+    Raises:
+        InputError: The query fails.
+    """
+    import narwhals as nw
+    import polars as pl
+
+    frame = _as_frame(table)
+    if not isinstance(frame, nw.LazyFrame):
+        return table
+    try:
+        return frame.collect().to_native()
+    except (Exception, pl.exceptions.PanicException) as error:  # whatever the query raises
+        got, expected = describe_error(error), "a query that gives a table"
+        raise bad_file(_name(table), got, expected) from error
+
+
 def _is_dataset(source: Any) -> bool:
     # A mapping of data sets has this method too, and a stream as well, which has no length.
     own = hasattr(source, "with_format") and hasattr(source, "num_rows")
@@ -333,6 +352,7 @@ def frame_source(table: Any, columns: Columns, called: str = "") -> SplitSource:
 
 def _rows(table: Any, path: Path, columns: Columns) -> Iterator[Row]:
     classes: dict[str, Any] = {}
+    table = collected(table)
     if _is_dataset(table):
         classes = {name: getattr(kind, "names", None) for name, kind in table.features.items()}
         table = table.with_format("arrow")[:]
