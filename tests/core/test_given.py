@@ -37,7 +37,7 @@ def test_names_of_outputs_are_in_the_order_of_their_numbers(names: list[str], ra
     "wrong",
     [
         "ab", {"a", "b"}, {0: "a"}, {1: "a", 2: "b"}, {"a": 0, "b": 0}, {0: 1, 1: 0}, {0.5: "a", 1: "b"},
-        ["a", "a"], ["a", None], ["a"], {}, 3, None, iter("ab"),
+        ["a", "a"], ["a", None], ["a"], ["a", ""], {0: "a", 1: " \n"}, {}, 3, None, iter("ab"),
     ],
 )  # fmt: skip
 def test_names_that_say_no_order_are_refused(wrong: Any):

@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 from attnaudit.core import AttnauditError
 from attnaudit.corpora.read import read_corpus
 from attnaudit.hf.texts import read_texts
+from attnaudit.plans.spec import RunSpec
 from attnaudit.torch import collect
 from attnaudit.trace import Trace
 from attnaudit.tracing.judged import JudgeOptions, collect_scores
+from attnaudit.tracing.settings import ReplacementSettings
 from tests.torch.test_pooling import BATCHES, made
 from tests.traces import make_trace
 
@@ -104,8 +106,42 @@ def test_anything_is_read_or_refused_in_one_line(way, value):
         WAYS_IN[way](value)
 
 
+@pytest.mark.parametrize("way", ["arrays", "a module", "judged texts"])
+def test_blank_names_of_classes_are_refused(way):
+    names = ["a", "b", " "] if way == "a module" else ["a", " "]
+    with pytest.raises(AttnauditError, match="different names"):
+        WAYS_IN[f"class names of {way}"](names)
+
+
+# Python counts True as 1.
+BOOLEANS = {
+    "labels of arrays": lambda: made_trace(label=[0, True, None]),
+    "places in arrays": lambda: made_trace(head=[True] * 3),
+    "lists of places in arrays": lambda: made_trace(word_id=[[0, True]] * 3),
+    "labels of a module": lambda: WAYS_IN["labels of a module"]([True] * len(BATCHES[0][1])),
+    "the output of a module": lambda: pooled(output=True),
+    "labels of judged texts": lambda: judged(scores={"m": [[1, 2, 3], [1]]}, labels=[True, 0]),
+    "the batch of judged texts": lambda: JudgeOptions(batch=True),
+    "copies": lambda: ReplacementSettings(texts=True),
+    "a row": lambda: TRACE.tokens(True),
+    "rows": lambda: TRACE.take(np.array([True, False, True])),
+    "a text": lambda: TRACE.heatmap(True),
+    "the seed of a corpus": lambda: read_corpus({"text": TEXTS, "label": LABELS}, seed=True),
+    "the seed of a run": lambda: RunSpec.of("sst", seed=True),
+    "a setting": lambda: RunSpec.of("sst", settings={"training.epochs": True}),
+    "an option of a corpus": lambda: RunSpec.of("sst", min_df=True),
+}
+
+
+@pytest.mark.parametrize("way", BOOLEANS)
+def test_booleans_are_no_whole_numbers(way):
+    with pytest.raises(AttnauditError, match=r"(?i)true"):
+        BOOLEANS[way]()
+
+
 TABLES: dict[str, Any] = {
     "polars": pl.DataFrame,
+    "lazy": pl.LazyFrame,
     "pandas": pd.DataFrame,
     "arrow": pa.table,
     "datasets": datasets.Dataset.from_dict,
@@ -122,6 +158,12 @@ def test_tables_of_equal_content_are_the_same_corpus_and_texts(kind):
     assert texts.label is not None
     assert (texts.text, texts.class_names) == (TEXTS, ("neg", "pos"))
     np.testing.assert_array_equal(texts.label, read_texts(rows).label)
+
+
+@pytest.mark.parametrize("read", [read_corpus, read_texts])
+def test_a_query_that_fails_is_refused_in_one_line(read, tmp_path):
+    with pytest.raises(AttnauditError, match="expected a query"):
+        read(pl.scan_csv(tmp_path / "missing.csv"))
 
 
 @pytest.mark.parametrize("names", [[0, 1], [("a", "text"), ("a", "label")]])

@@ -89,6 +89,13 @@ def test_a_prediction_that_is_a_mean_over_positions_cannot_be_audited():
         choose_layers(gate)
 
 
+@pytest.mark.parametrize("given", [{"heads": [True]}, {"layers": [True]}, {"heads": [0.0]}])
+def test_layers_and_heads_are_whole_numbers(given):
+    gate = check_model(tiny("BertForSequenceClassification"))
+    with pytest.raises(InputError, match="no such"):
+        choose_layers(gate, **given)
+
+
 def test_layers_are_as_before_after_a_pass_that_fails():
     model = tiny("BertForSequenceClassification")
     inputs = random_texts(model).batch([0])

@@ -82,6 +82,12 @@ def test_pieces_of_bytes_are_shown_as_the_text_that_they_stand_for():
     assert len(set(names)) == len(names)
 
 
+def test_a_blank_piece_is_named_by_its_number():
+    own = tokenizer("wordpiece")
+    own.add_tokens("\u3000")
+    assert output_names(tiny(GPT2, vocab_size=len(own)), own, ())[-1] == f"<{len(own) - 1}>"
+
+
 def test_a_pair_is_one_row_whose_words_count_on():
     model, own = tiny(BERT, vocab_size=SIZE), tokenizer("wordpiece", model_input_names=TYPES)
     found = encode(model, own, given("the baker", second=["a ladder"]))
@@ -233,6 +239,7 @@ def test_classes_are_matched_by_name_by_number_or_by_order(
         ({}, ("bad", "good"), None, "3 classes without names where the corpus has bad, good"),
         ({"id2label": {0: "pos", 1: "Pos"}}, ("neg", "pos"), None, r"pos, Pos \(2\)"),
         ({}, ("1", "2"), None, "classes 1, 2 without a 0, of 3 outputs"),
+        ({"id2label": {0: "pos", 1: " "}}, ("pos",), None, "2 different names"),
         ({}, ("a", "b"), ("a", "b", "A"), r"a, b, A \(3\); expected 3 different"),
     ],
 )

@@ -70,7 +70,7 @@ def test_values_that_a_cast_would_take_for_others_are_refused(tmp_path, name, va
     refused(tmp_path, f"column {name}: type", expected)
 
 
-NAMES = (0, ["a"], ["a", "a"], [0, 1], ["a", None], "ab", {"0": "a", "1": "b"})
+NAMES = (0, ["a"], ["a", "a"], ["a", " "], [0, 1], ["a", None], "ab", {"0": "a", "1": "b"})
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_the_largest_numbers_of_a_column_give_no_warning(tmp_path, name):
          "--out", str(tmp_path / "out")],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, "Warning" in done.stderr) == (0, False)
 
 
 def test_damaged_bytes_never_end_the_process(tmp_path):

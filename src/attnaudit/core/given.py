@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -73,20 +74,25 @@ def named_outputs(operation: str, where: str, given: Any, number: int | None = N
         # A tuple is no name, and what it holds could not be a key once it is turned.
         keys = (key if isinstance(key, tuple) else plain(key) for key in given)
         by_number = dict(zip(keys, map(plain, given.values()), strict=True))
-        if by_number and all(_is_number(value) for value in by_number.values()):
+        if by_number and all(map(is_whole, by_number.values())):
             turned = {value: key for key, value in by_number.items()}
             by_number = turned if len(turned) == len(by_number) else {}
         names = [by_number.get(k) for k in range(len(by_number))]
         pairs = str(dict(given))
     if not isinstance(names, list | tuple):
         raise InputError(operation, where, f"{given!r} of type {type(given).__name__}", expected)
-    usable: list[Any] = [str(one) if _is_number(one) and not pairs else one for one in names]
-    whole = all(isinstance(one, str) for one in usable)
-    different = whole and len(set(usable)) == len(usable) and number in (None, len(usable))
-    if not different or (pairs and not usable):
+    usable: list[Any] = [str(one) if is_whole(one) and not pairs else one for one in names]
+    fits = are_names(usable) and number in (None, len(usable))
+    if not fits or (pairs and not usable):
         got = pairs or f"{', '.join(map(str, names))} ({len(names)})"
         raise InputError(operation, where, got, expected)
     return usable
+
+
+def are_names(values: Sequence[Any]) -> bool:
+    """Tell whether values are different texts, none of them blank."""
+    texts = all(isinstance(one, str) and one.strip() for one in values)
+    return texts and len(set(values)) == len(values)
 
 
 def known(label: Any) -> Any:
@@ -101,8 +107,26 @@ def _is_unicode(text: str) -> bool:
     return text.encode(errors="ignore").decode() == text
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def is_whole(value: object) -> bool:
+    """Tell whether a value is a whole number; booleans, which Python counts as such, are none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def whole(
+    operation: str, where: str, value: Any, least: int | None = None, most: int | None = None
+) -> int:
+    """Return a whole number within bounds. Raises InputError for anything else."""
+    number = plain(value)
+    if (
+        not is_whole(number)
+        or (least is not None and number < least)
+        or (most is not None and number > most)
+    ):
+        limits = (
+            "" if least is None else f", {least} " + ("or more" if most is None else f"to {most}")
+        )
+        raise InputError(operation, where, repr(value), f"a whole number{limits}")
+    return number
 
 
 def plain_metadata(

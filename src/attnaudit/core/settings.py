@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, field, fields, is_dataclass, replace
 from functools import cache
+from numbers import Integral, Real
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 Section = TypeVar("Section")
+_NUMBERS = {int: Integral, float: Real, type(None): type(None)}
 _SCALARS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
 
@@ -69,8 +71,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         section: Any = self  # a dataclass, unlike this base
-        # Dataclasses do not check types, and annotations are strings until they are resolved.
-        hints = get_type_hints(type(self))
+        hints = check_numbers(section, f"setting {self.name}.")
         for declared in fields(section):
             value, key = getattr(self, declared.name), f"{self.name}.{declared.name}"
             hint = hints[declared.name]
@@ -81,6 +82,29 @@ class Settings:
             if value is not None and not _within(value, declared.metadata):
                 expected = bounds(declared.metadata)
                 raise InputError("read settings", f"setting {key}", str(value), expected)
+
+
+def check_numbers(
+    section: Any, where: str = "", operation: str = "read settings"
+) -> dict[str, Any]:
+    """Check that the fields of a dataclass that are numbers hold numbers; booleans are none.
+
+    Returns:
+        The types of the fields.
+
+    Raises:
+        InputError: For the first that does not.
+    """
+    # Dataclasses do not check types, and annotations are strings until they are resolved.
+    hints = get_type_hints(type(section))
+    for declared in fields(section):
+        value, hint = getattr(section, declared.name), hints[declared.name]
+        is_union = get_origin(hint) in (Union, types.UnionType)
+        parts = get_args(hint) if is_union else (hint,)
+        kinds = tuple(_NUMBERS.get(part, object) for part in parts)
+        if object not in kinds and (isinstance(value, bool) or not isinstance(value, kinds)):
+            raise InputError(operation, f"{where}{declared.name}", repr(value), described(hint))
+    return hints
 
 
 def refuse_unused(
@@ -215,6 +239,9 @@ def coerce(value: Any, hint: Any, key: str) -> Any:
     from pydantic import ValidationError
 
     readings = [value]
+    ones, kinds = value if isinstance(value, list | tuple) else readings, set(_parts(hint))
+    if any(isinstance(one, bool) for one in ones) and kinds & {int, float} and bool not in kinds:
+        readings = []  # the library would take true for 1
     if isinstance(value, str):
         kinds = (hint, *get_args(hint))
         if type(None) in kinds and value.lower() in ("none", "null"):
@@ -243,6 +270,13 @@ def _adapter(hint: Any) -> TypeAdapter[Any]:
     # JSON has neither NaN nor infinity, so no specification could store them. A dataclass has its
     # own configuration.
     return TypeAdapter(hint, config=None if is_dataclass(hint) else {"allow_inf_nan": False})
+
+
+def _parts(hint: Any) -> Iterator[Any]:
+    """Yield a type and those that it is made of."""
+    yield hint
+    for part in get_args(hint):
+        yield from _parts(part)
 
 
 def _without_none(hint: Any) -> Any:

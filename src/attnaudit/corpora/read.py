@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from attnaudit.core import Progress, silent
-from attnaudit.core.given import expanded
+from attnaudit.core.given import expanded, whole
 from attnaudit.core.printable import printable
 from attnaudit.core.settings import coerce
 from attnaudit.corpora.corpus import SPLITS, Corpus, fingerprint
@@ -111,7 +111,7 @@ def read_corpus(
         table = None if isinstance(source, str | Path) else source
         spec = spec_of(CorpusSpec, given if table is None else _IN_MEMORY, options)
     coerce(preset, Preset, "preset")
-    seed = seed if spec.seed is None else spec.seed
+    seed = whole("read corpus", "seed", seed if spec.seed is None else spec.seed)
     entry = CORPORA.get(spec.source)
     if entry and entry.task == "translation":
         expected, do = "a corpus of single texts", f"attnaudit run {entry.name}"

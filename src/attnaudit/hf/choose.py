@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from attnaudit.core import InputError
+from attnaudit.core.given import is_whole, plain
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import Gate
 from attnaudit.hf.layers import Layer
@@ -62,8 +63,8 @@ def _numbers(noun: str, given: Any, known: Sequence[int]) -> tuple[int, ...]:
     expected = f"{', '.join(words)} or a list of numbers from 0 to {known[-1]}, as [0, {known[-1]}]"
     if not isinstance(numbers, Iterable) or not len(numbers := list(numbers)):
         raise InputError(OPERATION, f"{noun}s", repr(given), expected)
-    for number in numbers:
-        if number not in known:
+    for number in map(plain, numbers):
+        if not is_whole(number) or number not in known:
             raise InputError(OPERATION, f"{noun} {number}", f"no such {noun}", expected)
     return tuple(dict.fromkeys(map(int, numbers)))
 

@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Int32
 
 from attnaudit.core import InputError
-from attnaudit.core.given import named_outputs
+from attnaudit.core.given import are_names, named_outputs
 from attnaudit.corpora.formats.rows import MISSING, ordered_classes
 from attnaudit.hf.model import WRITING
 from attnaudit.hf.texts import Texts
@@ -122,7 +122,7 @@ def match_outputs(
         stated = named_outputs(OPERATION, "collect.classes", stated)
     names = own if stated is None else tuple(name.strip() for name in stated)
     output = {name.casefold(): k for k, name in enumerate(names)}
-    if len(names) != number or len(output) < number or not all(names):
+    if len(names) != number or len(output) < number or not are_names(names):
         where = type(model).__name__ if stated is None else "collect.classes"
         got, expected = f"{', '.join(names)} ({len(names)})", f"{number} different names"
         raise InputError(OPERATION, where, got, f"{expected}, one for each output", NAME_THEM)

@@ -451,7 +451,7 @@ def spelled(name: str) -> str:
 def output_names(model: Any, tokenizer: Any, class_names: Sequence[str]) -> tuple[str, ...]:
     """Name the outputs of a model: its classes, or the tokens of its vocabulary.
 
-    An output that is no token, or has the name of another, is named by its number.
+    An output that is no token, or has a blank name or that of another, is named by its number.
     """
     if class_names:
         return tuple(class_names)
@@ -461,6 +461,7 @@ def output_names(model: Any, tokenizer: Any, class_names: Sequence[str]) -> tupl
     names, taken = list[str](), set[str]()
     for number, token in enumerate([*tokens, *[None] * (size - known)]):
         name = token if token is None or token in special or not bytewise else spelled(token)
-        names.append(f"<{number}>" if name is None or name in taken else str(name))
+        is_usable = name is not None and name.strip() and name not in taken
+        names.append(str(name) if is_usable else f"<{number}>")
         taken.add(names[-1])
     return tuple(names)

@@ -15,14 +15,14 @@ from jaxtyping import Int, Int32, Int64
 from torch.utils.data import Dataset
 
 from attnaudit.core import InputError, Progress, count, describe_error, silent
-from attnaudit.core.given import expanded, plain
+from attnaudit.core.given import expanded, plain, whole
 from attnaudit.core.printable import printable
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import from_plain
 from attnaudit.corpora.corpus import SPLITS, Corpus, ParallelCorpus, RawText, SkippedRow, Split
 from attnaudit.corpora.formats.lines import invalid_characters
 from attnaudit.corpora.formats.rows import SPLIT_NAMES, Segment, Span, ordered_classes
-from attnaudit.corpora.formats.tables import frame_source, is_table, stem_and_format
+from attnaudit.corpora.formats.tables import collected, frame_source, is_table, stem_and_format
 from attnaudit.corpora.parallel import read_pairs
 from attnaudit.corpora.prepare.gathering import Gathered
 from attnaudit.corpora.read import WHOLE, Draw, gather_own, read_corpus, read_own
@@ -159,6 +159,7 @@ def read_texts(
     Raises:
         InputError: The texts cannot be read, with file and row.
     """
+    seed = whole(OPERATION, "seed", seed)
     is_text = isinstance(source, str) and any(map(str.isspace, source.strip()))
     if is_text and source not in CORPORA and not Path(source).expanduser().exists():
         got, expected = f"{source!r:.60}, which is no file", "a path or a list of texts"
@@ -294,6 +295,7 @@ def _of_corpus(source: Corpus | ParallelCorpus, kind: ModelTask, split: str) -> 
 
 def _of_table(table: Any, kind: ModelTask, options: Mapping[str, Any]) -> Texts:
     spec = from_plain(CorpusSpec, {"source": type(table).__name__, **options}, "corpus")
+    table = collected(table)
     if kind == "seq2seq" and spec.question is None:
         got, expected = "texts alone for an encoder–decoder", "a list of (source, target)"
         raise InputError(OPERATION, "corpus", got, f"{expected}, or a folder of pairs")

@@ -17,6 +17,7 @@ from transformers import Pipeline, PreTrainedModel
 from attnaudit.core import InputError, Progress, describe_error, silent
 from attnaudit.core.errors import did_you_mean
 from attnaudit.core.ragged import Ragged
+from attnaudit.core.settings import check_numbers
 from attnaudit.corpora.spec import CorpusSpec, ParallelSpec
 from attnaudit.hf.answers import with_answers
 from attnaudit.hf.choose import OPERATION, Chosen, Numbers, choose_layers, keys_seen
@@ -442,7 +443,7 @@ def collect(model: Any, tokenizer: Any = None, corpus: Any = None, **options: An
         raise InputError(
             OPERATION, f"option {name}", "no such option", ", ".join(sorted(own)), near
         )
-    given = CollectOptions(**options)
+    check_numbers(given := CollectOptions(**options), operation=OPERATION)
     scores = require_measures(USUAL if given.scores is None else given.scores)
     if isinstance(model, Pipeline):
         tokenizer, corpus = (model.tokenizer, tokenizer) if corpus is None else (tokenizer, corpus)

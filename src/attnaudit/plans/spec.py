@@ -11,7 +11,14 @@ from typing import Any, ClassVar, Literal
 
 from attnaudit.core import InputError, read_with_digest
 from attnaudit.core.given import expanded
-from attnaudit.core.settings import Settings, coerce, from_plain, override, setting
+from attnaudit.core.settings import (
+    Settings,
+    check_numbers,
+    coerce,
+    from_plain,
+    override,
+    setting,
+)
 from attnaudit.corpora.formats.rows import ROLES
 from attnaudit.corpora.registry import CORPORA, task_of
 from attnaudit.corpora.spec import CorpusSpec, ParallelSpec, Preset
@@ -64,6 +71,10 @@ class Spec:
     """A kind of work with every setting resolved; its ``kind`` names it in ``spec.json``."""
 
     kind: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        """Check the types of numbers. Raises InputError."""
+        check_numbers(self)
 
     def to_json(self) -> dict[str, Any]:
         """Return what ``spec.json`` holds, apart from the fingerprint of the corpus."""

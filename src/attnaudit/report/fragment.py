@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from attnaudit.core import InputError, thousands
+from attnaudit.core.given import is_whole
 from attnaudit.experiments import make_experiment, settings_for_task
 from attnaudit.experiments import refusal as why_not
 from attnaudit.report.page import page_text
@@ -69,8 +70,8 @@ def rows_of(
     """
     if instance is None and len(trace):
         instance = int(trace.instance[0])
-    is_id = isinstance(instance, int | np.integer)
-    picks = np.flatnonzero(trace.instance == instance if is_id else [])[:MOST_ROWS]
+    of_id = trace.instance == instance if is_whole(instance) else []
+    picks = np.flatnonzero(of_id)[:MOST_ROWS]
     if not len(picks):
         ids = np.unique(trace.instance)
         known = ", ".join(map(str, ids[:MOST_LISTED])) + ("" if len(ids) <= MOST_LISTED else ", …")

@@ -6,7 +6,6 @@ The module weights the tokens of each text and reads on from their weighted sum.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,7 +16,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from attnaudit.core import InputError, count
-from attnaudit.core.given import known, listed, named_outputs, plain_metadata
+from attnaudit.core.given import is_whole, known, listed, named_outputs, plain_metadata, whole
 from attnaudit.models.classifier import probabilities
 from attnaudit.stats.measures import Activation
 from attnaudit.torch.arguments import TokenArguments
@@ -111,6 +110,8 @@ def collect(
     """
     chosen = CollectOptions(**options)
     given_metadata = plain_metadata(OPERATION, chosen.metadata)
+    if output is not None and not isinstance(output, str):
+        output = whole(OPERATION, "output", output)
     network = PoolingNetwork(net, _submodule(net, attention), output)
     parts: list[_Collected] = []
     for number, given in enumerate([batches] if isinstance(batches, Batch) else batches):
@@ -207,9 +208,8 @@ def _batch(given: Any, where: str) -> Batch:
 def _label(given: Any, where: str) -> int | None:
     if given is None:
         return None
-    with suppress(TypeError, ValueError):
-        if float(given).is_integer():
-            return int(given)
+    if is_whole(given):
+        return int(given)
     expected = "the number of a class, from 0, or None where it is not known"
     raise _error(f"{where}: label", repr(given), expected)
 

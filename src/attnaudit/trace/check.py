@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from attnaudit.core import TraceError, count
+from attnaudit.core.given import are_names
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.stats.measures import tvd
@@ -181,9 +182,9 @@ class _Check:
             self.refuse(none, "candidates", 0, "at least one answer allowed")
         part, names = "metadata class_names", self.metadata.get("class_names")
         names = [] if names is None else names
-        is_list = isinstance(names, list) and all(isinstance(name, str) for name in names)
-        if not is_list or len(set(names)) < len(names):
-            raise self.error(part, str(names), "a list of different texts", "see docs/trace.md")
+        if not isinstance(names, list) or not are_names(names):
+            expected = "a list of different texts, none of them blank"
+            raise self.error(part, str(names), expected, "see docs/trace.md")
         if names and len(names) != classes:
             expected = f"{classes}, as prediction has {count(outputs, 'column')}"
             raise self.error(part, f"{len(names)} class names", expected)

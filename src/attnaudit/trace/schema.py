@@ -356,7 +356,15 @@ def series_of(name: str, values: Any) -> pl.Series:
     # type of vectors is inferred, because the schema does not know their width.
     if column is None or isinstance(values, np.ndarray) or _has_vectors(column.type):
         return pl.Series(name, values)
+    if _leaf(column.type).is_numeric() and _has_boolean(values):
+        raise TypeError("true and false among numbers")  # which polars would read as 1 and 0
     return pl.Series(name, values, dtype=column.type)
+
+
+def _has_boolean(values: Any) -> bool:
+    if isinstance(values, list | tuple):
+        return any(map(_has_boolean, values))
+    return isinstance(values, bool)
 
 
 def _has_vectors(kind: pl.DataType) -> bool:

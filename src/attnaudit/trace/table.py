@@ -16,7 +16,7 @@ import polars as pl
 
 from attnaudit.core import TraceError
 from attnaudit.core.display import Shown, render
-from attnaudit.core.given import expanded, named_outputs, plain_metadata
+from attnaudit.core.given import expanded, named_outputs, plain_metadata, whole
 from attnaudit.core.printable import printable
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.measures import predicted_class
@@ -180,7 +180,9 @@ class Trace:
             "activation": activation,
             **of_tail,
             "class_names": named_outputs("make trace", f"{origin}: class_names", class_names),
-            **plain_metadata("make trace", metadata or {}, f"{origin}: metadata"),
+            **plain_metadata(
+                "make trace", {} if metadata is None else metadata, f"{origin}: metadata"
+            ),
         }
         return cls(pl.DataFrame(series), full, tail).checked(origin)
 
@@ -401,15 +403,22 @@ class Trace:
         return predicted_class(self.array("prediction"))
 
     def cell(self, name: str, row: int) -> Any:
-        """Return one value as a Python object; None for a null."""
+        """Return one value as a Python object; None for a null. Raises InputError for no row."""
+        row = whole("read trace", "row", row, -len(self), len(self) - 1)
         return self.table[name].slice(row, 1).to_list()[0]
 
     def tokens(self, row: int) -> list[str]:
-        """Return the tokens of a row."""
+        """Return the tokens of a row. Raises InputError for no row."""
         return self.cell("tokens", row)
 
     def take(self, rows: np.ndarray) -> Trace:
-        """Return the chosen rows, in the order given."""
+        """Return the chosen rows, in the order given. Raises TraceError for other numbers."""
+        chosen = np.asarray(rows)
+        if chosen.size and (
+            chosen.dtype.kind not in "iu" or not 0 <= chosen.min() <= chosen.max() < len(self)
+        ):
+            got, expected = f"{rows!r:.60}", f"numbers of rows, 0 to {len(self) - 1}"
+            raise TraceError("take rows", "rows", got, expected, "a mask: np.flatnonzero(mask)")
         return Trace(self.table[rows], self.metadata, self.tail)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int64
 
 from attnaudit.core import InputError, Progress, describe_error, did_you_mean, silent
-from attnaudit.core.given import known, listed, named_outputs
+from attnaudit.core.given import is_whole, known, listed, named_outputs, whole
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import stream_keys, uniform
 from attnaudit.core.tolerance import TOLERANCE
@@ -51,8 +51,7 @@ class JudgeOptions:
     progress: Progress = silent
 
     def __post_init__(self) -> None:
-        if self.batch < 1:
-            raise InputError(OPERATION, "batch", str(self.batch), "1 or more")
+        whole(OPERATION, "batch", self.batch, 1)
 
 
 def collect_scores(
@@ -137,7 +136,7 @@ def _labels(options: JudgeOptions, texts: int) -> list[int | None] | None:
 def _require_class(labels: Iterable[Any], classes: int, expected: str) -> None:
     """Raise InputError for the first label that is no class; without ``classes`` any number is."""
     for row, label in enumerate(labels):
-        is_number = isinstance(label, int | np.integer) and 0 <= label < (classes or np.inf)
+        is_number = is_whole(label) and 0 <= label < (classes or np.inf)
         if label is not None and not is_number:
             numbers = f"0 to {classes - 1}" if classes else "a number from 0, or class_names"
             raise InputError(OPERATION, f"label of text {row}", repr(label), expected or numbers)

@@ -11,8 +11,8 @@ import numpy as np
 from jaxtyping import Float
 
 from attnaudit.core import InputError, describe_error, require
-from attnaudit.core.given import listed
-from attnaudit.corpora.formats.tables import is_table
+from attnaudit.core.given import is_whole, listed
+from attnaudit.corpora.formats.tables import collected, is_table
 
 OPERATION = "judge"
 Cut = Callable[[str], Sequence[str]]
@@ -206,7 +206,7 @@ def _of_table(where: str, table: Any, texts: Strings) -> dict[str, list[Any]]:
     """Read a table with a row for each word, or a list of values for each text."""
     import narwhals as nw
 
-    frame = nw.from_native(table).lazy().collect()
+    frame = nw.from_native(collected(table))
     columns = {name: frame.get_column(name).to_list() for name in frame.columns}
     if TEXT not in columns or WORD not in columns:
         return columns
@@ -214,7 +214,7 @@ def _of_table(where: str, table: Any, texts: Strings) -> dict[str, list[Any]]:
     words = columns.pop(WORD)
     rows: list[list[int]] = [[] for _ in range(len(texts))]
     for k, number in enumerate(numbers):
-        if not (isinstance(number, int) and 0 <= number < len(texts)):
+        if not (is_whole(number) and 0 <= number < len(texts)):
             expected = f"the number of a text, 0 to {len(texts) - 1}"
             raise _error(f"{where}: column {TEXT}, row {k}", repr(number), expected)
         rows[number].append(k)
