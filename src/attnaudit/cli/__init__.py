@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from attnaudit.cli.memory import out_of_memory
+from attnaudit.cli.memory import out_of_memory, too_little_memory
 from attnaudit.cli.status import BAD_INPUT, BROKEN_PIPE, INTERRUPTED
 
 
@@ -21,6 +21,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     if arguments is None:
         _prepare()
+        if (said := too_little_memory(sys.argv[1:])) is not None:
+            print(f"attnaudit: {said}", file=sys.stderr)
+            return BAD_INPUT
     try:
         from attnaudit.cli.command import run
 

@@ -1,10 +1,21 @@
 """Recognise that memory ran out, whichever library says so. Imports nothing that takes memory."""
 
-import contextlib
 import errno
 import math
+import os
 import re
+from collections.abc import Sequence
 
+try:  # at once, because it may be too late when memory runs out
+    import resource
+except ImportError:  # on Windows
+    resource = None
+
+# Bytes of address space from which on commands were seen to work, with one thread. With less,
+# libraries abort, or wait for ever, where no error can be raised.
+LEAST = {"corpora": 0.81e9, **dict.fromkeys(("demo", "run", "study", "reproduce"), 2.8e9)}
+LEAST_OTHER = 1.7e9
+LITTLE = 4e9  # with which each further thread of a library, which reserves its own, is too much
 _ADVICE = "try --set corpus.max_tokens=200 or --set training.batch_size=16"
 _SAID = re.compile(
     r"(?:not|can't|unable to|failed to) allocate|bad.alloc|memory allocation|out of memory"
@@ -12,6 +23,19 @@ _SAID = re.compile(
     r"|os error 1[12]\)|Resource temporarily unavailable",
     re.IGNORECASE,
 )
+
+
+def too_little_memory(arguments: Sequence[str]) -> str | None:
+    """Say that a command cannot work within the limit of address space; None if it may."""
+    command, limit = next(iter(arguments), "-"), _limit()
+    if limit < LITTLE:
+        for name in ("OMP_NUM_THREADS", "POLARS_MAX_THREADS"):
+            os.environ.setdefault(name, "1")
+    least = LEAST.get(command, LEAST_OTHER)
+    if limit >= least or command.startswith("-") or {"-h", "--help"} & set(arguments):
+        return None
+    got = f"{limit / 1e9:.1f} GB of address space (ulimit -v)"
+    return f"{command}: {got}; expected {least / 1e9:.1f} GB or more; raise the limit"
 
 
 def out_of_memory(error: BaseException) -> str | None:
@@ -42,9 +66,5 @@ def _names_memory(error: BaseException, is_limited: bool) -> bool:
 
 def _limit() -> float:
     """Return the bytes of address space that this process may have."""
-    with contextlib.suppress(ImportError):  # not on Windows
-        import resource
-
-        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-        return math.inf if limit == resource.RLIM_INFINITY else limit
-    return math.inf
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0] if resource else -1
+    return math.inf if limit < 0 else limit  # RLIM_INFINITY is -1
