@@ -1,5 +1,7 @@
 """More than two classes, or a tail: what is found is allowed, and nothing beats the bound."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ from tests.oracles.relaxed_adversary import searched_jsd
 from tests.traces import make_trace, trace_of
 
 
-def tail_trace(n, lengths, outputs, hidden, seed, kind=TanhTail):
+def tail_trace(n, lengths, outputs, hidden, seed, kind: Any = TanhTail):
     """A trace with a tanh tail that is neither flat nor saturated, or with a linear one."""
     rng = np.random.default_rng([seed, n, outputs, hidden])
     alpha = [rng.dirichlet(np.full(rng.integers(*lengths, endpoint=True), 0.7)) for _ in range(n)]

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from attnaudit.core import InputError, TraceError
+from attnaudit.core import TraceError
 from attnaudit.experiments import EXPERIMENTS, audit, facts, make_experiment, refusal
 from attnaudit.results import measure_of
 from attnaudit.trace import TanhTail, Trace, write_shards
@@ -156,13 +156,6 @@ def test_an_experiment_whose_columns_are_missing_is_left_out_and_named():
         audit(trace, ["correlation"])
     scope = audit(make_trace(5, importance=("rollout",))).left_out["agreement"]
     assert scope.startswith("for traces with several importance scores only")
-
-
-def test_unknown_names_are_answered_with_the_nearest():
-    with pytest.raises(InputError, match="did you mean adversary"):
-        audit(make_trace(3), ["adversery"])
-    with pytest.raises(InputError, match="did you mean epsilon"):
-        audit(make_trace(3), settings={"adversary": {"epsilom": 0.1}})
 
 
 @pytest.mark.parametrize(("name", "column"), [

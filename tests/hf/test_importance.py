@@ -52,8 +52,10 @@ def case_of(name, double=False, **settings):
     kind = require_task(model)
     special = {"seq2seq": "$A [SEP]", "classification": "[CLS] $A [SEP]"}.get(kind, "[CLS] $A")
     targets = ["a ladder", "the river in the", "one"] if kind == "seq2seq" else None
-    known = (np.arange(3, dtype=np.int32), ("a", "b", "c")) if kind == "classification" else ()
-    texts = Texts("given", kind, ROWS, np.arange(3), ["test"] * 3, "", targets, *known)
+    label, names = None, ()
+    if kind == "classification":
+        label, names = np.arange(3, dtype=np.int32), ("a", "b", "c")
+    texts = Texts("given", kind, ROWS, np.arange(3), ["test"] * 3, "", targets, label, names)
     gate, own = check_model(model), tokenizer("pieces", special=special)
     return Case(model.double() if double else model, gate, encode(model, own, texts))
 

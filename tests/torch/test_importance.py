@@ -82,21 +82,17 @@ def test_our_own_classifier_as_a_module_of_a_user_has_the_same_columns(encoder, 
 
 def test_batches_and_padding_do_not_matter():
     model, split = tiny_model("bilstm", "additive"), tiny_split(LENGTHS)
-    traces = [
-        collect(
-            Wrapped(model),
-            batches(model, split.tokens, parts, pad=pad),
-            attention="pool",
-            replacement=None,
-        )
-        for parts, pad in (
-            ([range(6)], 0),
-            ([[k] for k in range(6)], 0),
-            ([[0, 1], [2, 3, 4, 5]], 3),
-        )
-    ]
-    for other in traces[1:]:
-        assert max(gaps(traces[0], other)) <= 1e-6
+    how = {"attention": "pool", "replacement": ReplacementSettings(copies=10)}
+    apart = ([[k] for k in range(6)], 0), ([[0, 1], [2, 3, 4, 5]], 3)
+    whole, *others = (
+        collect(Wrapped(model), batches(model, split.tokens, parts, pad=pad), **how)
+        for parts, pad in (([range(6)], 0), *apart)
+    )
+    for other in others:
+        assert max(gaps(whole, other)) <= 1e-6
+        assert other.table["replaced"].equals(whole.table["replaced"])
+        runs = [one.table["replaced_prediction"].explode().to_numpy() for one in (whole, other)]
+        np.testing.assert_allclose(runs[0], runs[1], atol=1e-6)
 
 
 class Positions(nn.Module):

@@ -35,16 +35,6 @@ def test_copies_are_the_module_on_tokens_of_other_texts():
         np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
-def test_batches_do_not_matter():
-    net = made()
-    inputs, texts = batch(TOKENS[1:])
-    apart = [batch(TOKENS[:1]), (dict(zip(("ids", "mask"), inputs, strict=True)), texts)]
-    tables = [collected(net, batches).table for batches in ([batch(TOKENS)], apart)]
-    assert tables[0]["replaced"].equals(tables[1]["replaced"])
-    runs = [table["replaced_prediction"].explode().to_numpy() for table in tables]
-    np.testing.assert_allclose(runs[0], runs[1], atol=1e-6)
-
-
 def test_there_are_no_copies_if_no_argument_says_what_the_tokens_are():
     (ids, mask), texts = batch(TOKENS)
     again = [["a", "good", "a"], *texts[1:]]  # "a" has two ids
