@@ -521,5 +521,5 @@ def reproduce(
     if (only and outcome.not_run) or not outcome.done:
         share = "not all" if outcome.done else "none"
         got = f"{share} of the {len(cells)} requested cells could be done"
-        expected, do = "readable data and word vectors", "see the reasons on the page"
-        raise InputError("reproduce", str(sweep.out), got, expected, do)
+        do = "see the reasons on the page"
+        raise InputError("reproduce", str(sweep.out), got, "readable data and word vectors", do)

@@ -64,8 +64,8 @@ def assigned(settings: list[str] | None, **others: Any) -> dict[str, Any]:
     for name, value in given(**others).items():
         key = name.replace("__", ".")
         if found.setdefault(key, str(value)) != str(value):
-            where, got = f"--{name.partition('__')[2]} {value}", f"--set {key}={found[key]}"
-            raise InputError("read settings", where, got, "one of the two")
+            where = f"--{name.partition('__')[2]} {value}"
+            raise InputError("read settings", where, f"--set {key}={found[key]}", "one of the two")
     return found
 
 

@@ -63,8 +63,8 @@ def describe_error(error: BaseException) -> str:
 def require_known(operation: str, where: str, value: str, known: Collection[str]) -> None:
     """Raise InputError unless a value is one of those that are known."""
     if value not in known:
-        expected, do = f"one of {', '.join(known)}", did_you_mean(value, known)
-        raise InputError(operation, where, repr(value), expected, do)
+        do = did_you_mean(value, known)
+        raise InputError(operation, where, repr(value), f"one of {', '.join(known)}", do)
 
 
 def did_you_mean(name: str, known: Iterable[str], before: str = "") -> str:

@@ -128,8 +128,8 @@ def read_with_digest(path: Path) -> Any:
     with contextlib.suppress(ValueError):  # NaN and lone surrogates have no canonical JSON
         is_intact = is_intact or digest == content_key(value)
     if not is_intact:
-        got, expected = "damaged: its content differs from its digest", "JSON that attnaudit wrote"
-        raise RunError("read", str(path), got, expected, _MAKE_AGAIN)
+        got = "damaged: its content differs from its digest"
+        raise RunError("read", str(path), got, "JSON that attnaudit wrote", _MAKE_AGAIN)
     return value
 
 

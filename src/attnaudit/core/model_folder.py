@@ -92,8 +92,7 @@ def weight_files(folder: Path) -> list[Path]:
         file = folder / name
         inside = Path(name).name == name and file.resolve().parent in (own, cache)
         if not (inside and file.suffix == ".safetensors" and file.is_file()):
-            expected = "*.safetensors files in the folder itself"
-            raise refusal(folder, f"weights in {name}", expected)
+            raise refusal(folder, f"weights in {name}", "*.safetensors files in the folder itself")
     return [folder / name for name in names]
 
 
@@ -126,7 +125,6 @@ def check_to_tune(folder: Path) -> str:
     """
     check_model_folder(folder)
     if not (folder / TOKENIZER).is_file():
-        got, expected = f"no {TOKENIZER}", "a fast tokenizer beside the model"
         do = "write it in Python: AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)"
-        raise refusal(folder, got, expected, do)
+        raise refusal(folder, f"no {TOKENIZER}", "a fast tokenizer beside the model", do)
     return content_key({path.name: sha256(path) for path in weight_files(folder)})

@@ -259,8 +259,7 @@ def coerce(value: Any, hint: Any, key: str) -> Any:
     wanted, near = _without_none(hint), ""
     if get_origin(wanted) is Literal:
         near = did_you_mean(str(value), map(str, get_args(wanted)))
-    where, expected = f"setting {key}", described(wanted)
-    raise InputError("read settings", where, repr(value), expected, near)
+    raise InputError("read settings", f"setting {key}", repr(value), described(wanted), near)
 
 
 @cache

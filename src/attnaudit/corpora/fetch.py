@@ -76,8 +76,8 @@ def fetch_corpus(
             return already
         if not entry.downloads:
             how = entry.how_to_get or f"see {entry.homepage or entry.citation}"
-            got, expected = "no address that a program may fetch it from", f"a copy in {target}"
-            raise _failed(entry, entry.title, got, expected, how)
+            got = "no address that a program may fetch it from"
+            raise _failed(entry, entry.title, got, f"a copy in {target}", how)
         place.mkdir(parents=True, exist_ok=True)
         with FileLock(target.with_name(f".{target.name}.lock")):
             return present() or _fetched(entry, target, progress, check)
@@ -132,8 +132,8 @@ def _fetched(
         if error.operation.startswith("fetch"):
             raise
         where, got = entry.downloads[0].url, f"the download cannot be used ({error})"
-        expected, do = f"the files of {entry.title}", "nothing was kept; get them manually"
-        raise _failed(entry, where, got, expected, do) from error
+        do = "nothing was kept; get them manually"
+        raise _failed(entry, where, got, f"the files of {entry.title}", do) from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
     return Fetched(entry.name, corpus_folder(entry, target.parent) or target, False, tuple(notes))

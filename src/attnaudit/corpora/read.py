@@ -114,8 +114,8 @@ def read_corpus(
     seed = whole("read corpus", "seed", seed if spec.seed is None else spec.seed)
     entry = CORPORA.get(spec.source)
     if entry and entry.task == "translation":
-        expected, do = "a corpus of single texts", f"attnaudit run {entry.name}"
-        raise bad_file(entry.name, "a corpus of pairs", expected, do)
+        do = f"attnaudit run {entry.name}"
+        raise bad_file(entry.name, "a corpus of pairs", "a corpus of single texts", do)
     if entry and entry.generate:
         return cast(Corpus, entry.generate(seed=seed, **generated(spec)))
     name, sources = _sources(spec, entry, table, raw)
@@ -227,8 +227,7 @@ def _own_files(source: str, formats: Collection[str]) -> dict[str, Path]:
             raise missing_corpus(source)
         return split_tables(path, formats) if path.is_dir() else {WHOLE: path}
     except OSError as error:
-        got = error.strerror or str(error)
-        raise bad_file(path, got, "a place that can be read") from error
+        raise bad_file(path, error.strerror or str(error), "a place that can be read") from error
 
 
 def _own_sources(

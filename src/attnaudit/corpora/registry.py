@@ -174,8 +174,7 @@ def _check(entry: Any) -> None:
     """Raise InputError unless an entry says in one way where its instances come from."""
     operation = "register corpus"
     if not isinstance(entry, CorpusEntry):
-        where, got = repr(entry)[:80], f"a {type(entry).__name__}"
-        raise InputError(operation, where, got, "a CorpusEntry")
+        raise InputError(operation, repr(entry)[:80], f"a {type(entry).__name__}", "a CorpusEntry")
     if bool(entry.layouts) == bool(entry.generate):
         raise InputError(operation, entry.name, "none, or both", "layouts, or generate")
 

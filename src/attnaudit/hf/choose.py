@@ -49,8 +49,8 @@ def choose_layers(
     stack = "cross" if cross else "decoder" if "cross" in stacks else stacks[-1]
     known = {one.layer: (k, one) for k, one in enumerate(gate.layers) if one.stack == stack}
     if not known:
-        expected, do = "an encoder–decoder", "leave out collect.cross"
-        raise InputError(OPERATION, gate.model, "no cross-attention", expected, do)
+        do = "leave out collect.cross"
+        raise InputError(OPERATION, gate.model, "no cross-attention", "an encoder–decoder", do)
     return tuple(
         Chosen(*known[number], _numbers("head", heads, range(known[number][1].heads)))
         for number in _numbers("layer", layers, sorted(known))

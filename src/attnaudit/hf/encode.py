@@ -185,9 +185,9 @@ def _require_fast(tokenizer: Any, kind: ModelTask) -> None:
         do = "read one with attnaudit.hf.load_tokenizer(DIR)"
         raise InputError(OPERATION, "the tokenizer", f"a {name}", expected, do)
     if kind == "seq2seq" and getattr(tokenizer, "tgt_lang", "") is None:
-        got, expected = "no language of the targets (tgt_lang)", "a language code"
+        expected = "a language code"
         do = "read it with src_lang=… and tgt_lang=…, and tokenizer.save_pretrained(DIR)"
-        raise InputError(OPERATION, name, got, expected, do)
+        raise InputError(OPERATION, name, "no language of the targets (tgt_lang)", expected, do)
 
 
 @dataclass(frozen=True)

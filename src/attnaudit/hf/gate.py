@@ -178,8 +178,8 @@ def check_model(model: Any) -> Gate:
         before, probe = _state(model), Probe.of(model)
         logits = _logits(model, _run(model, probe, f"logits for texts of {probe.lengths} tokens"))
         if not logits.isfinite().all():
-            got, do = "logits that are no finite numbers", "check the size of its weights"
-            raise refusal(name, got, "finite logits", do)
+            do = "check the size of its weights"
+            raise refusal(name, "logits that are no finite numbers", "finite logits", do)
         seen = forward(model, probe.inputs)
         layers = layers_of(model, seen, probe)
         checks = [*_passed(name, _checks(model, probe, logits, seen, layers))]
@@ -205,8 +205,7 @@ def _passed(name: str, checks: Iterable[Check]) -> Iterator[Check]:
     """Make one check after the other, and refuse the model at the first that fails."""
     for check in checks:
         if not check.passed:
-            got = f"{check.name}: {check.figure:.2g}, {check.meaning}"
-            raise refusal(name, got, check.wanted)
+            raise refusal(name, f"{check.name}: {check.figure:.2g}, {check.meaning}", check.wanted)
         yield check
 
 

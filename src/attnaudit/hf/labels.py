@@ -26,8 +26,8 @@ class OneEnd:
 def require_end(model: str, name: str | None) -> None:
     """Check that an output is an end of an answer. Raises InputError."""
     if name not in ENDS:
-        got, do = f"output {name}", f"choose one: --set collect.output={ENDS[0]}"
-        raise InputError("check model", model, got, "start or end of an answer", do)
+        do = f"choose one: --set collect.output={ENDS[0]}"
+        raise InputError("check model", model, f"output {name}", "start or end of an answer", do)
 
 
 def one_end(model: Any, name: str | None) -> Any:

@@ -149,8 +149,7 @@ def load_to_tune(folder: Path, classes: Sequence[str], seed: int) -> PreTrainedM
 
 
 def _without(folder: Path, missing: Sequence[str], name: str, do: str) -> InputError:
-    got = f"no weights {', '.join(missing[:3])}"
-    return refusal(folder, got, f"all weights of {name}", do)
+    return refusal(folder, f"no weights {', '.join(missing[:3])}", f"all weights of {name}", do)
 
 
 def _sizes(shape: Sequence[int]) -> str:

@@ -104,9 +104,9 @@ def require_task(model: Any) -> ModelTask:
 def no_task(name: str) -> InputError:
     """Return the error for a class without a head that an audit knows."""
     ends = ", ".join(f"…{end}" for end in TASKS)
-    got, expected = "no head that an audit knows", f"{ends} or an encoder–decoder that writes"
+    expected = f"{ends} or an encoder–decoder that writes"
     do = "an encoder gets a head by attnaudit run TEXTS --model DIR"
-    return InputError("check model", name, got, expected, do)
+    return InputError("check model", name, "no head that an audit knows", expected, do)
 
 
 def logits_at_query(output: Any, task: ModelTask, position: int = -1) -> Float[Tensor, "N C"]:

@@ -129,8 +129,7 @@ def replay_of(model: Any, output: str | None = None) -> Replay:
     model = load_pretrained(model) if isinstance(model, str | Path) else unwrap(model)
     if not isinstance(model, PreTrainedModel):
         expected = "a model of the transformers library, its folder, or the module that the trace "
-        got = f"a {type(model).__name__}"
-        raise InputError("audit", "replay", got, f"{expected}holds")
+        raise InputError("audit", "replay", f"a {type(model).__name__}", f"{expected}holds")
     model = one_output(model, output)
     return Replay(model, check_model(model))
 

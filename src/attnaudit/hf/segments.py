@@ -61,8 +61,8 @@ def _between(pattern: str) -> Split:
     try:
         separator = re.compile(pattern)
     except re.error as error:
-        got, expected = f"{pattern!r} ({error})", "sentences, lines or a regular expression"
-        raise InputError("split texts", "segments", got, expected) from error
+        expected = "sentences, lines or a regular expression"
+        raise InputError("split texts", "segments", f"{pattern!r} ({error})", expected) from error
 
     def split(text: str) -> Iterator[Span]:
         """Split at matches; what separates two segments belongs to the first."""
@@ -150,9 +150,9 @@ class SegmentDonors:
         """Return copies of a text as a model reads them."""
         texts = self.encoded.take(np.full(len(copies), row))
         places = Ragged.from_rows(copies, np.int64)
-        ids, types = self.encoded.ids, self.encoded.type_ids
+        types = self.encoded.type_ids
         return replace(
             texts,
-            ids=places.with_values(ids.values[places.values]),
+            ids=places.with_values(self.encoded.ids.values[places.values]),
             type_ids=types and places.with_values(types.values[places.values]),
         )

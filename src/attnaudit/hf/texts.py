@@ -211,9 +211,8 @@ def _for_task(texts: Texts, kind: ModelTask) -> Texts:
 
 def no_question(source: str) -> InputError:
     """Return the error for texts without questions."""
-    got = "texts alone for a model that finds answers"
     expected = "a question for each: --column question=NAME (question= in Python), or pairs"
-    return InputError(OPERATION, source, got, expected)
+    return InputError(OPERATION, source, "texts alone for a model that finds answers", expected)
 
 
 def _in_memory(
@@ -223,8 +222,7 @@ def _in_memory(
     name, table = type(source).__name__, is_table(source)
     splits = isinstance(source, Mapping) and source and all(map(is_table, source.values()))
     if options and not table and not splits:
-        got = f"an option of files for a {name}"
-        raise InputError(OPERATION, next(iter(options)), got, "none")
+        raise InputError(OPERATION, next(iter(options)), f"an option of files for a {name}", "none")
     if isinstance(source, Corpus | ParallelCorpus):
         return _of_corpus(source, kind, split or "test")
     if isinstance(source, Texts):
@@ -301,12 +299,11 @@ def _of_table(table: Any, kind: ModelTask, options: Mapping[str, Any]) -> Texts:
         raise InputError(OPERATION, "corpus", got, f"{expected}, or a folder of pairs")
     names = getattr(table, "column_names", None) or table.columns
     if "input_ids" in names and spec.text not in names:
-        got, expected = (
-            f"columns {', '.join(map(str, names))}",
-            "texts, as before they were tokenised",
-        )
+        expected = "texts, as before they were tokenised"
         do = "name their column: text=NAME (aa.hf.collect, aa.hf.read_texts)"
-        raise InputError(OPERATION, type(table).__name__, got, expected, do)
+        raise InputError(
+            OPERATION, type(table).__name__, f"columns {', '.join(map(str, names))}", expected, do
+        )
     reads = _labels_read(kind, options)
     label = spec.label if reads["labelled"] else None
     columns = spec.columns(label, reads["label_needed"])

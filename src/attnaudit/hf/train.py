@@ -374,8 +374,8 @@ def adamw(network: Any, settings: TrainingSettings) -> torch.optim.Optimizer:
         {"params": matrices, "weight_decay": settings.weight_decay},
         {"params": others, "weight_decay": 0.0},
     ]
-    rate, amsgrad = settings.learning_rate, settings.amsgrad
-    return torch.optim.AdamW(groups, lr=rate, amsgrad=amsgrad, fused=True)
+    amsgrad = settings.amsgrad
+    return torch.optim.AdamW(groups, lr=settings.learning_rate, amsgrad=amsgrad, fused=True)
 
 
 def _predictions(network: Network, done: Read, batch: Batch) -> tuple[Tensor, Tensor]:

@@ -44,8 +44,8 @@ def _merged(model: Any) -> PreTrainedModel:
             own, other = model(**inputs), merged(**inputs)
             change = max(tvd(other[name], own[name]) for name in LOGITS if name in own)
     except FAILURES as error:
-        expected, do = f"{merge} to give a model of the same output", "audit such a model"
-        raise refusal(name, describe_error(error), expected, do) from error
+        expected = f"{merge} to give a model of the same output"
+        raise refusal(name, describe_error(error), expected, "audit such a model") from error
     if change > EXACT:
         got = f"adapters that predict something else when they are merged, by {change:.2g} (TVD)"
         raise refusal(

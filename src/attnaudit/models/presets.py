@@ -64,8 +64,8 @@ class EncoderSpec:
     def __post_init__(self) -> None:
         operation, where = "register encoder", f"encoder {self.name!r}"
         if not self.name.isidentifier():
-            got, expected = "a name that is no identifier", "letters, digits and underscores"
-            raise InputError(operation, where, got, expected)
+            expected = "letters, digits and underscores"
+            raise InputError(operation, where, "a name that is no identifier", expected)
         if min(self.hidden, self.heads, *self.hidden_of.values()) < 1:
             raise InputError(operation, where, "a width or number of heads below 1", "1 or more")
         for preset in self.hidden_of:
@@ -201,14 +201,14 @@ class ModelSettings(Settings):
         divided = (self.hidden, self.embedding) if self_attention else (self.hidden,)
         if any(width % self.heads for width in divided):
             widths = f"{self.hidden} hidden units and word vectors of {self.embedding}"
-            got, expected = f"{self.heads} with {widths}", "a number that divides both"
-            raise InputError("build model", "model.heads", got, expected)
+            expected = "a number that divides both"
+            raise InputError("build model", "model.heads", f"{self.heads} with {widths}", expected)
         if self.hierarchical and (self.heads > 1 or self_attention):
-            got, expected = "a transformer, or several heads", "another encoder, and one head"
-            raise InputError("build model", "preset han", got, expected)
+            got = "a transformer, or several heads"
+            raise InputError("build model", "preset han", got, "another encoder, and one head")
         if not self.kernels or any(kernel < 1 or kernel % 2 == 0 for kernel in self.kernels):
-            got, expected = str(list(self.kernels)), "odd widths, so that same padding is symmetric"
-            raise InputError("build model", "model.kernels", got, expected)
+            expected = "odd widths, so that same padding is symmetric"
+            raise InputError("build model", "model.kernels", str(list(self.kernels)), expected)
 
 
 def check_attention(settings: ModelSettings, has_question: bool) -> None:

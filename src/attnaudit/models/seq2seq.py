@@ -212,8 +212,8 @@ class EncoderDecoder(nn.Module):
 
     def readouts(self, hidden: Hidden) -> Float[Tensor, "B H T e"]:
         """Return what each position adds to `PairForward.combined` through a head at weight 1."""
-        parts, heads = _parts(hidden, self.settings.heads), self.settings.heads
-        weight = self.of_context.weight.unflatten(1, (heads, -1))
+        parts = _parts(hidden, self.settings.heads)
+        weight = self.of_context.weight.unflatten(1, (self.settings.heads, -1))
         return torch.einsum("bhtd,ehd->bhte", parts, weight)
 
 

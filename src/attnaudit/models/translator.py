@@ -96,9 +96,9 @@ class Translator:
             if [] in texts:
                 row = texts.index([])
                 got = f"nothing of the {side} is left: {getattr(pairs, side)[row][:40]!a}"
-                where, expected = f"{name}, line {pairs.instance[row] + 1}", "a text on both sides"
+                where = f"{name}, line {pairs.instance[row] + 1}"
                 do = "correct the line, or take it out of both files"
-                raise InputError("cut pairs into pieces", where, got, expected, do)
+                raise InputError("cut pairs into pieces", where, got, "a text on both sides", do)
             # A model that only reads unknown words would still write something.
             if not (ids[side].values > UNK).any():
                 got = f"no {side} word of {len(pairs)} pairs is in the vocabulary of train"

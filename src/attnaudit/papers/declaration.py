@@ -187,8 +187,7 @@ class Declaration:
         if seeds is not None and all(cell.study for cell in self.cells):
             got = f"{seeds}, and every cell of {self.name} is a study"
             do = f"--set {self.cells[0].study}.seeds={seeds}"
-            expected = "seeds of a study by its own setting"
-            raise InputError("reproduce", "--seeds", got, expected, do)
+            raise InputError("reproduce", "--seeds", got, "seeds of a study by its own setting", do)
         return list(_with_seeds(_chosen(of_scale, only), seeds))
 
 

@@ -53,8 +53,8 @@ def choose(
     resolved = experiment_settings(given, task)
     for key in given:
         if names and key.partition(".")[0] not in names:
-            got, expected = "not of an experiment asked for", f"a setting of {', '.join(names)}"
-            raise InputError("audit", f"setting {key}", got, expected)
+            expected = f"a setting of {', '.join(names)}"
+            raise InputError("audit", f"setting {key}", "not of an experiment asked for", expected)
     chosen = names or list(resolved)
     return Battery({name: resolved.get(name, {}) for name in chosen}, chosen=bool(names))
 

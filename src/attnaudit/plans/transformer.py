@@ -44,8 +44,8 @@ class TransformerCollect(Settings):
 def refuse_class_weight(training: TrainingSettings) -> None:
     """Raise InputError for weights of classes, which a softmax ignores."""
     if training.class_weight:
-        where, expected = "setting training.class_weight", "false: all texts weigh the same"
-        raise InputError(OPERATION, where, "true", expected)
+        expected = "false: all texts weigh the same"
+        raise InputError(OPERATION, "setting training.class_weight", "true", expected)
 
 
 @dataclass(frozen=True)

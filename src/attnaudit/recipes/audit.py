@@ -153,8 +153,8 @@ class Audit:
         if not self.pool.shares:
             return partial(tables_of_shards, keep=partial(_kept_table, place))
         if not isinstance(self.replay, str | Path | None):
-            got, expected = "a model in memory", "the folder of a model, which workers read"
-            raise InputError("audit", "replay", got, expected, "save it first")
+            expected = "the folder of a model, which workers read"
+            raise InputError("audit", "replay", "a model in memory", expected, "save it first")
         return partial(self._tables_of_files, place)
 
     def _tables_of_files(

@@ -119,5 +119,5 @@ def _measured(
         rows = measures_of_rows(make_experiment(name, settings.get(name)), table)
         return rows.cast(pl.Float64).collect()
     except pl.exceptions.PolarsError as error:
-        reason, expected = str(error).partition("\n")[0], "the columns of this version of attnaudit"
-        raise InputError("compare", place, reason, expected, do) from error
+        expected = "the columns of this version of attnaudit"
+        raise InputError("compare", place, str(error).partition("\n")[0], expected, do) from error

@@ -81,8 +81,8 @@ def parts_of(folder: Path, place: str) -> Iterator[Part]:
         return
     found = sorted(path.parent for path in folder.rglob(MANIFEST) if path.with_name(PAGE).exists())
     if not found:
-        got, do = "a folder without a run or a study", "name the runs themselves"
-        raise _refusal(folder, got, "a run directory", do)
+        do = "name the runs themselves"
+        raise _refusal(folder, "a folder without a run or a study", "a run directory", do)
     for index in sorted(folder.rglob(INDEX)):
         kind = "reproduction" if index.with_name("reproduction.csv").exists() else "study"
         yield Part(kind, index.parent, _below(place, folder, index.parent), [INDEX])
@@ -102,11 +102,11 @@ def _finished(folder: Path, place: str) -> Part:
     if kind in AUDITED:
         require_as_written(folder)
         if spec.get("schema") != SCHEMA:
-            got, do = f"schema {spec.get('schema')}", "run it again with this version of attnaudit"
-            raise _refusal(folder / SPEC, got, f"schema {SCHEMA}", do)
+            do = "run it again with this version of attnaudit"
+            raise _refusal(folder / SPEC, f"schema {spec.get('schema')}", f"schema {SCHEMA}", do)
     elif kind not in HEADINGS:
-        got, expected = f"a folder of kind {kind}", "a run, an audit, a study"
-        raise _refusal(folder, got, expected, "name runs/…")
+        expected = "a run, an audit, a study"
+        raise _refusal(folder, f"a folder of kind {kind}", expected, "name runs/…")
     if not (folder / PAGE).is_file():
         do = f"write it with attnaudit report {folder}"
         raise _refusal(folder, f"no {PAGE}", "finished work with its page", do)

@@ -66,8 +66,7 @@ class SmallTransformer(Trained):
             raise InputError(OPERATION, corpus.name, got, f"{expected}, alone or in pairs")
         if spec.causal and corpus.task != "classification":
             got = "a text and a question in each row"
-            where = f"{spec.config} on {corpus.name}"
-            raise InputError(OPERATION, where, got, "texts alone")
+            raise InputError(OPERATION, f"{spec.config} on {corpus.name}", got, "texts alone")
         return corpus
 
     @staticmethod
@@ -256,8 +255,8 @@ class FineTuned(SmallTransformer):
         network = Tuned(model, tokenizer, watched=spec.objective is not None)
         encoded = self._encoded(network, self._texts())
         if network.watched and not _are_ends(encoded.special):
-            got, expected = "other special tokens", "one before each text and one behind it"
-            raise InputError(OPERATION, f"objective for {folder}", got, expected)
+            expected = "one before each text and one behind it"
+            raise InputError(OPERATION, f"objective for {folder}", "other special tokens", expected)
         return network, {"remarks": list(encoded.notes)}
 
     def fit(self, model: Tuned, **options: Any) -> list[Epoch]:

@@ -53,8 +53,8 @@ def study(
     """
     check_name(name)
     if name in (COPYING, CALIBRATION) and pool.shares:
-        got, do = f"{name}, which trains in one process", "leave out --engine"
-        raise InputError("study", "--engine ray", got, "a study of a run", do)
+        got = f"{name}, which trains in one process"
+        raise InputError("study", "--engine ray", got, "a study of a run", "leave out --engine")
     if name == COPYING:
         copying = copying_study(str(source), **options)
         return run_copying(copying, out or copying.folder, progress)

@@ -145,9 +145,8 @@ def _check_stated(study: Study, stated: Mapping[str, Any]) -> None:
     for key, expected in getattr(study, "overruled", {}).items():
         value = stated.get(key)
         if value is not None and str(value) != str(decided.get(key)):
-            name = f"setting {key}" if "." in key else f"--{key}"
             got = f"{value}, which has no effect in {study.name}"
-            raise InputError("study", name, got, expected)
+            raise InputError("study", f"setting {key}" if "." in key else f"--{key}", got, expected)
 
 
 def run_study(

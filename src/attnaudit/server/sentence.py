@@ -115,6 +115,6 @@ class Reader:
     def _words(self, text: str, name: str) -> list[str]:
         words = self.tokenise(text)
         if not 1 <= len(words) <= MOST_WORDS:
-            got, expected = f"{len(words)} words", f"1 to {MOST_WORDS} words"
-            raise InputError("read a sentence", name, got, expected)
+            expected = f"1 to {MOST_WORDS} words"
+            raise InputError("read a sentence", name, f"{len(words)} words", expected)
         return words

@@ -66,9 +66,9 @@ def serve(
         try:
             page = read_page(folder)
         except FileNotFoundError as error:
-            got, expected = f"no {PAGE} there", "a run with its page"
+            expected = "a run with its page"
             raise RunError(
-                "serve", str(folder), got, expected, f"attnaudit report {folder}"
+                "serve", str(folder), f"no {PAGE} there", expected, f"attnaudit report {folder}"
             ) from error
         if page.count("<script>") > policy_of(page).count("'sha256-"):
             said = "attnaudit: %s: another version wrote this page, so its scripts stay off; %s"

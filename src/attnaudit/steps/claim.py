@@ -124,8 +124,8 @@ def _check_own(path: Path, owner: str) -> None:
 
 def _busy(path: Path, claim: dict[str, object]) -> BusyError:
     got = f"process {claim.get('pid')} of {claim.get('host')} is at work there"
-    expected, do = "one process at a time", "wait for it, or choose another --out"
-    return BusyError("run", str(path.parent), got, expected, do)
+    do = "wait for it, or choose another --out"
+    return BusyError("run", str(path.parent), got, "one process at a time", do)
 
 
 def _is_gone(claim: dict[str, object]) -> bool:

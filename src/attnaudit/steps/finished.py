@@ -126,8 +126,8 @@ def require_text(folder: Path) -> None:
     try:
         str(folder.resolve()).encode()
     except UnicodeEncodeError as error:
-        where, got, expected = printable(str(folder)), "a name that is no UTF-8", "a name of text"
-        raise RunError("read run", where, got, expected, "rename the folder") from error
+        where, got = printable(str(folder)), "a name that is no UTF-8"
+        raise RunError("read run", where, got, "a name of text", "rename the folder") from error
 
 
 def require_as_written(folder: Path) -> None:
@@ -145,8 +145,7 @@ def require_as_written(folder: Path) -> None:
     spec = read_spec(folder)
     if "shards" in spec and trace_digests(trace_shown(folder, spec)) != spec["shards"]:
         got, expected = "a trace that was changed since", f"the one that {folder} audited"
-        where = str(trace_shown(folder, spec))
-        raise RunError("read run", where, got, expected, "audit it again")
+        raise RunError("read run", str(trace_shown(folder, spec)), got, expected, "audit it again")
 
 
 def trace_shown(folder: Path, spec: Mapping[str, Any]) -> Path:

@@ -278,8 +278,8 @@ class PoolingNetwork(Fingerprinted):
             logits = self._call(inputs, watch)
         where = f"attention: {type(self.pool).__name__}"
         if not watch.sums and watch.inlined:
-            got, expected = "no sum of what its weights multiply", "one sum, weighted by a softmax"
-            raise InputError(OPERATION, where, got, expected, OWN_MODULE)
+            got = "no sum of what its weights multiply"
+            raise InputError(OPERATION, where, got, "one sum, weighted by a softmax", OWN_MODULE)
         if not watch.sums:
             got = f"not called by {type(self.net).__name__}"
             raise InputError(OPERATION, where, got, "a module that pools the tokens")

@@ -210,9 +210,9 @@ def check_schema(schema: pl.Schema, origin: str, needed: Sequence[str] = REQUIRE
         nesting = _depth(column.type)
         kind, is_readable = _kind_of_values(_leaf(column.type), _leaf(stored))
         if _depth(stored) != nesting or not is_readable:
-            got, expected = f"type {stored}", f"{_NESTING[nesting]}: {kind}"
+            expected = f"{_NESTING[nesting]}: {kind}"
             where = f"{origin}: column {name}"
-            raise TraceError("check trace", where, got, expected, "see docs/trace.md")
+            raise TraceError("check trace", where, f"type {stored}", expected, "see docs/trace.md")
 
 
 def _kind_of_values(ours: Any, stored: Any) -> tuple[str, bool]:

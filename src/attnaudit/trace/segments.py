@@ -48,8 +48,8 @@ def aggregate(trace: Trace, group: Ragged | None = None) -> Trace:
         Cohen-Wang et al. 2024, whose sources are sentences of a context.
     """
     if group is None and not trace.has("group"):
-        got, do = "no column group", "collect with segments=…, or give the segment of each token"
-        raise TraceError("aggregate", "trace", got, "the segment of each token", do)
+        do = "collect with segments=…, or give the segment of each token"
+        raise TraceError("aggregate", "trace", "no column group", "the segment of each token", do)
     named = group is None and trace.has("group_names")
     segments = _Segments(trace, trace.ragged("group") if group is None else group)
     segments.require_numbers()
@@ -115,8 +115,8 @@ class _Segments:
         first = np.flatnonzero(self.group.lengths != lengths)
         if len(first):
             row = int(first[0])
-            got, expected = f"{self.group.lengths[row]} numbers", f"{lengths[row]}, one a token"
-            raise TraceError("aggregate", self._place(row), got, expected)
+            got = f"{self.group.lengths[row]} numbers"
+            raise TraceError("aggregate", self._place(row), got, f"{lengths[row]}, one a token")
         highest = self.group.max()
         for row, own in enumerate(self.group):
             if not np.array_equal(np.unique(own), np.arange(highest[row] + 1)):

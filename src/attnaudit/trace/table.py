@@ -168,9 +168,9 @@ class Trace:
                 raise TraceError("make trace", where, reason, expected) from error
         for one in series:
             if len(one) != len(series[0]):
-                where, got = f"{origin}: column {one.name}", f"{len(one)} rows"
+                got = f"{len(one)} rows"
                 expected = f"{len(series[0])}, as {series[0].name} has"
-                raise TraceError("make trace", where, got, expected)
+                raise TraceError("make trace", f"{origin}: column {one.name}", got, expected)
         has_attention = any(name in given for name in ATTENTION)
         of_tail = tail_metadata(tail) if has_attention else {"tail": "none"}
         newer = [column for column in map(column_of, given) if column and column.since > 1]
@@ -228,8 +228,8 @@ class Trace:
                 for name, value in shard.fixed.items():
                     if first.setdefault(name, value) != value:
                         do = "put the shards of each model into a folder of their own"
-                        got, expected = f"{name} {value}", f"{name} {first[name]}, {expected}"
-                        raise TraceError("read trace", str(file), got, expected, do)
+                        expected = f"{name} {first[name]}, {expected}"
+                        raise TraceError("read trace", str(file), f"{name} {value}", expected, do)
                 # A file of another model is the better reason, so a repeated row is raised last.
                 if twice is None:
                     yield shard

@@ -110,12 +110,12 @@ def _shown(name: str | None, found: Collection[str]) -> str:
     """Return the name of the score that is shown, once all names are known to be free."""
     shown = next(iter(found)) if name is None else name
     if shown not in found:
-        expected, do = f"one of {', '.join(found)}", did_you_mean(shown, found)
-        raise InputError(OPERATION, "shown", repr(shown), expected, do)
+        do = did_you_mean(shown, found)
+        raise InputError(OPERATION, "shown", repr(shown), f"one of {', '.join(found)}", do)
     for one in found:
         if one in COMPUTED or (one in TAKEN and one != shown):
-            where, do = f"score {one!r}", "give the score another name"
-            raise InputError(OPERATION, where, "a name that is taken", "a free name", do)
+            do = "give the score another name"
+            raise InputError(OPERATION, f"score {one!r}", "a name that is taken", "a free name", do)
     return shown
 
 
@@ -171,9 +171,9 @@ class _Model:
         # Negated, so that NaN is refused too.
         wrong = ~((both.min(axis=1) >= -TOLERANCE.trace) & (abs(both.sum(axis=1) - 1) <= SUM))
         if wrong.any():
-            got, expected = str(array[wrong][0].tolist()), "probabilities of 0 to 1 with sum 1"
+            expected = "probabilities of 0 to 1 with sum 1"
             do = "apply a softmax or a sigmoid to logits"
-            raise InputError(OPERATION, where, got[:100], expected, do)
+            raise InputError(OPERATION, where, str(array[wrong][0].tolist())[:100], expected, do)
         return np.maximum(both, 0.0)
 
     def checked(self, texts: list[str], names: Sequence[str] | None) -> Float[np.ndarray, "n C"]:
@@ -190,9 +190,8 @@ class _Model:
         if changes.max() > TOLERANCE.network:
             where = f"predict, text {texts[int(changes.argmax())][:60]!r}"
             got = f"probabilities that change by {changes.max():.2g} in another batch or call"
-            expected = f"the same within {TOLERANCE.network:g}"
             do = "switch off dropout, and padding that is not masked"
-            raise InputError(OPERATION, where, got, expected, do)
+            raise InputError(OPERATION, where, got, f"the same within {TOLERANCE.network:g}", do)
         return found
 
 

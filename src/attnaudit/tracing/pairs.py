@@ -75,8 +75,8 @@ def collect_pairs(
     """
     settings = settings or PairCollectSettings()
     if translator.model.settings.attention == "none":
-        expected, advice = "a model with attention", "bilinear, additive or uniform"
-        raise InputError("collect", "model.attention", "none", expected, advice)
+        advice = "bilinear, additive or uniform"
+        raise InputError("collect", "model.attention", "none", "a model with attention", advice)
     progress, replaced = progress or silent, None
     every = np.arange(len(pairs)) if part is None else part
     with frozen(translator.model):

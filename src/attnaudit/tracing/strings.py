@@ -57,8 +57,8 @@ class Strings:
                 try:
                     own = list(cut(text))
                 except Exception as error:  # whatever a user's function raises
-                    where, expected = f"words of text {row}", "a list of words"
-                    raise _error(where, describe_error(error), expected) from error
+                    expected = "a list of words"
+                    raise _error(f"words of text {row}", describe_error(error), expected) from error
                 between = _gaps(row, text, own)
             elif isinstance(text, list | tuple) and all(isinstance(word, str) for word in text):
                 own = list(text)

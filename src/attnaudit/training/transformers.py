@@ -48,8 +48,8 @@ class TransformerSizes(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.width % self.heads:
-            got, expected = f"{self.width} with {self.heads} heads", "a multiple of model.heads"
-            raise InputError("build model", "setting model.width", got, expected)
+            got = f"{self.width} with {self.heads} heads"
+            raise InputError("build model", "setting model.width", got, "a multiple of model.heads")
 
 
 @dataclass(frozen=True)

@@ -65,8 +65,8 @@ def unpack(archive: Path, into: Path) -> None:
             if total > most:
                 raise InputError("unpack", str(archive), "more bytes", f"at most {most}", do)
             if name.count("/") > _DEEPEST:
-                got, expected = f"{name.count('/')} folders deep", f"at most {_DEEPEST}"
-                raise InputError("unpack", str(archive), got, expected, do)
+                got = f"{name.count('/')} folders deep"
+                raise InputError("unpack", str(archive), got, f"at most {_DEEPEST}", do)
 
     try:
         if archive_kind(archive) == "zip":

@@ -49,8 +49,8 @@ def opened(path: Path) -> Iterator[io.BufferedReader]:
             unpacked: Any = gzip.GzipFile(fileobj=raw)  # reads nothing yet
             yield io.BufferedReader(unpacked) if raw.peek(2)[:2] == GZIP_MAGIC else raw
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        got, do = f"damaged gzip ({error})", "copy or download it again"
-        raise bad_file(path, got, "a whole file", do) from error
+        do = "copy or download it again"
+        raise bad_file(path, f"damaged gzip ({error})", "a whole file", do) from error
     except OSError as error:
         raise bad_file(path, error.strerror or str(error), "a file that can be read") from error
 
@@ -113,8 +113,8 @@ def numbered_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, s
                     raise bad_file(where, got, "shorter lines", "is it a text?")
                 yield number, line.removeprefix("\ufeff") if number == 1 else line
         except UnicodeError as error:
-            where, do = f"{path}: line {number + 1}", "set corpus.encoding"
-            raise bad_file(where, str(error), expected, do) from error
+            do = "set corpus.encoding"
+            raise bad_file(f"{path}: line {number + 1}", str(error), expected, do) from error
     if number == 0:
         raise bad_file(path, "an empty file", "a file with rows")
 

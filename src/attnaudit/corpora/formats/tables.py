@@ -126,8 +126,8 @@ def _json(path: Path, columns: Columns | None, encoding: str) -> Iterator[Row]:
         raise bad_file(path, f"no JSON ({error})", "an array of objects") from error
     for row, cells in enumerate(rows):
         if not isinstance(cells, dict):
-            where, got = f"{path}: row {row}", f"a JSON {type(cells).__name__}"
-            raise bad_file(where, got, "an object with a field for each column")
+            got = f"a JSON {type(cells).__name__}"
+            raise bad_file(f"{path}: row {row}", got, "an object with a field for each column")
         require_columns(path, list(cells), columns if row == 0 else None)
         yield Row(row, None, cells=cells)
 
@@ -208,8 +208,7 @@ def table_rows(
     kind = kind or stem_and_format(path)[1]
     if kind not in READERS:
         expected = f"one of {', '.join(TABLES)}, perhaps with .gz"
-        hint = did_you_mean(kind, READERS)
-        raise bad_file(path, f"a file of format '{kind}'", expected, hint)
+        raise bad_file(path, f"a file of format '{kind}'", expected, did_you_mean(kind, READERS))
     rows = READERS[kind](path, columns, encoding)
     return map(columns.named, rows) if columns else rows
 

@@ -269,8 +269,7 @@ def planted_pairs(
     if size < _FEWEST_PAIRS:
         raise InputError(operation, "size", str(size), f"at least {_FEWEST_PAIRS}")
     if not 1 <= fewest <= most:
-        got = f"{fewest} to {most}"
-        raise InputError(operation, "length", got, "1 or more, the shorter first")
+        raise InputError(operation, "length", f"{fewest} to {most}", "1 or more, the shorter first")
     if not 2 <= symbols <= _MOST_SYMBOLS:
         raise InputError(operation, "symbols", str(symbols), f"2 to {_MOST_SYMBOLS}")
     splits = {}

@@ -77,9 +77,9 @@ def _rules(language: str) -> Any:
             raise ImportError("no code of a language")
         return spacy.blank(language).tokenizer
     except ImportError as error:
-        where, got = "setting corpus.tokenizer", f"{language!r} ({error})"
+        got = f"{language!r} ({error})"
         expected = f"{WHITESPACE}, or a language that spaCy has, as en, de, fr, or xx for any"
-        raise InputError("read settings", where, got, expected) from error
+        raise InputError("read settings", "setting corpus.tokenizer", got, expected) from error
 
 
 def sentence_lengths(split: Split) -> Iterator[list[int]]:

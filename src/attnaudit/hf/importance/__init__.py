@@ -347,8 +347,8 @@ def defined_measures(
         except FAILURES as error:
             if name in asked:
                 expected, do = f"a model for which {name} is defined", "choose another measure"
-                where, got = type(model).__name__, str(error)
-                raise InputError(OPERATION, where, got, expected, do) from error
+                got = str(error)
+                raise InputError(OPERATION, type(model).__name__, got, expected, do) from error
             defined.remove(name)
     return tuple(defined) if "all" in names else named
 
@@ -382,8 +382,8 @@ def measure(case: Case, names: Iterable[str], heatmap: str | None = None) -> dic
         if wrong.any():
             shown = ", ".join(map(str, sorted(case.texts.instance[wrong].tolist())[:3]))
             got = f"{name} that is no finite number, in instances {shown}"
-            where, do = type(case.model).__name__, "check the model's weights"
-            raise InputError(OPERATION, where, got, "finite numbers", do)
+            do = "check the model's weights"
+            raise InputError(OPERATION, type(case.model).__name__, got, "finite numbers", do)
         found[name] = values[case.mask].cpu().numpy()
     if heatmap is not None:
         kept = heatmap in wanted and heatmap in COLUMNS

@@ -69,8 +69,8 @@ def relevance(model: Any, inputs: Mapping[str, Tensor], ends: Ends | None) -> Fl
         ValueError: The model calls a function without a rule.
     """
     if isinstance(ends, Answer):
-        got, expected = "an answer of several tokens", "another measure than attnlrp"
-        raise InputError(OPERATION, type(model).__name__, got, expected)
+        expected = "another measure than attnlrp"
+        raise InputError(OPERATION, type(model).__name__, "an answer of several tokens", expected)
     leaves: list[Tensor] = []
 
     def as_leaf(embedded: Tensor, module: nn.Module) -> Tensor:

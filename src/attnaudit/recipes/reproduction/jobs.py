@@ -77,8 +77,8 @@ class Sweep:
         is_own = TABLE in names or names <= {RUNS, STUDIES, FOLDER}
         refuse_other("reproduce", self.out, is_own, "one of an earlier sweep")
         if self.data_dir is not None and not expanded(self.data_dir).is_dir():
-            where, expected = f"--data-dir {self.data_dir}", "the folder of the corpora"
-            raise InputError("reproduce", where, "no such folder", expected)
+            expected = "the folder of the corpora"
+            raise InputError("reproduce", f"--data-dir {self.data_dir}", "no such folder", expected)
         asked = sorted({cell.study for cell in self.cells if cell.study})
         for key in self.settings:
             if study_of(key) not in ("", *asked):
