@@ -274,7 +274,14 @@ def show_check(check: CorpusCheck, as_json: bool) -> None:
     corpus = check.corpus
     words = f"vocabulary: words in {corpus.min_df} or more train rows"
     say(f"{corpus.name}: {corpus.task}, {words}; fingerprint {corpus.fingerprint[:16]}")
-    print_rows("rows of each class", *_class_table(check.tables["classes"]))
+    counts = check.tables["classes"].pivot(
+        "split", index="class", values="rows", aggregate_function="sum"
+    )
+    splits = counts.columns[1:]
+    largest = counts.sort(pl.sum_horizontal(splits), descending=True, maintain_order=True)
+    total = (f"all {counts.height}", *counts.select(splits).sum().row(0))
+    lines = [*largest.head(SHOWN_CLASSES).rows(), total]
+    print_rows("rows of each class", ("class", *splits), lines)
     for name, (title, columns) in _TABLES.items():
         print_rows(title, columns, check.tables[name].rows())
     show_lines("note", corpus.notes)
@@ -357,15 +364,6 @@ _TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
     "rationale": ("rationales", ("split", "rows", "with a rationale", "share of their words")),
     "skipped": ("skipped rows", ("reason", "rows", "file", "first row")),
 }
-
-
-def _class_table(classes: pl.DataFrame) -> tuple[Sequence[str], list[tuple[Any, ...]]]:
-    """Return a line for each class, the largest first and at most `SHOWN_CLASSES`, and the sum."""
-    counts = classes.pivot("split", index="class", values="rows", aggregate_function="sum")
-    splits = counts.columns[1:]
-    largest = counts.sort(pl.sum_horizontal(splits), descending=True, maintain_order=True)
-    total = (f"all {counts.height}", *counts.select(splits).sum().row(0))
-    return ("class", *splits), [*largest.head(SHOWN_CLASSES).rows(), total]
 
 
 def print_rows(title: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:

@@ -74,8 +74,13 @@ def read_config(folder: Path) -> tuple[str, PretrainedConfig]:
     Raises:
         InputError: As for `load_pretrained`, without a look into the weights.
     """
-    name = _class_name(folder, check_model_folder(folder).get("architectures"))
-    return name, _configured(folder, getattr(transformers, name).config_class)
+    names = check_model_folder(folder).get("architectures")
+    name = names[0] if isinstance(names, list) and len(names) == 1 else None
+    kind: Any = getattr(transformers, name, None) if isinstance(name, str) else None
+    if not (isinstance(kind, type) and issubclass(kind, PreTrainedModel)):
+        expected = f"one model class of transformers {transformers.__version__}"
+        raise refusal(folder / CONFIG, f"architectures: {names!r}", expected, "check the versions")
+    return kind.__name__, _configured(folder, kind.config_class)
 
 
 def heads_by_config(config: Any) -> dict[int, int]:
@@ -154,16 +159,6 @@ def _without(folder: Path, missing: Sequence[str], name: str, do: str) -> InputE
 
 def _sizes(shape: Sequence[int]) -> str:
     return " × ".join(map(str, shape))
-
-
-def _class_name(folder: Path, names: Any) -> str:
-    """Return the class of a saved model, by the architectures of its configuration."""
-    name = names[0] if isinstance(names, list) and len(names) == 1 else None
-    kind: Any = getattr(transformers, name, None) if isinstance(name, str) else None
-    if not (isinstance(kind, type) and issubclass(kind, PreTrainedModel)):
-        expected = f"one model class of transformers {transformers.__version__}"
-        raise refusal(folder / CONFIG, f"architectures: {names!r}", expected, "check the versions")
-    return kind.__name__
 
 
 @contextmanager

@@ -130,7 +130,11 @@ def site_into(runs: Sequence[str | Path], out: str | Path, progress: Progress = 
         RunError: If ``out`` holds something else, and for a folder that cannot be shown.
     """
     out, folders = expanded(out), [expanded(run) for run in runs]
-    _check_out(out)
+    mark = read_json(out / MARK) if (out / MARK).is_file() else {}
+    is_own = out.is_dir() and set(_files(out)) <= set(mark.get("files", ()))
+    if not is_own and not is_free(out):
+        expected = "a new or empty folder, or an earlier site alone"
+        raise _refusal(out, "something else is there", expected, "choose another --out")
     places = zip(folders, _names(folders), strict=True)
     parts = [part for folder, place in places for part in parts_of(folder, place)]
     try:
@@ -203,15 +207,6 @@ def _text_of(page: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         do = f"write it with attnaudit report {page.parent}, or repeat the command that made it"
         raise _refusal(page, str(error), "a page written by attnaudit", do) from error
-
-
-def _check_out(out: Path) -> None:
-    """Raise RunError if something else than a site is at ``out``."""
-    mark = read_json(out / MARK) if (out / MARK).is_file() else {}
-    is_own = out.is_dir() and set(_files(out)) <= set(mark.get("files", ()))
-    if not is_own and not is_free(out):
-        expected = "a new or empty folder, or an earlier site alone"
-        raise _refusal(out, "something else is there", expected, "choose another --out")
 
 
 def _files(folder: Path) -> list[str]:

@@ -263,25 +263,20 @@ def _conform_column(values: pl.Series, origin: str, first_row: int) -> pl.Series
         row = first_row + int(values.is_null().arg_max() or 0)
         raise TraceError("check trace", f"{where}, row {row}", "null", "a value")
     try:
-        return _cast(values, column.type)
+        if _has_vectors(column.type):
+            is_list = isinstance(column.type, pl.List)
+            vector = pl.Array(_leaf(column.type), _width(flat(values) if is_list else values))
+            return values.cast(pl.List(vector) if is_list else vector)
+        if _leaf(column.type).is_integer() and not _leaf(values.dtype).is_integer():
+            numbers = (flat(values) if _depth(column.type) else values).cast(pl.Float64)
+            # Polars would cut off fractions silently.
+            if (numbers != numbers.round()).any():
+                raise ValueError("numbers that are not whole")
+        return values.cast(column.type)
     except (pl.exceptions.PolarsError, ValueError) as error:
         reason = str(error).strip().partition("\n")[0]  # hints for programmers follow
         got = f"type {values.dtype} ({reason})"
         raise TraceError("check trace", where, got, "the type of docs/trace.md") from error
-
-
-def _cast(values: pl.Series, kind: pl.DataType) -> pl.Series:
-    """Cast to a type of the schema. Raises ValueError or a polars error."""
-    if _has_vectors(kind):
-        is_list = isinstance(kind, pl.List)
-        vector = pl.Array(_leaf(kind), _width(flat(values) if is_list else values))
-        return values.cast(pl.List(vector) if is_list else vector)
-    if _leaf(kind).is_integer() and not _leaf(values.dtype).is_integer():
-        numbers = (flat(values) if _depth(kind) else values).cast(pl.Float64)
-        # Polars would cut off fractions silently.
-        if (numbers != numbers.round()).any():
-            raise ValueError("numbers that are not whole")
-    return values.cast(kind)
 
 
 def _width(rows: pl.Series) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool
 
 from attnaudit.core.ragged import Ragged
 
@@ -25,7 +25,10 @@ def to_words(scores: Ragged, word_id: Ragged, ufunc: np.ufunc = np.add) -> Ragge
     Returns:
         A value per word, in order.
     """
-    starts = _starts(word_id)
+    is_first = begins_word(word_id.values)
+    # A text may end with the word number that the next one starts with.
+    is_first[word_id.offsets[:-1][word_id.lengths > 0]] = True
+    starts = np.flatnonzero(is_first)
     values = ufunc.reduceat(scores.values, starts, axis=0) if len(starts) else scores.values[:0]
     words = np.bincount(word_id.row_of_value[starts], minlength=len(word_id))
     return Ragged.from_lengths(values, words)
@@ -55,10 +58,3 @@ def begins_word(word_id: np.ndarray) -> Bool[np.ndarray, " N"]:
     """Mark the pieces of a text that begin a word; every special token does."""
     # The prepended number differs from all words and from `SPECIAL`, so the first piece begins one.
     return (word_id == SPECIAL) | (np.diff(word_id, prepend=SPECIAL - 1) != 0)
-
-
-def _starts(word_id: Ragged) -> Int64[np.ndarray, " words"]:
-    is_first = begins_word(word_id.values)
-    # A text may end with the word number that the next one starts with.
-    is_first[word_id.offsets[:-1][word_id.lengths > 0]] = True
-    return np.flatnonzero(is_first)

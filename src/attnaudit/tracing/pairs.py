@@ -91,20 +91,6 @@ def collect_pairs(
             yield _Collector(translator, pairs.take(own), *shared).shard()
 
 
-def _by_place(trace: Trace) -> np.ndarray:
-    """Return row numbers, sorted by instance, query and head."""
-    names = ("head", "query", "instance")
-    return np.lexsort([trace.array(name) for name in names if trace.has(name)])
-
-
-def _tvd(
-    model: EncoderDecoder, one: Float[Tensor, "B U e"], other: Float[Tensor, "B U e"]
-) -> Float[Tensor, "B U"]:
-    """Return the TVD over all words between two inputs of the output layer."""
-    p, q = (torch.softmax(model.logits(combined), dim=-1) for combined in (one, other))
-    return 0.5 * (p - q).abs().sum(dim=-1)
-
-
 @dataclass(frozen=True, kw_only=True)
 class PairReplacement(TextReplacement):
     """Replacement of source words; a text is a source and the target before a gold token.
@@ -169,7 +155,8 @@ class _Collector:
         texts = self.translator.units(self.pairs.source)
         batches = inputs.batches_by_length(BUDGET)
         whole = concatenate([self._batch(inputs, rows, texts) for rows in batches])
-        return whole.take(_by_place(whole))
+        names = ("head", "query", "instance")
+        return whole.take(np.lexsort([whole.array(name) for name in names if whole.has(name)]))
 
     def _batch(self, inputs: PairInputs, rows: np.ndarray, texts: list[list[str]]) -> Trace:
         model, scores = self.translator.model, self.settings.scores
@@ -291,5 +278,7 @@ def _leave_one_out(model: EncoderDecoder, batch: PairBatch) -> Float[Tensor, "B 
     base, source, falls = model(batch).combined, batch.source, []
     for place in range(source.shape[1]):
         rest = torch.cat([source[:, :place], source[:, place + 1 :]], dim=1)
-        falls.append(_tvd(model, model.write(rest, batch.before), base))
+        one = model.write(rest, batch.before)
+        p, q = (torch.softmax(model.logits(combined), dim=-1) for combined in (one, base))
+        falls.append(0.5 * (p - q).abs().sum(dim=-1))
     return torch.stack(falls, dim=-1)
