@@ -287,7 +287,10 @@ class PoolingNetwork(Fingerprinted):
             got = f"an output of class {type(watch.sums[0]).__name__}"
             expected = "the pooled vectors, a tensor, or a tuple that they come first in"
             raise InputError(OPERATION, where, got, expected, "wrap it in one that returns this")
-        plain = [_plain(one) for one in (logits, watch.sums[0], *watch.seen)]
+        plain = [
+            (one.detach().cpu() if isinstance(one, Tensor) else one)
+            for one in (logits, watch.sums[0], *watch.seen)
+        ]
         return Ran(plain[0], watch.source_of(logits), plain[1], tuple(plain[2:]), watch.of_heads)
 
     def run_held(
@@ -352,10 +355,6 @@ class PoolingNetwork(Fingerprinted):
 def inside(lengths: Int64[Tensor, " B"], size: int) -> Bool[Tensor, "B T"]:
     """Mark the tokens of texts among ``size`` positions."""
     return torch.arange(size) < lengths[:, None]
-
-
-def _plain(given: Any) -> Any:
-    return given.detach().cpu() if isinstance(given, Tensor) else given
 
 
 @dataclass(frozen=True)

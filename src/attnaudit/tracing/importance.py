@@ -154,7 +154,10 @@ def input_falls(
 
     columns = {}
     for name, score in scores.items():
-        rank, single = _ranks(score), score.lengths[:, None] <= 1
+        order = score.descending()
+        ranks = np.empty(len(order), np.int64)
+        ranks[order] = score.places
+        rank, single = score.with_values(ranks), score.lengths[:, None] <= 1
         for way, keeps_best in zip(ERASURE_WAYS, (False, True), strict=True):
             falls = [fall(rank, share, keeps_best) for share in ERASED_SHARES]
             columns[f"input_{way}_{name}"] = np.where(single, np.nan, np.stack(falls, axis=1))
@@ -181,11 +184,3 @@ def erase(inputs: Inputs, rank: Ragged, share: float, keeps_best: bool) -> Input
         return replace(inputs, ids=inputs.ids.where(stays))
     ids = inputs.ids.where(np.repeat(stays, inputs.sentences.values))
     return replace(inputs, ids=ids, sentences=inputs.sentences.where(stays))
-
-
-def _ranks(score: Ragged) -> Ragged:
-    """Rank positions by decreasing score, from 0; ties keep the order of the text."""
-    order = score.descending()
-    ranks = np.empty(len(order), np.int64)
-    ranks[order] = score.places
-    return score.with_values(ranks)
