@@ -27,7 +27,7 @@ def _listing(heading: str, entries: Callable[[], Iterable[tuple[str, str]]]) -> 
     """Return a class of commands whose help ends with a list; only the help loads the entries."""
 
     class Listing(o.Grouped):
-        def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        def format_epilog(self, ctx, formatter):
             with formatter.section(heading):
                 formatter.write_dl(list(entries()))
 

@@ -34,7 +34,7 @@ def progress() -> Iterator[Progress]:
     ) as bars:
         task, last = bars.add_task("", total=None), ("", 0)
 
-        def show(what: str, done: int, total: int) -> None:
+        def show(what, done, total):
             nonlocal task, last
             if _stage(what) != last[0] or done < last[1]:
                 bars.remove_task(task)

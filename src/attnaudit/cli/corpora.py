@@ -97,7 +97,7 @@ def fetch(
     checks: list[CorpusCheck] = []
     with progress() as bar:
 
-        def read(place: Path) -> None:
+        def read(place):
             checks.append(check_source(name, data_dir=str(place), progress=bar))
 
         place = None if data_dir is None else Path(data_dir)

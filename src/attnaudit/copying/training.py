@@ -4,8 +4,6 @@ Each seed has its own weights, batches and optimizer, and no operation combines 
 ends with the same bits on any number of threads and next to any other seeds.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from concurrent.futures import Executor, ThreadPoolExecutor

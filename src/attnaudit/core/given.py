@@ -1,7 +1,5 @@
 """Read what callers pass as plain Python: lists, names of classes, metadata and paths."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from numbers import Integral

@@ -1,7 +1,5 @@
 """Threads for work split by rows, batches or seeds; no result depends on their number."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Reading texts: a registered corpus, one file, a folder of split files, or a table in memory."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace

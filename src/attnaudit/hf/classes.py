@@ -1,7 +1,5 @@
 """The outputs of a classifier and their names: its own, those of the corpus, or the user's."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,10 +1,7 @@
 """Seconds of the passes that an audit of a transformer is made of, measured on one text."""
 
-from __future__ import annotations
-
 import time
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -31,7 +28,7 @@ def pass_seconds(
     model, gate = network.model, network.gate
     row = int(np.argsort(encoded.ids.lengths)[len(encoded) // 2])
 
-    def fastest(work: Callable[[], Any]) -> float:
+    def fastest(work):
         spent = []
         for _ in range(3):
             begun = time.process_time()

@@ -145,7 +145,7 @@ class Encoded:
     def take(self, rows: Int[np.ndarray, " m"]) -> Encoded:
         """Return the chosen rows in the order given; a row may be chosen more than once."""
 
-        def chosen(column: Any) -> Any:
+        def chosen(column):
             return take(column, rows)
 
         names, written = (*PER_TOKEN, *PER_TEXT), self.written
@@ -163,7 +163,7 @@ class Encoded:
             sizes: Numbers of tokens to keep, 1 or more.
         """
 
-        def first(column: Any) -> Any:
+        def first(column):
             if isinstance(column, Ragged):
                 return column.where(column.places < column.spread(sizes))
             return column and [row[:size] for row, size in zip(column, sizes, strict=True)]

@@ -4,8 +4,6 @@ Every check is tried on the model itself, and has a figure and a limit. A model 
 refused with a line that names its class, the check and the figure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -35,7 +33,7 @@ from attnaudit.hf.model import (
 from attnaudit.hf.replay import EXACT as EXACT_TVD
 from attnaudit.hf.replay import ROUNDING, queries_read, states_of, ways
 from attnaudit.hf.unwrap import unwrap
-from attnaudit.torch.capture import Attention, Exchange, Pass, forward
+from attnaudit.torch.capture import Exchange, Pass, forward
 from attnaudit.training.loop import torch_threads
 
 EXACT = 1e-6  # of weights
@@ -254,11 +252,11 @@ def _checks(
     """Make the checks of the attention that was read, the quick ones first."""
     attentions = seen.attentions
 
-    def change(exchange: Exchange) -> float:
+    def change(exchange):
         changed = forward(model, probe.inputs, exchange).output.logits
         return _change(probe, changed, seen.output.logits)
 
-    def apart(row: int) -> float:
+    def apart(row):
         with torch.no_grad():
             (alone,) = model(**probe.alone(row)).logits
         return difference(alone, logits[row][: len(alone)])
@@ -363,7 +361,7 @@ def _replays(model: Any, probe: Probe, reads: int, error: float) -> Iterator[Che
     meaning = "TVD of the predictions of a replay and of the whole model under other attention"
     yield Check("replay", meaning, error, most=EXACT_TVD)
 
-    def itself(attention: Attention) -> Tensor:
+    def itself(attention):
         queries, keys = attention.weights.shape[-2:]
         to = torch.arange(queries) * (queries == keys)
         return functional.one_hot(to, keys).to(attention.weights).expand_as(attention.weights)
@@ -384,7 +382,7 @@ def _replays(model: Any, probe: Probe, reads: int, error: float) -> Iterator[Che
 
 
 def _uniform(index: int) -> Exchange:
-    def exchange(attention: Attention) -> Tensor | None:
+    def exchange(attention):
         uniform = torch.full_like(attention.weights, 1 / attention.weights.shape[-1])
         return uniform if attention.index == index else None
 

@@ -1,7 +1,5 @@
 """Labels of tokens: the positions of texts that are audited, and the ends of extracted answers."""
 
-from __future__ import annotations
-
 import copy
 from dataclasses import replace
 from functools import wraps
@@ -48,7 +46,7 @@ def one_end(model: Any, name: str | None) -> Any:
     require_end(kind.__name__, name)
 
     @wraps(kind.forward)
-    def forward(self: Any, **inputs: Any) -> TokenClassifierOutput:
+    def forward(self, **inputs):
         output = kind.forward(self, **inputs)
         own = output[f"{name}_logits"]
         hidden = inputs["attention_mask"] == 0

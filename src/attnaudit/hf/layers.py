@@ -50,7 +50,7 @@ class Probe:
         size, taken = int(config.get_text_config().vocab_size), {*chain(*named.values())}
         known = torch.tensor([token for token in range(size) if token not in taken])
 
-        def draw(number: int) -> Tensor:
+        def draw(number):
             return known[torch.randint(len(known), (number,), generator=random)]
 
         pad = max([*named["pad"], 0])  # a padding token below 0 is none

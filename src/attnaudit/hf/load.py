@@ -242,7 +242,7 @@ def _bounded(folder: Path, name: str, state: Mapping[str, Tensor]) -> Iterator[N
     )
     parts, values, own = 0, 0, threading.get_ident()
 
-    def count(_module: Any, _name: str, part: Any) -> None:
+    def count(_module, _name, part):
         nonlocal parts, values
         if threading.get_ident() != own:
             return

@@ -1,7 +1,5 @@
 """A model of the transformers library: its task, its identity, and the modes it is read in."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator
@@ -138,7 +136,7 @@ def model_fingerprint(model: Any) -> str:
     nothing.
     """
 
-    def computing(config: Any) -> Any:
+    def computing(config):
         if not isinstance(config, dict):
             return config
         return {

@@ -58,12 +58,12 @@ def record(model: nn.Module, inputs: Mapping[str, Any]) -> tuple[Pass, dict[int,
     begun: list[tuple[Tensor, int]] = []
     attentions: list[int] = []
 
-    def enter(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def enter(module, args, kwargs):
         hidden = args[0] if args else next(iter(kwargs.values()), None)
         hidden = hidden if isinstance(hidden, Tensor) else torch.empty(0)
         begun.append((hidden, len(attentions)))
 
-    def leave(calls: list[Call], module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+    def leave(calls, module, args, kwargs, output):
         hidden, first = begun.pop()
         calls.append(Call(module, hidden, output, range(first, len(attentions))))
 
@@ -106,7 +106,7 @@ def resumed(place: Place, choose: Choice, until: int | None = None) -> Iterator[
     """
     done, latest = 0, list[Tensor]()
 
-    def run(own: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def run(own, *args, **kwargs):
         nonlocal done
         number, done = done, done + 1
         latest[:] = (args or tuple(kwargs.values()))[:1]
@@ -146,7 +146,7 @@ def repeated(number: int, position: int | None = None) -> Choice:
     Biases of positions, (1, H, T, K), have the queries third.
     """
 
-    def choose(tensor: Tensor) -> Tensor:
+    def choose(tensor):
         if tensor.dim() < 2 or len(tensor) != 1:
             return tensor
         if position is not None:

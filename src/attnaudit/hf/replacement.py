@@ -3,8 +3,6 @@
 The new word has as many pieces, so that length, positions and special tokens stay.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace

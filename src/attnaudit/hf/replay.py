@@ -17,8 +17,6 @@ weights; with weights, the values are those that the pass computes. Which way a 
 tried on the model itself (`ways`).
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -230,7 +228,7 @@ def _through_query(
 
     skipped = following.call.attentions.start
 
-    def stop(found: Attention) -> None:
+    def stop(found):
         if found.index + skipped == last:
             weights = found.weights[:, :, position : position + 1]
             raise ReachedError((weights @ found.values)[:, :, 0])
@@ -250,7 +248,7 @@ def _through_query(
 def _elsewhere(layer: nn.Module, own: Tensor, hidden: Tensor, position: int) -> Iterator[None]:
     """Let linear maps of a layer's input, ``hidden``, compute what is not that of ``own``."""
 
-    def run(apply: Any, given: Tensor) -> Tensor:
+    def run(apply, given):
         if given is not hidden:
             return apply(given)
         output = apply(own).repeat(len(hidden), 1, 1)
@@ -290,7 +288,7 @@ def _from_layer(
     since = 0 if alone else place.calls[0].attentions.start
     skipped = place.call.attentions.start - since
 
-    def choose(tensor: Tensor) -> Tensor:
+    def choose(tensor):
         own = hidden if tensor is place.call.hidden else None
         return others(tensor) if own is None else own
 
@@ -319,7 +317,7 @@ def _copies(inputs: Mapping[str, Any], rows: int) -> dict[str, Any]:
 def _exchange(changes: Changes, position: int, skipped: int = 0, since: int = 0) -> Exchange:
     """Replace at ``position``, in a pass without ``skipped`` attentions from ``since`` on."""
 
-    def exchange(found: Attention) -> Mixture | Tensor | None:
+    def exchange(found):
         new = changes.get(found.index + (skipped if found.index >= since else 0))
         if new is None:
             return None
@@ -349,7 +347,7 @@ def queries_read(
     drawn = torch.rand(last.weights.shape[1:], generator=torch.Generator().manual_seed(0))
     drawn = drawn / drawn.sum(dim=-1, keepdim=True)
 
-    def exchange(found: Attention) -> Tensor | None:
+    def exchange(found):
         if found.index != last.index:
             return None
         weights = found.weights.clone()

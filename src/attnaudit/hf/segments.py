@@ -1,7 +1,5 @@
 """Segments of texts: sentences, lines, or parts between the matches of a regular expression."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -51,7 +49,7 @@ def _sentences() -> Split:
     language.add_pipe("sentencizer")
     language.max_length = 1 << 62
 
-    def split(text: str) -> Iterator[Span]:
+    def split(text):
         return ((one.start_char, one.end_char) for one in language(text).sents if one.text.strip())
 
     return split
@@ -64,7 +62,7 @@ def _between(pattern: str) -> Split:
         expected = "sentences, lines or a regular expression"
         raise InputError("split texts", "segments", f"{pattern!r} ({error})", expected) from error
 
-    def split(text: str) -> Iterator[Span]:
+    def split(text):
         """Split at matches; what separates two segments belongs to the first."""
         start = 0
         for stop in [*(found.end() for found in separator.finditer(text)), len(text)]:

@@ -5,8 +5,6 @@ the attended sums of the heads. The graph takes these sums and the layer's hidde
 side in one vector ``pooled`` (n, H·D + W), and returns ``logits`` (n, C).
 """
 
-from __future__ import annotations
-
 import logging
 import warnings
 from collections.abc import Sequence

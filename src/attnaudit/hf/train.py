@@ -1,7 +1,5 @@
 """Transformers and their tokenizers, built and trained: on classes of texts, or on next tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path

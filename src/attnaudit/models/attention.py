@@ -5,8 +5,6 @@ is computed once per text (`Attention.condition`) and broadcasts against the hid
 several heads, each position has one score per head, in the last axis.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -4,8 +4,6 @@ An encoder maps embedded tokens ``(B, L, E)`` to hidden states ``(B, L, m)`` tha
 padding.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -6,8 +6,6 @@ softmax over a text's words of the absolute coefficients. With more than two cla
 averaged over one-against-the-rest regressions.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Float, Int
 

@@ -1,7 +1,5 @@
 """Products of many rows with one weight, computed by the faster of torch's two CPU libraries."""
 
-from __future__ import annotations
-
 import torch
 from jaxtyping import Float
 from torch import Tensor

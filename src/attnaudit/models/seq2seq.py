@@ -9,8 +9,6 @@ The decoder's state ``d_t`` only depends on the source's last state and on earli
 Attention at ``t`` therefore changes the output at ``t`` and nothing later.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 

@@ -96,7 +96,7 @@ class Audit:
         battery, own = self.battery, [SPEC] if writes_spec else []
         tables = self.tables if self.is_traced else ()
 
-        def inputs(folder: Folder) -> Sequence[Any]:
+        def inputs(folder):
             asked = list(battery.settings), battery.settings, battery.chosen
             of_trace = (trace_digests(self.trace), *asked) if self.is_traced else ()
             before = (
@@ -104,7 +104,7 @@ class Audit:
             )
             return *of_trace, *([self.plain["trace"]] if writes_spec else []), *before
 
-        def work(folder: Folder, made: Path) -> Notes:
+        def work(folder, made):
             (made / RESULTS[0]).mkdir()
             rows, left_out = self._measure(made, folder.pieces) if self.is_traced else ([], {})
             summary = self.rows(folder, made, rows)
@@ -237,11 +237,11 @@ def report_step(progress: Progress, pages: Mapping[str, Page], *further: Any) ->
         *further: What the pages follow from besides the spec and the steps before.
     """
 
-    def inputs(folder: Folder) -> Sequence[Any]:
+    def inputs(folder):
         before = {name: one.files for name, one in folder.records.items() if name != "report"}
         return before, sha256(folder.out / SPEC), *further
 
-    def work(folder: Folder, made: Path) -> None:
+    def work(folder, made):
         progress("write the report", 0, 0)
         for name, write in pages.items():
             write(folder.out, made / name)
@@ -252,12 +252,12 @@ def report_step(progress: Progress, pages: Mapping[str, Page], *further: Any) ->
 def pages(trace: Path | None = None) -> dict[str, Page]:
     """Return the writers of a run's pages, and of an audit's of ``trace``, by file name."""
 
-    def write_audit(folder: Path, page: Path) -> None:
+    def write_audit(folder, page):
         from attnaudit.report.run_page import write_report
 
         write_report(folder, trace, page)
 
-    def write_translations(folder: Path, page: Path) -> None:
+    def write_translations(folder, page):
         from attnaudit.report.translation_page import write_translation
 
         write_translation(folder, page)

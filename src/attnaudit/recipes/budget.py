@@ -115,12 +115,12 @@ def allot(
     words = encoded.unit.max() + 1
     passes = [one.passes for one in experiments if isinstance(one, Replaying)]
 
-    def of_texts(number: int) -> float:
+    def of_texts(number):
         copied = min(number, replacement.texts)
         copies = copies_of(copied, replacement) * copied / number if copied else 0
         return number / texts * whole * float((scale * (words + copies + OTHERS)).sum())
 
-    def of_heads(number: int) -> float:
+    def of_heads(number):
         """Return the seconds of so many heads of each layer, for all texts."""
         size = sum(
             min(number, len(one.heads)) * (cost * scale**grows + OVERHEAD)
@@ -129,7 +129,7 @@ def allot(
         asked = (one(encoded.ids.lengths, number) for one in passes)
         return float((size * sum(asked, np.zeros(len(encoded)))).sum())
 
-    def seconds(number: int, each: int) -> float:
+    def seconds(number, each):
         return of_texts(number) + number / texts * of_heads(each)
 
     fit = [

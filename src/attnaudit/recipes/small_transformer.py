@@ -10,7 +10,7 @@ import numpy as np
 from attnaudit.calibration.check import interventions
 from attnaudit.core import InputError, Progress, write_json
 from attnaudit.core.ragged import Ragged
-from attnaudit.corpora.corpus import Corpus, Split
+from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.prepare.derived import marks, without_words
 from attnaudit.corpora.prepare.planting import with_planted
 from attnaudit.corpora.read import read_corpus
@@ -195,7 +195,7 @@ class SmallTransformer(Trained):
     def intervene(self, model: Tuned, folder: Folder, made: Path) -> Notes:
         """Predict each planted test text before and after replacing some of its words."""
 
-        def predicted(split: Split) -> np.ndarray:
+        def predicted(split):
             changed = replace(self.corpus, splits={**self.corpus.splits, "test": split})
             return predict(
                 model, model.inputs(self._encoded(model, texts_of(changed).of_split("test")))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool
 from torch import Tensor, nn
 
 from attnaudit.core.ragged import Ragged
@@ -83,7 +83,7 @@ class TokenArguments:
         inputs = named(self.net, batch.inputs)
         texts, size = inputs[next(iter(self.tables))].shape[:2]
 
-        def index(deleted: Tensor) -> Int64[Tensor, "B V"]:
+        def index(deleted):
             column = torch.arange(size - 1).expand(texts, -1)
             return column + (shortened & (deleted <= column.T)).T.long()
 

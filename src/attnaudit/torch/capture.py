@@ -7,8 +7,6 @@ attention only through their product. `scaled_dot_product_attention`, which show
 computed in these two steps instead. Masks, cache and implementation of attention stay the model's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field

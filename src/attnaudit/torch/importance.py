@@ -1,7 +1,5 @@
 """Gradient and leave-one-out of a torch module, by the formulas of our own classifiers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

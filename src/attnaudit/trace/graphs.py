@@ -4,8 +4,6 @@ A graph decides what is computed, so it may hold nothing but the arithmetic of a
 not depend on the numbers that flow through it, so all of them are known before it runs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import prod
 from typing import Any
@@ -40,8 +38,7 @@ SIZES = {
     "Squeeze": (1,),
     "Tile": (1,),
     "Unsqueeze": (1,),
-    **{f"Reduce{name}": (1,) for name in ("L1", "L2", "LogSumExp", "Max", "Mean", "Min", "Prod")},
-    **{f"Reduce{name}": (1,) for name in ("Sum", "SumSquare")},
+    **{name: (1,) for name in OPERATORS if name.startswith("Reduce")},
 }
 MOST_ROWS = 1 << 14
 MOST_NODES = 10_000

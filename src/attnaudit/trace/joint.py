@@ -1,7 +1,5 @@
 """The prediction when the attention of several rows, such as all heads, is replaced at once."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 

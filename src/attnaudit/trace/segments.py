@@ -4,8 +4,6 @@ The sum of a segment's weights and the weighted mean of its readouts give the sa
 every counterfactual that keeps the proportions inside segments is exact.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

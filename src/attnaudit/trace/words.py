@@ -1,7 +1,5 @@
 """Joins the pieces of a tokenizer to the words of a text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

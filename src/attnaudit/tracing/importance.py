@@ -5,8 +5,6 @@ comprehensiveness and sufficiency (ERASER: DeYoung et al. 2020), tokens are dele
 model runs on the shorter text. Deletion works on ids, never on strings.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -148,7 +146,7 @@ def input_falls(
     before = two_classes(predict(model, inputs))
     chosen = np.arange(len(before)), predicted_class(before)
 
-    def fall(rank: Ragged, share: float, keeps_best: bool) -> Float[np.ndarray, " n"]:
+    def fall(rank, share, keeps_best):
         after = two_classes(predict(model, erase(inputs, rank, share, keeps_best)))
         return before[chosen] - after[chosen]
 

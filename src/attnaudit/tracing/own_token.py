@@ -3,8 +3,6 @@
 Source: hidden token attribution of Brunner et al. 2020, §5.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -5,8 +5,6 @@ keep copies closer to the training data than deletion or a mask does. Source: Co
 2024, ContextCite, with words in place of sources.
 """
 
-from __future__ import annotations
-
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence

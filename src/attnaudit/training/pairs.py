@@ -1,7 +1,5 @@
 """Translators: training on gold tokens, teacher forcing and beam search."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The probe: a few instances that are traced repeatedly while a model trains."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """Training of classifiers: the loss on labels, or the loss of an objective."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

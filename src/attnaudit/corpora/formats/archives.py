@@ -10,7 +10,6 @@ import struct
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -57,7 +56,7 @@ def unpack(archive: Path, into: Path) -> None:
     """
     most = most_inflated(archive.stat().st_size)
 
-    def require_bounded(members: Iterable[tuple[str, int]]) -> None:
+    def require_bounded(members):
         total, do = 0, "do not trust this archive; nothing of it was kept"
         # One by one: a hostile archive may have endless members.
         for name, size in members:

@@ -1,7 +1,5 @@
 """Generated corpora: texts whose deciding words are known, and pairs with exact alignments."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial

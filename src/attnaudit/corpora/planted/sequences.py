@@ -5,8 +5,6 @@ they are shared, and then n ends both sides. The last number of the vocabulary b
 written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

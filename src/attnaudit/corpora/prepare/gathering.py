@@ -1,14 +1,11 @@
 """From the rows of files to token lists with labels, and from these to train, dev and test."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import Int, Int64
@@ -183,7 +180,7 @@ def as_split(examples: Sequence[Example], classes: Sequence[str]) -> Split:
     """Make a split of examples; answers that are no class are no candidates."""
     number = {name: index for index, name in enumerate(classes)}
 
-    def column(name) -> Any:
+    def column(name):
         values = [getattr(example, name) for example in examples]
         is_known = any(value is not None for value in values)
         return [value or [] for value in values] if is_known else None

@@ -1,7 +1,5 @@
 """Importance of every token of a text for a transformer's prediction, by several measures."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
@@ -12,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from attnaudit.core import InputError, require, require_known
 from attnaudit.core.random import stream_keys, uniform
@@ -23,7 +21,7 @@ from attnaudit.hf.importance.alti import alti, require_post_norm
 from attnaudit.hf.importance.attnlrp import attnlrp, require_rules
 from attnaudit.hf.importance.case import OPERATION, Case, Graph, embeddings_as, ends_of, read_logits
 from attnaudit.hf.model import FAILURES, NO_TOKEN, positions_per_pass, without_padding
-from attnaudit.torch.capture import Attention, Exchange, forward
+from attnaudit.torch.capture import Exchange, forward
 from attnaudit.trace import COLUMNS, SHOWN
 
 
@@ -75,14 +73,14 @@ def attributions(case: Case) -> Float[Tensor, "B T"]:
     special[case.mask] = torch.from_numpy(case.texts.special.values).to(special.device)
     path: list[Tensor] = []
 
-    def see(own: Tensor, module: nn.Module) -> Tensor:
+    def see(own, module):
         begin = torch.zeros_like(own)
         if pad not in (None, NO_TOKEN):
             begin = module.forward(torch.full_like(case.inputs["input_ids"], pad))
         path.extend([torch.where(special[..., None], own, begin), own.clone()])
         return own
 
-    def probability(embedded: Tensor, rows: Tensor) -> Tensor:
+    def probability(embedded, rows):
         inputs = {name: value[rows] for name, value in case.inputs.items()}
         ends = None if case.ends is None else case.ends[rows]
         with embeddings_as(case.model, inputs, lambda *_: embedded.clone()):
@@ -187,7 +185,7 @@ def value_zeroing(case: Case) -> Float[Tensor, "B T"]:
     ):
         rows, zeroed = part.to(case.mask.device).unbind(dim=1)
 
-        def exchange(attention: Attention, zeroed: Tensor = zeroed) -> Tensor | None:
+        def exchange(attention, zeroed=zeroed):
             if attention.index != last:
                 return None
             weights = attention.weights.clone()

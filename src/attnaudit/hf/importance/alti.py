@@ -1,7 +1,5 @@
 """ALTI (Ferrando et al. 2022): mixing of tokens, with residuals, values and norms."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any

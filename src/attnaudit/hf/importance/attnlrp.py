@@ -10,8 +10,6 @@ Relevance divided by its activation is a gradient, and each rule is a slope of o
 Values stay as they are, to the bit. A function without a rule is refused.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -73,7 +71,7 @@ def relevance(model: Any, inputs: Mapping[str, Tensor], ends: Ends | None) -> Fl
         raise InputError(OPERATION, type(model).__name__, "an answer of several tokens", expected)
     leaves: list[Tensor] = []
 
-    def as_leaf(embedded: Tensor, module: nn.Module) -> Tensor:
+    def as_leaf(embedded, module):
         leaves.append(embedded.detach().requires_grad_())
         return leaves[0].clone()
 
@@ -141,11 +139,11 @@ def _identity(model: nn.Module) -> Iterator[None]:
     """Apply the identity rule to modules that act on each number: activations and RMS norms."""
     sources: list[Tensor] = []
 
-    def hide(module: nn.Module, args: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    def hide(module, args):
         sources.append(args[0])
         return args[0].detach(), *args[1:]
 
-    def reveal(module: nn.Module, args: Any, output: Tensor) -> Tensor:
+    def reveal(module, args, output):
         return _times_ratio(output, sources.pop())
 
     with ExitStack() as hooks:

@@ -207,11 +207,11 @@ class Graph:
         self._weights: dict[int, Tensor] = {}
         attentions: list[Attention] = []
 
-        def as_leaf(embedded: Tensor, module: nn.Module) -> Tensor:
+        def as_leaf(embedded, module):
             leaves.append(embedded.detach().requires_grad_())
             return leaves[0].clone()  # a model may change its own embeddings in place
 
-        def watch(attention: Attention) -> Tensor:
+        def watch(attention):
             weights, values = attention.weights, attention.values
             attentions.append(replace(attention, weights=weights.detach(), values=values.detach()))
             if held or not weights.requires_grad:  # of a decoder, before it reads the text
@@ -281,7 +281,7 @@ def embeddings_as(model: Any, inputs: Mapping[str, Tensor], change: Change) -> I
     """
     ids, asked = inputs["input_ids"], False
 
-    def changed(module: nn.Module, arguments: tuple[Any, ...], output: Any) -> Tensor | None:
+    def changed(module, arguments, output):
         nonlocal asked
         given = arguments[0] if arguments and isinstance(output, Tensor) else None
         if asked or given is None:

@@ -6,8 +6,6 @@ The default, `rerun`, assumes none. If positions are sentences, a sentence is de
 vectors of the others stay the same.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import torch

@@ -7,8 +7,6 @@ linear map per offset. So each token goes through these maps once, and a changed
 of finished pieces.
 """
 
-from __future__ import annotations
-
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
