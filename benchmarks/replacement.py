@@ -28,10 +28,9 @@ from attnaudit.hf.model import positions_per_pass
 from attnaudit.hf.replacement import PieceReplacement, WordDonors
 from attnaudit.models.classifier import build_model
 from attnaudit.models.presets import model_preset
-from attnaudit.tracing.classifier import Replacement
 from attnaudit.tracing.replacement import TextReplacement, copies_of
 from attnaudit.tracing.settings import ReplacementSettings
-from attnaudit.tracing.texts import BUDGET
+from attnaudit.tracing.texts import BUDGET, Replacement
 
 WORDS, COPIES, REPEATS = 5000, 60, 5
 SETTINGS = ReplacementSettings(copies=COPIES)

@@ -9,10 +9,9 @@ import torch
 from attnaudit.core.ragged import Ragged
 from attnaudit.models.batch import Inputs
 from attnaudit.trace import Trace, concatenate
-from attnaudit.tracing.classifier import Replacement
 from attnaudit.tracing.replacement import Donors, chosen_texts, copies_of, draw_subsets
 from attnaudit.tracing.settings import ReplacementSettings
-from attnaudit.tracing.texts import collect_shards
+from attnaudit.tracing.texts import Replacement, collect_shards
 from tests.models.tiny import of_sentences, tiny_model, tiny_split, trace_of
 
 LENGTHS = [5, 1, 17, 3, 9, 30, 2, 8]
@@ -146,7 +145,7 @@ def test_long_work_says_its_runs_and_seconds_first(speed, said, monkeypatch):
         words += int((given[0].lengths - 2).sum())
 
     model.register_forward_pre_hook(count)
-    monkeypatch.setattr("attnaudit.tracing.classifier.cores", lambda: 1)
+    monkeypatch.setattr("attnaudit.tracing.texts.cores", lambda: 1)
     monkeypatch.setattr("attnaudit.tracing.replacement.time.monotonic", lambda: words / speed)
     replacement = Replacement.of(
         model, split, settings=ReplacementSettings(texts=41), budget=4096,

@@ -20,9 +20,15 @@ from attnaudit.papers.published import published as published_numbers
 from attnaudit.plans.spec import RunSpec
 from attnaudit.recipes.kinds import LastCorpus
 from attnaudit.recipes.reproduction.cells import RUNS
-from attnaudit.recipes.reproduction.jobs import STUDIES, by_delta_alpha, command_of
 from attnaudit.recipes.reproduction.records import load, over_seeds, records_of, save
-from attnaudit.recipes.reproduction.sweep import Sweep, plan_sweep, reproduce
+from attnaudit.recipes.reproduction.sweep import (
+    STUDIES,
+    Sweep,
+    by_delta_alpha,
+    command_of,
+    plan_sweep,
+    reproduce,
+)
 from attnaudit.report.paper_page import Reproduction
 from attnaudit.results import summary_row
 from tests.pages import experiments, summaries_as_pages

@@ -19,11 +19,11 @@ from attnaudit.core import InputError, count
 from attnaudit.core.given import is_whole, known, listed, named_outputs, plain_metadata, whole
 from attnaudit.models.classifier import probabilities
 from attnaudit.stats.measures import Activation
-from attnaudit.torch.arguments import TokenArguments
+from attnaudit.torch.arguments import TokenArguments, named
 from attnaudit.torch.importance import measure_importance
 from attnaudit.torch.pooling import LINEAR, OPERATION, PoolingNetwork, Ran, inside
-from attnaudit.torch.replacement import TokenReplacement
 from attnaudit.trace import Trace, concatenate
+from attnaudit.tracing.replacement import Donors, Predicted, TextReplacement
 from attnaudit.tracing.settings import ReplacementSettings
 
 PRECISE = (torch.float32, torch.float64)
@@ -443,3 +443,55 @@ def _gap(found: Tensor, expected: Tensor, scale: Float[Tensor, "B p"]) -> float:
     """
     gap = torch.where(found == expected, 0.0, (found - expected).abs() / scale)
     return float(gap.nan_to_num(nan=torch.inf, posinf=torch.inf).max()) if gap.numel() else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenReplacement(TextReplacement):
+    """Replacement of tokens in the batches of a module.
+
+    Attributes:
+        network: The module with its batches.
+        arguments: The arguments that say what their tokens are. Others, such as masks and
+            positions, stay as they are.
+    """
+
+    network: PoolingNetwork
+    arguments: TokenArguments
+
+    @classmethod
+    def of(
+        cls,
+        network: PoolingNetwork,
+        arguments: TokenArguments,
+        settings: ReplacementSettings,
+        outputs: int,
+    ) -> TokenReplacement:
+        """Prepare texts."""
+        words, instance = arguments.words, np.arange(len(arguments.words))
+        return cls(
+            keys=(instance,),
+            lengths=words.lengths,
+            donors=Donors(words, instance),
+            outputs=outputs,
+            settings=settings,
+            network=network,
+            arguments=arguments,
+        )
+
+    def run(self, rows: Int64[np.ndarray, " b"], copies: int) -> Iterator[Predicted]:
+        """Run the whole batch of some texts, with one copy of each at a time."""
+        if not len(rows):
+            return
+        part, first = self.network.texts[int(rows[0])]
+        places, logits = rows - rows[0] + first, []
+        lost, words = zip(*(self.copies(row, copies) for row in rows.tolist()), strict=True)
+        for copy in zip(*words, strict=True):
+            inputs = named(self.network.net, part.batch.inputs)
+            for name, table in self.arguments.tables.items():
+                inputs[name] = inputs[name].clone()
+                for place, own in zip(places, copy, strict=True):
+                    inputs[name][place, : len(own)] = table[own].to(inputs[name].device)
+            logits.append(self.network.run(inputs).output[places])
+        activation = "sigmoid" if self.outputs == 1 else "softmax"
+        found = probabilities(torch.stack(logits, dim=1).double(), activation)
+        yield lost, found.flatten(0, 1).numpy()

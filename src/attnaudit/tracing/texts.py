@@ -1,5 +1,7 @@
 """Collect the trace of a classifier on a corpus, one shard at a time."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -10,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from attnaudit.core import InputError, Progress, silent
@@ -19,12 +22,86 @@ from attnaudit.corpora.corpus import Corpus, Pairs, Split
 from attnaudit.models.batch import Inputs
 from attnaudit.models.classifier import AttentionModel, Forward, TanhHead
 from attnaudit.trace import TanhTail, Trace, concatenate, write_shards
-from attnaudit.tracing.classifier import Replacement
 from attnaudit.tracing.importance import gradient_importance, input_falls
 from attnaudit.tracing.leave_one_out import leave_one_out
+from attnaudit.tracing.replacement import Donors, Predicted, TextReplacement
 from attnaudit.tracing.settings import Outputs, ReplacementSettings, Score
 from attnaudit.training.loop import evaluating, torch_threads, without_gradients
 from attnaudit.training.probe import Probe, step_part
+
+WORDS = 1 << 18  # words of copies that a thread holds at once
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replacement(TextReplacement):
+    """Replacement of words in the texts of a classifier.
+
+    Attributes:
+        model: The model, an `AttentionModel` with frozen weights.
+        inputs: The texts.
+        budget: Padded positions of a batch.
+    """
+
+    model: Any
+    inputs: Inputs
+    budget: int
+
+    @classmethod
+    def of(cls, model: Any, split: Split, **options: Any) -> Replacement:
+        """Prepare the texts of a split; ``options`` are settings, budget and progress."""
+        inputs = model.inputs(split)
+        return cls(
+            model=model,
+            inputs=inputs,
+            keys=(split.instance,),
+            lengths=inputs.ids.lengths,
+            donors=Donors(inputs.ids, split.instance, inputs.sentences),
+            outputs=model.outputs,
+            **options,
+        )
+
+    @property
+    def threads(self) -> int:
+        """Number of threads, each with batches of its own on a CPU."""
+        return 1 if next(self.model.parameters()).device.type == "cuda" else cores()
+
+    def run(self, rows: Int64[np.ndarray, " b"], copies: int) -> Iterator[Predicted]:
+        """Run the copies of some texts at once."""
+        if not len(rows):
+            return
+        words = self.inputs.ids.take(rows)
+        first = len(next(words.blocks(self.budget // copies)))
+        rest = rows[first:]
+        blocks = [rest[block] for block in self.inputs.ids.take(rest).blocks(WORDS // copies)]
+        # Each thread computes one block, because many at once cost memory. Order is kept.
+        with torch_threads(1), ThreadPoolExecutor(self.threads) as pool:
+            # The time of about one batch tells how long all of them take.
+            yield self._run(rows[:first], copies)
+            yield from pool.map(lambda own: self._run(own, copies), blocks)
+
+    def _run(self, rows: Int64[np.ndarray, " b"], copies: int) -> Predicted:
+        """Return the positions that the copies of some rows lose, and their predictions."""
+        inputs = self.inputs
+        lost, words = zip(*(self.copies(row, copies) for row in rows.tolist()), strict=True)
+        many = np.repeat(rows, copies)
+        parts: dict[str, Any] = {
+            name: part.take(many) if isinstance(part, Ragged) else part[many]
+            for name, part in vars(inputs).items()
+            if part is not None and name != "ids"
+        }
+        ids = Ragged.from_lengths(np.concatenate([*map(np.ravel, words)]), inputs.ids.lengths[many])
+        return lost, self._predict(Inputs(ids, **parts))
+
+    def _predict(self, inputs: Inputs) -> Float[np.ndarray, "n C"]:
+        """Predict in float64, as probabilities near 1 have few digits in float32."""
+        model, found = self.model, np.zeros((len(inputs), self.outputs))
+        device = next(model.parameters()).device
+        with torch.inference_mode():
+            for rows in inputs.batches_by_length(self.budget):
+                logits = model(inputs.batch(rows, device)).logits.double()
+                found[rows] = model.probabilities(logits).cpu().numpy()
+        return found
+
 
 SHARD_ROWS = 2048
 # Padded positions of one batch. On a CPU the states of leave-one-out then fit the cache; batches 16
