@@ -19,7 +19,7 @@ from attnaudit.hf.encode import encode, load_tokenizer
 from attnaudit.hf.load import load_pretrained, load_to_tune
 from attnaudit.hf.texts import texts_of
 from attnaudit.hf.train import Tuned
-from attnaudit.plans.pretrained import FineTuning
+from attnaudit.plans.transformer import FineTuning
 from attnaudit.recipes.kinds import model_options
 from attnaudit.recipes.small_transformer import marked_inside
 from attnaudit.recipes.trained import train_into

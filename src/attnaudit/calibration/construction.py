@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attnaudit.core.registry import Registry
 from attnaudit.corpora.spec import PlantedRule
-from attnaudit.plans.pretrained import FineTuning
 from attnaudit.plans.spec import RunSpec
 from attnaudit.plans.training import Training, TrainingId
-from attnaudit.plans.transformer import TransformerTraining
+from attnaudit.plans.transformer import FineTuning, TransformerTraining
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from attnaudit.core import InputError, Progress, content_key, did_you_mean, requ
 from attnaudit.core.given import expanded
 from attnaudit.corpora.registry import is_parallel
 from attnaudit.models.presets import ENCODERS, ERASURE_PRESETS
-from attnaudit.plans.pretrained import FineTuning
 from attnaudit.plans.spec import RunSpec, TranslationSpec
-from attnaudit.plans.transformer import TransformerTraining
+from attnaudit.plans.transformer import FineTuning, TransformerTraining
 from attnaudit.recipes.job import Trained, corpus_seed
 from attnaudit.studies import PAIR_STUDIES, STUDIES, TRANSFORMER_STUDIES, TUNED_STUDIES, Study
 from attnaudit.training.transformers import CONFIGS

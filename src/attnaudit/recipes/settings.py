@@ -11,9 +11,8 @@ from attnaudit.core.settings import bounds, described
 from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.experiments import EXPERIMENTS, make_experiment, with_settings
 from attnaudit.plans.audit import Limits, TransformerCollect
-from attnaudit.plans.pretrained import FineTuning
 from attnaudit.plans.spec import BY_OPTION, RunSpec, TranslationSpec
-from attnaudit.plans.transformer import TransformerTraining
+from attnaudit.plans.transformer import FineTuning, TransformerTraining
 from attnaudit.recipes.calibration import BY_OPTION as OF_CALIBRATION
 from attnaudit.recipes.calibration import PLACE as CALIBRATION
 from attnaudit.recipes.calibration import Calibration
@@ -30,7 +29,7 @@ _KINDS: tuple[tuple[Mapping[str, Any], str, Callable[[], Any]], ...] = (
     (STUDIES, "", lambda: RunSpec.of("text.csv")),
     (PAIR_STUDIES, " of translators", lambda: TranslationSpec.of("pairs")),
     (TRANSFORMER_STUDIES, " of transformers", lambda: TransformerTraining.of("text.csv")),
-    (TUNED_STUDIES, " of fine-tuning", lambda: FineTuning(CorpusSpec("text.csv"))),
+    (TUNED_STUDIES, " of fine-tuning", lambda: FineTuning(corpus=CorpusSpec("text.csv"))),
     ({COPYING: Copying, CALIBRATION: Calibration}, "", lambda: None),
 )
 

@@ -32,8 +32,7 @@ from attnaudit.hf.train import (
     train_network,
     train_tokenizer,
 )
-from attnaudit.plans.pretrained import FineTuning
-from attnaudit.plans.transformer import OPERATION, TransformerTraining
+from attnaudit.plans.transformer import OPERATION, FineTuning, TransformerTraining
 from attnaudit.recipes.audit import Notes
 from attnaudit.recipes.job import INTERVENTIONS, Trained, corpus_seed
 from attnaudit.steps import Folder

@@ -14,9 +14,8 @@ from attnaudit.corpora.formats.rows import Columns
 from attnaudit.corpora.formats.tables import keep_table
 from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.papers.comparison import compare_runs as compare_with_paper
-from attnaudit.plans.pretrained import FineTuning
 from attnaudit.plans.spec import RunSpec, TranslationSpec
-from attnaudit.plans.transformer import TransformerTraining
+from attnaudit.plans.transformer import FineTuning, TransformerTraining
 from attnaudit.recipes import trained
 from attnaudit.recipes.audit import PAGE, pages, report_step
 from attnaudit.recipes.compare import compare_runs
