@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from attnaudit.core import InputError
-from attnaudit.corpora.parallel import read_parallel
 from attnaudit.corpora.prepare.tokenise import Words, learn_pieces
+from attnaudit.corpora.read import read_parallel
 from attnaudit.corpora.spec import ParallelSpec
 from tests.corpora.writing import sizes
 from tests.pairs import edit, reversed_pairs, write_pairs

@@ -95,7 +95,7 @@ def pool(name: str | None, address: str | None) -> Iterator[Pool]:
 def require_files(
     command: str,
     corpus: str,
-    column: list[str] | None = None,
+    column: list[str] | None,
     vectors: str | None = None,
     label_needed: bool = True,
 ) -> None:

@@ -209,7 +209,7 @@ def show_comparison(rows: pl.DataFrame, as_json: bool) -> None:
 
 
 def show_differences(
-    compared: Sequence[PairedRuns], page: Path | None, as_json: bool, every: bool = False
+    compared: Sequence[PairedRuns], page: Path | None, as_json: bool, every: bool
 ) -> None:
     """Print runs compared with the first of them, and where the page is."""
     if as_json:

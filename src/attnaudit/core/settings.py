@@ -113,7 +113,7 @@ def refuse_unused(
     kinds: Iterable[str],
     got: str,
     users: Mapping[str, str],
-    options: Mapping[str, str] = types.MappingProxyType({}),
+    options: Mapping[str, str],
 ) -> None:
     """Refuse settings that would have no effect.
 

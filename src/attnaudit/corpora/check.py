@@ -14,9 +14,8 @@ import polars as pl
 
 from attnaudit.core import Progress, silent
 from attnaudit.corpora.corpus import SPLITS, Corpus, Split
-from attnaudit.corpora.parallel import read_parallel
 from attnaudit.corpora.prepare.vocabulary import Vocabulary
-from attnaudit.corpora.read import read_corpus
+from attnaudit.corpora.read import read_corpus, read_parallel
 from attnaudit.corpora.registry import CORPORA, is_parallel
 from attnaudit.corpora.remarks import counts_compared, repeated_rows
 from attnaudit.corpora.spec import ParallelSpec, spec_of

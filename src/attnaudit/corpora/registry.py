@@ -309,7 +309,7 @@ def corpus_sources(entry: CorpusEntry, data_dir: str | Path | None) -> tuple[Pat
     raise MissingFiles(operation, str(where), got, entry.needs, do)
 
 
-def listed_corpora(data_dir: str | Path | None = None) -> list[dict[str, Any]]:
+def listed_corpora(data_dir: str | Path | None) -> list[dict[str, Any]]:
     """Describe every registered corpus, in the order of registration.
 
     ``folder`` is empty if its files are not here, ``get`` says how to get them, and ``bytes`` is

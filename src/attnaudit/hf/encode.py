@@ -351,7 +351,7 @@ def _in_pieces(
     structural: set[int | None],
     bytewise: bool,
     marks: tuple[Sequence[Span] | None, Sequence[int], Sequence[int]],
-    own_side: int = 0,
+    own_side: int,
 ) -> _Pieces:
     """Split a text or a pair, by an ``Encoding`` of the tokenizers library.
 

@@ -23,9 +23,8 @@ from attnaudit.corpora.corpus import SPLITS, Corpus, ParallelCorpus, RawText, Sk
 from attnaudit.corpora.formats.lines import invalid_characters
 from attnaudit.corpora.formats.rows import SPLIT_NAMES, Segment, Span, ordered_classes
 from attnaudit.corpora.formats.tables import collected, frame_source, is_table, stem_and_format
-from attnaudit.corpora.parallel import read_pairs
 from attnaudit.corpora.prepare.gathering import Gathered
-from attnaudit.corpora.read import WHOLE, Draw, gather_own, read_corpus, read_own
+from attnaudit.corpora.read import WHOLE, Draw, gather_own, read_corpus, read_own, read_pairs
 from attnaudit.corpora.registry import CORPORA
 from attnaudit.corpora.remarks import gathering_remarks, name_remarks
 from attnaudit.corpora.spec import CorpusSpec, ParallelSpec

@@ -144,7 +144,7 @@ class AttentionModel(nn.Module):
         settings: ModelSettings,
         vocabulary: Vocabulary,
         class_names: Sequence[str],
-        has_question: bool = False,
+        has_question: bool,
     ) -> None:
         super().__init__()
         if has_question and settings.hierarchical:

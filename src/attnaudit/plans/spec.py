@@ -331,9 +331,7 @@ def resolve(sections: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[st
     return {**changed, "experiments": experiments}
 
 
-def experiment_settings(
-    settings: Mapping[str, Any], task: str | None = None
-) -> dict[str, dict[str, Any]]:
+def experiment_settings(settings: Mapping[str, Any], task: str | None) -> dict[str, dict[str, Any]]:
     """Return the resolved settings of every experiment for a task. Raises InputError."""
     return resolve({}, _flat(settings_for_task(task)) | dict(settings))["experiments"]
 

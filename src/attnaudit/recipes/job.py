@@ -94,7 +94,7 @@ class Job(Audit, ABC):
     def sizes(self) -> Mapping[str, Any]:
         """Sizes of the corpus for the manifest."""
 
-    def notes(self, folder: Folder | None = None) -> list[str]:
+    def notes(self, folder: Folder | None) -> list[str]:
         """Return remarks for readers; ``folder`` has the records of the steps before."""
         return list(self.corpus.notes)
 
@@ -294,7 +294,7 @@ class Trained(Job):
 
         return Step(name, inputs, (output,), work)
 
-    def notes(self, folder: Folder | None = None) -> list[str]:
+    def notes(self, folder: Folder | None) -> list[str]:
         """Return remarks for readers, those of the training among them once it is done."""
         trained = folder.records["train"].notes if folder else {}
         return [*self.corpus.notes, *trained.get("remarks", [])]

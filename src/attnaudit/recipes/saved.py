@@ -218,7 +218,7 @@ class SavedTransformer(Job):
         """Number of texts."""
         return {"rows": len(np.unique(self.encoded.instance))}
 
-    def notes(self, folder: Folder | None = None) -> list[str]:
+    def notes(self, folder: Folder | None) -> list[str]:
         """Return remarks on the texts, the model and how they were read."""
         return self.remarks
 

@@ -98,7 +98,7 @@ def do_training(
     progress: Progress,
     device: str | None,
     spec: Any,
-    further: Sequence[str] = (COLLECT,),
+    further: Sequence[str],
 ) -> float | None:
     """Train into ``folder``, in any process; return the seconds, None if nothing was left to do."""
     started, before = time.perf_counter(), _finished_at(folder)

@@ -10,8 +10,8 @@ import polars as pl
 
 from attnaudit.core import Progress, atomic
 from attnaudit.corpora.corpus import Pairs, ParallelCorpus
-from attnaudit.corpora.parallel import excluded_links, read_parallel
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN
+from attnaudit.corpora.read import excluded_links, read_parallel
 from attnaudit.corpora.remarks import WARNING
 from attnaudit.experiments.alignment import dictionary, dictionary_rows
 from attnaudit.models.batch import PairInputs

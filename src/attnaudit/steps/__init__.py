@@ -12,7 +12,7 @@ from attnaudit.steps.finished import (
 )
 from attnaudit.steps.folder import MANIFEST, SPEC, Folder, Record, Step, held
 from attnaudit.steps.pool import SERIAL, Call, Pool
-from attnaudit.steps.pools import pool_of
+from attnaudit.steps.ray_pool import pool_of
 from attnaudit.steps.recipe import Planned, Recipe, execute, plan, plan_calls
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""A Ray cluster as a pool: its workers do calls on a folder that all nodes share.
+"""Pools by name; a Ray cluster as one: its workers do calls on a folder that all nodes share.
 
 Ray does a call again if its worker or node is lost. Workers end with this process; what they made
 is found by the next one.
@@ -11,6 +11,7 @@ import socket
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from attnaudit.core.errors import LostError
 from attnaudit.core.progress import WITHIN
 from attnaudit.core.threads import cores, take
 from attnaudit.steps.claim import BusyError
-from attnaudit.steps.pool import Call, Done, Pool, done
+from attnaudit.steps.pool import SERIAL, Call, Done, Pool, done
 from attnaudit.steps.versions import versions
 
 OPERATION = "run on a cluster"
@@ -298,3 +299,26 @@ def _object(reference: Any) -> Any:
     import ray
 
     return ray.get(reference)
+
+
+POOLS = ("local", "ray")
+
+
+def pool_of(name: str, address: str | None) -> AbstractContextManager[Pool]:
+    """Return a pool by its name, to be used in a ``with`` statement.
+
+    Args:
+        name: ``local``, or ``ray`` for a cluster.
+        address: HOST:PORT of the cluster's head; None: a cluster of this machine alone.
+
+    Raises:
+        InputError: If the name or the address is none.
+        RunError: If nobody listens at the address.
+    """
+    if name not in POOLS:
+        raise InputError("choose a pool", "--engine", repr(name), f"one of {', '.join(POOLS)}")
+    if name == "ray":
+        return RayPool(address)
+    if address is not None:
+        raise InputError("choose a pool", f"--address {address}", "the pool local", "--engine ray")
+    return nullcontext(SERIAL)

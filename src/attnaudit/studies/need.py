@@ -34,7 +34,7 @@ from attnaudit.studies.uniform import TransformerUniform, evenly
 
 if TYPE_CHECKING:
     from attnaudit.corpora.corpus import Corpus
-    from attnaudit.corpora.parallel import ParallelCorpus
+    from attnaudit.corpora.read import ParallelCorpus
     from attnaudit.plans.spec import RunSpec, TranslationSpec
     from attnaudit.plans.transformer import TransformerTraining
 

@@ -84,7 +84,7 @@ def required_columns(tail: str) -> tuple[str, ...]:
     return tuple(name for name in REQUIRED if tail != "none" or name not in ATTENTION)
 
 
-def check_schema(schema: pl.Schema, origin: str, needed: Sequence[str] = REQUIRED) -> None:
+def check_schema(schema: pl.Schema, origin: str, needed: Sequence[str]) -> None:
     """Check the columns of a table by name, nesting and kind of values.
 
     Args:

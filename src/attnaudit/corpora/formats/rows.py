@@ -194,7 +194,7 @@ def usable_text(value: object, called: str = "text") -> str:
     return value
 
 
-def usable_label(value: object, needed: bool = True) -> str:
+def usable_label(value: object, needed: bool) -> str:
     """Return the name of a row's class; ``1.0`` and ``+1`` are ``1``.
 
     A label that is not known is empty, or raises BadCell if it is needed. If not, a name of

@@ -362,7 +362,7 @@ def _rows(table: Any, path: Path, columns: Columns) -> Iterator[Row]:
         yield columns.named(row)
 
 
-def keep_table(source: Any, folder: Path, columns: Columns, name: str = "") -> Path:
+def keep_table(source: Any, folder: Path, columns: Columns, name: str) -> Path:
     """Write a table, or a mapping of splits to tables, so that training on it can be resumed.
 
     Args:
