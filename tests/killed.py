@@ -12,7 +12,7 @@ from unittest.mock import patch
 from numba.core.registry import cpu_target
 
 from attnaudit.copying.training import Training
-from attnaudit.recipes.copying import run_copying
+from attnaudit.recipes.studies import run_copying
 from attnaudit.recipes.study import run_study
 from tests.forked import survived
 

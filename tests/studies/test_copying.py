@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from attnaudit.cli.app import app
 from attnaudit.copying.study import Copying, passing, summarise
 from attnaudit.core import InputError
-from attnaudit.recipes.copying import copying_study, run_copying
+from attnaudit.recipes.studies import copying_study, run_copying
 from attnaudit.report.cards.card import WITHHELD
 from attnaudit.report.study_page import copying_card
 from tests import killed

@@ -16,7 +16,7 @@ from attnaudit.plans.transformer import FineTuning, TransformerTraining
 from attnaudit.recipes.calibration import BY_OPTION as OF_CALIBRATION
 from attnaudit.recipes.calibration import PLACE as CALIBRATION
 from attnaudit.recipes.calibration import Calibration
-from attnaudit.recipes.copying import BY_OPTION as OF_COPYING
+from attnaudit.recipes.studies import BY_OPTION as OF_COPYING
 from attnaudit.studies import EVERY_STUDY, PAIR_STUDIES, STUDIES, TRANSFORMER_STUDIES, TUNED_STUDIES
 from attnaudit.tracing.settings import ReplacementSettings
 

@@ -22,7 +22,6 @@ from attnaudit.papers.comparison import COLUMNS, medians_by_weight
 from attnaudit.papers.published import published
 from attnaudit.plans.spec import RunSpec, corpus_settings, other_settings
 from attnaudit.recipes.audit import RESULTS
-from attnaudit.recipes.copying import copying_study, run_copying
 from attnaudit.recipes.kinds import LastCorpus, Read
 from attnaudit.recipes.reproduction.cells import RUNS, averaged_runs
 from attnaudit.recipes.reproduction.records import (
@@ -34,6 +33,7 @@ from attnaudit.recipes.reproduction.records import (
     records_of,
     save,
 )
+from attnaudit.recipes.studies import copying_study, run_copying
 from attnaudit.recipes.study import Say, StudySpec, run_study
 from attnaudit.recipes.trained import run
 from attnaudit.results import read_record, read_table, summary_row

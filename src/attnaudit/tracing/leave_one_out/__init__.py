@@ -17,7 +17,7 @@ from attnaudit.models.batch import Batch
 from attnaudit.models.classifier import AttentionModel, Forward
 from attnaudit.models.presets import ENCODERS, resolve
 from attnaudit.stats.measures import Activation
-from attnaudit.tracing.leave_one_out.pooling import convolution_without_each, pointwise_without_each
+from attnaudit.tracing.leave_one_out.pooling import pooling_without_each
 from attnaudit.tracing.leave_one_out.recurrent import recurrent_without_each
 
 
@@ -94,6 +94,6 @@ def rerun(model: AttentionModel, batch: Batch, done: Forward) -> Float[Tensor, "
 ALGORITHMS = {
     "rerun": rerun,
     "recurrent": recurrent_without_each,
-    "convolution": convolution_without_each,
-    "pointwise": pointwise_without_each,
+    "convolution": pooling_without_each,
+    "pointwise": pooling_without_each,
 }

@@ -20,58 +20,25 @@ Logits = Float[Tensor, "B L K"]
 CELLS = 1 << 22
 
 
-def pointwise_without_each(model: AttentionModel, batch: Batch, done: Forward) -> Logits:
-    """Compute the logits without each token, for an encoder of single tokens.
-
-    A deletion changes no other hidden state and no other score.
-
-    Args:
-        model: The model.
-        batch: The texts.
-        done: The model's forward pass over them.
-
-    Returns:
-        The logits.
-    """
-    nobody = batch.attended[..., None][..., :0]
-    return _logits(model, batch, done, done.hidden[:, :, None][:, :, :0], nobody)
-
-
-def convolution_without_each(model: AttentionModel, batch: Batch, done: Forward) -> Logits:
-    """Compute the logits without each token, for convolutions.
-
-    Args:
-        model: The model.
-        batch: The texts.
-        done: The model's forward pass over them.
-
-    Returns:
-        The logits.
-    """
-    radius = max(model.settings.kernels) // 2
-    # With kernels of width 1 no other position sees the deleted token.
-    if radius == 0:
-        return pointwise_without_each(model, batch, done)
-    hidden = changed_hidden(model, done.embedded, radius)
-    return _logits(model, batch, done, hidden, neighbours(batch.attended, radius))
-
-
-def _logits(
-    model: AttentionModel,
-    batch: Batch,
-    done: Forward,
-    near: Float[Tensor, "B L S m"],
-    there: Bool[Tensor, "B L S"],
-) -> Logits:
-    """Return the logits without each token, in float64.
+def pooling_without_each(model: AttentionModel, batch: Batch, done: Forward) -> Logits:
+    """Compute the logits without each token, for convolutions or an encoder of single tokens.
 
     Args:
         model: A model with one head and scores of hidden states.
         batch: The texts.
         done: The model's forward pass over them.
-        near: States of the S nearest neighbours of each position once that is deleted.
-        there: Mask of the neighbours that are attended.
+
+    Returns:
+        The logits, in float64.
     """
+    kernels = [one.kernel_size[0] for one in getattr(model.encoder, "convolutions", ())]
+    radius = max(kernels, default=1) // 2
+    # The states of the S nearest neighbours of each position once that is deleted, and which of
+    # these are attended. With windows of one token no other position sees the deleted one.
+    near, there = done.hidden[:, :, None][:, :, :0], batch.attended[..., None][..., :0]
+    if radius:
+        near = changed_hidden(model, done.embedded, radius)
+        there = neighbours(batch.attended, radius)
     query = None if done.query is None else done.query[:, None]
     scores = model.attention(done.hidden, query).double()
     readouts = model.head.readout(done.hidden).double()
