@@ -85,7 +85,7 @@ def published():
             "attnaudit.report.study_page.write_study",
             lambda folder, metadata, notes, page: page.write_text("page"),
         )
-        for place in ("papers.comparison", "papers.published", "recipes.reproduction.jobs"):
+        for place in ("papers.comparison", "papers.published", "recipes.reproduction.sweep"):
             patch.setattr(
                 f"attnaudit.{place}.published",
                 lambda name: PUBLISHED if name == "serrano2019" else published_numbers(name),
