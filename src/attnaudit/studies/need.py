@@ -33,8 +33,7 @@ from attnaudit.studies.study import (
 from attnaudit.studies.uniform import TransformerUniform, evenly
 
 if TYPE_CHECKING:
-    from attnaudit.corpora.corpus import Corpus
-    from attnaudit.corpora.read import ParallelCorpus
+    from attnaudit.corpora.corpus import Corpus, ParallelCorpus
     from attnaudit.plans.spec import RunSpec, TranslationSpec
     from attnaudit.plans.transformer import TransformerTraining
 

@@ -180,7 +180,7 @@ def as_split(examples: Sequence[Example], classes: Sequence[str]) -> Split:
     """Make a split of examples; answers that are no class are no candidates."""
     number = {name: index for index, name in enumerate(classes)}
 
-    def column(name):
+    def column(name) -> Any:
         values = [getattr(example, name) for example in examples]
         is_known = any(value is not None for value in values)
         return [value or [] for value in values] if is_known else None
