@@ -14,8 +14,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnaudit.core import InputError
-from attnaudit.core.given import expanded, known, named_outputs, plain, plain_metadata
+from attnaudit.core import InputError, expanded
+from attnaudit.core.given import known, named_outputs, plain, plain_metadata
 
 HOLDERS: list[Callable[[list[Any]], Any]] = [list, tuple, np.array, pd.Series, pl.Series, pa.array]
 NAMES = st.lists(st.text(st.characters(categories=["L"]), min_size=1), min_size=2, unique=True)

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from attnaudit.cli import main
-from attnaudit.core.printable import printable
+from attnaudit.core import printable
 from attnaudit.corpora.formats import lines
 from attnaudit.corpora.read import read_corpus
 

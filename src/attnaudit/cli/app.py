@@ -10,8 +10,7 @@ import typer
 from attnaudit.cli import corpora
 from attnaudit.cli import options as o
 from attnaudit.cli.bars import progress
-from attnaudit.core import InputError
-from attnaudit.core.printable import printable
+from attnaudit.core import InputError, printable
 
 PAPERS = "jain2019, serrano2019, wiegreffe2019, pruthi2020 or snell2021"
 

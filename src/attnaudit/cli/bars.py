@@ -6,8 +6,7 @@ import time
 from collections.abc import Iterator
 from threading import Lock
 
-from attnaudit.core import Progress
-from attnaudit.core.printable import printable
+from attnaudit.core import Progress, printable
 from attnaudit.core.progress import WITHIN
 
 # Seconds before a command tells of its work, so that what is refused by then is one line.

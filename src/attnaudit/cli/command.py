@@ -16,9 +16,8 @@ from typer.main import get_command
 from attnaudit.cli.app import app
 from attnaudit.cli.memory import out_of_memory
 from attnaudit.cli.status import BAD_INPUT, BROKEN_PIPE, DONE, INTERRUPTED
-from attnaudit.core import AttnauditError, InputError
+from attnaudit.core import AttnauditError, InputError, printable
 from attnaudit.core.errors import LostError
-from attnaudit.core.printable import printable
 
 # Turns that an idle OpenMP thread spins before it sleeps. By default it spins for milliseconds,
 # which slows a small training as soon as another process wants the cores. This many turns cost

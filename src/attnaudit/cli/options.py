@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from attnaudit.core import InputError, did_you_mean
-from attnaudit.core.given import expanded
+from attnaudit.core import InputError, did_you_mean, expanded
 from attnaudit.core.settings import parse_assignments
 from attnaudit.corpora.formats.rows import ROLES, Columns, header_of, require_columns
 from attnaudit.corpora.registry import CORPORA, missing_corpus, near_file

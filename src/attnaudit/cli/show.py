@@ -13,8 +13,7 @@ import typer
 from rich.console import Console
 
 from attnaudit.calibration.verdicts import confusion
-from attnaudit.core import count, read_json, read_with_digest
-from attnaudit.core.printable import printable
+from attnaudit.core import count, printable, read_json, read_with_digest
 from attnaudit.corpora.check import CorpusCheck
 from attnaudit.corpora.fetch import Fetched
 from attnaudit.recipes.audit import VERDICT

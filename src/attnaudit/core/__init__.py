@@ -13,6 +13,7 @@ from attnaudit.core.extras import require
 from attnaudit.core.files import (
     atomic,
     content_key,
+    expanded,
     read_json,
     read_with_digest,
     sha256,
@@ -22,6 +23,7 @@ from attnaudit.core.files import (
     write_with_digest,
 )
 from attnaudit.core.numbers import count, thousands
+from attnaudit.core.printable import printable
 from attnaudit.core.progress import Progress, silent, within
 
 __all__ = [
@@ -35,6 +37,8 @@ __all__ = [
     "count",
     "describe_error",
     "did_you_mean",
+    "expanded",
+    "printable",
     "read_json",
     "read_with_digest",
     "require",

@@ -17,6 +17,13 @@ _MAKE_AGAIN = "run the command that makes it again"
 DIGEST = "sha256"  # field of a JSON object that holds the digest of its other fields
 
 
+def expanded(path: str | Path) -> Path:
+    """Return a path whose first part, if it is ``~``, is the user's home."""
+    place = Path(path)
+    # Path.expanduser would look for a user called "backup.csv" in "~backup.csv".
+    return Path.home().joinpath(*place.parts[1:]) if place.parts[:1] == ("~",) else place
+
+
 def user_cache() -> Path:
     """Return the folder for files that can be made or fetched again."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attnaudit"

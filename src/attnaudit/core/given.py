@@ -1,4 +1,4 @@
-"""Read what callers pass as plain Python: lists, names of classes, metadata and paths."""
+"""Read what callers pass as plain Python: lists, names of classes, and metadata."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,13 +12,6 @@ from attnaudit.core.errors import InputError
 
 _LISTED = ("tolist", "to_list", "to_pylist")  # of numpy and torch, polars and pandas, and pyarrow
 _ENDLESS = ("a value within itself, or nested too deeply", "fewer levels")
-
-
-def expanded(path: str | Path) -> Path:
-    """Return a path whose first part, if it is ``~``, is the user's home."""
-    place = Path(path)
-    # Path.expanduser would look for a user called "backup.csv" in "~backup.csv".
-    return Path.home().joinpath(*place.parts[1:]) if place.parts[:1] == ("~",) else place
 
 
 def plain(value: Any) -> Any:

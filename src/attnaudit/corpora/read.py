@@ -14,8 +14,8 @@ from typing import Any, cast
 import numpy as np
 from jaxtyping import Int64
 
-from attnaudit.core import Progress, count, did_you_mean, silent
-from attnaudit.core.given import expanded, whole
+from attnaudit.core import Progress, count, did_you_mean, expanded, printable, silent
+from attnaudit.core.given import whole
 from attnaudit.core.printable import printable
 from attnaudit.core.settings import coerce
 from attnaudit.corpora.corpus import SPLITS, Corpus, Pairs, ParallelCorpus, fingerprint, keyed

@@ -11,9 +11,8 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from attnaudit.core import InputError, did_you_mean
+from attnaudit.core import InputError, did_you_mean, expanded
 from attnaudit.core.files import user_cache
-from attnaudit.core.given import expanded
 from attnaudit.core.papers import DEYOUNG2020, PRUTHI2020, Paper
 from attnaudit.core.registry import Registry
 from attnaudit.corpora.cleaning import CLEANERS

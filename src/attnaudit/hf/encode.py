@@ -19,8 +19,7 @@ from torch import nn
 from transformers import AutoTokenizer
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
-from attnaudit.core import InputError, count, describe_error
-from attnaudit.core.given import expanded
+from attnaudit.core import InputError, count, describe_error, expanded
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.prepare.tokenise import MARK
 from attnaudit.corpora.remarks import WARNING

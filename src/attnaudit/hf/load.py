@@ -24,8 +24,7 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES as CLASSIFIERS,
 )
 
-from attnaudit.core import InputError, describe_error
-from attnaudit.core.given import expanded
+from attnaudit.core import InputError, describe_error, expanded
 from attnaudit.core.model_folder import (
     CONFIG,
     SAVE_MODEL,

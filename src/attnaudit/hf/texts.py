@@ -14,8 +14,8 @@ import polars as pl
 from jaxtyping import Int, Int32, Int64
 from torch.utils.data import Dataset
 
-from attnaudit.core import InputError, Progress, count, describe_error, silent
-from attnaudit.core.given import expanded, plain, whole
+from attnaudit.core import InputError, Progress, count, describe_error, expanded, printable, silent
+from attnaudit.core.given import plain, whole
 from attnaudit.core.printable import printable
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import from_plain

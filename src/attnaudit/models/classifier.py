@@ -12,8 +12,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from attnaudit.core import InputError, read_json, write_json
-from attnaudit.core.given import expanded
+from attnaudit.core import InputError, expanded, read_json, write_json
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import Split
 from attnaudit.corpora.prepare.tokenise import sentence_lengths

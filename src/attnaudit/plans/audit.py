@@ -9,8 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from attnaudit.core import InputError
-from attnaudit.core.given import expanded
+from attnaudit.core import InputError, expanded
 from attnaudit.core.settings import Settings, coerce, override, setting
 from attnaudit.corpora.read import Draw
 from attnaudit.experiments import make_experiment

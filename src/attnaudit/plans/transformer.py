@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from attnaudit.core import InputError
-from attnaudit.core.given import expanded
+from attnaudit.core import InputError, expanded
 from attnaudit.core.model_folder import check_to_tune
 from attnaudit.core.settings import Settings, setting
 from attnaudit.corpora.spec import CorpusSpec, spec_of

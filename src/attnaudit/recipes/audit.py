@@ -13,12 +13,12 @@ from attnaudit.core import (
     InputError,
     Progress,
     atomic,
+    expanded,
     sha256,
     silent,
     write_json,
     write_with_digest,
 )
-from attnaudit.core.given import expanded
 from attnaudit.experiments import (
     Experiment,
     Tables,

@@ -22,6 +22,7 @@ from attnaudit.calibration.verdicts import verdict_of
 from attnaudit.core import (
     InputError,
     Progress,
+    expanded,
     read_json,
     require,
     require_known,
@@ -29,7 +30,6 @@ from attnaudit.core import (
     within,
     write_json,
 )
-from attnaudit.core.given import expanded
 from attnaudit.core.settings import Settings, override, setting
 from attnaudit.corpora.registry import CORPORA
 from attnaudit.experiments import facts

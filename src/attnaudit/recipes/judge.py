@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from attnaudit.core.given import expanded
+from attnaudit.core import expanded
 from attnaudit.experiments import audit
 from attnaudit.recipes.audit import audit_into
 from attnaudit.results import Results

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnaudit.core import InputError, Progress, content_key, did_you_mean, require
-from attnaudit.core.given import expanded
+from attnaudit.core import InputError, Progress, content_key, did_you_mean, expanded, require
 from attnaudit.corpora.registry import is_parallel
 from attnaudit.models.presets import ENCODERS, ERASURE_PRESETS
 from attnaudit.plans.spec import RunSpec, TranslationSpec

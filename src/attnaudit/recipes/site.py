@@ -15,14 +15,14 @@ from attnaudit.core import (
     Progress,
     RunError,
     content_key,
+    expanded,
+    printable,
     read_json,
     silent,
     unwritable,
     write_json,
     write_text,
 )
-from attnaudit.core.given import expanded
-from attnaudit.core.printable import printable
 from attnaudit.plans.spec import SCHEMA
 from attnaudit.recipes.audit import PAGE
 from attnaudit.recipes.compare import AUDITED, DIFFERENCES, measured_run, trace_of

@@ -9,8 +9,15 @@ import polars as pl
 
 from attnaudit.copying.study import NAME as COPYING
 from attnaudit.copying.study import Copying, summarise
-from attnaudit.core import InputError, Progress, require, require_known, silent, write_json
-from attnaudit.core.given import expanded
+from attnaudit.core import (
+    InputError,
+    Progress,
+    expanded,
+    require,
+    require_known,
+    silent,
+    write_json,
+)
 from attnaudit.core.settings import override
 from attnaudit.core.threads import cores
 from attnaudit.corpora.planted.sequences import SYMBOLS

@@ -23,11 +23,11 @@ from attnaudit.core import (
     RunError,
     content_key,
     did_you_mean,
+    expanded,
     read_json,
     silent,
     write_json,
 )
-from attnaudit.core.given import expanded
 from attnaudit.core.settings import override
 from attnaudit.papers import PAPERS
 from attnaudit.papers.comparison import with_references

@@ -8,8 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from attnaudit.core import Progress, silent
-from attnaudit.core.given import expanded
+from attnaudit.core import Progress, expanded, silent
 from attnaudit.plans.audit import Battery
 from attnaudit.recipes.job import COLLECT, Trained, resolve_device
 from attnaudit.recipes.kinds import job_of

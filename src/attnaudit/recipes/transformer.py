@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnaudit.core import Progress, require, silent
-from attnaudit.core.given import expanded
+from attnaudit.core import Progress, expanded, require, silent
 from attnaudit.core.model_folder import check_model_folder
 from attnaudit.plans.audit import TransformerSpec
 from attnaudit.steps import SERIAL, Pool, check_place, execute

@@ -7,8 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from attnaudit.core import InputError, Progress, silent
-from attnaudit.core.given import expanded
+from attnaudit.core import InputError, Progress, expanded, silent
 from attnaudit.core.settings import from_plain
 from attnaudit.corpora.formats.rows import Columns
 from attnaudit.corpora.formats.tables import keep_table

@@ -7,11 +7,10 @@ from pathlib import Path
 
 from rich.cells import cell_len
 
-from attnaudit.core import InputError, RunError
+from attnaudit.core import InputError, RunError, expanded
 from attnaudit.core.display import Shown
 from attnaudit.core.elsewhere import convert
 from attnaudit.core.files import write_bytes
-from attnaudit.core.given import expanded
 from attnaudit.report.charts.palette import LegendEntry
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.sections.heatmaps import Heatmap, Strip

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attnaudit.core import count, thousands
-from attnaudit.core.given import expanded
+from attnaudit.core import count, expanded, thousands
 from attnaudit.report.answer import Example, answer
 from attnaudit.report.card import verdict
 from attnaudit.report.cards import columns_of_figures

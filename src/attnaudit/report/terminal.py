@@ -7,7 +7,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.text import Text
 
-from attnaudit.core.printable import printable
+from attnaudit.core import printable
 from attnaudit.report.answer import Answer, Example, outstanding
 from attnaudit.report.sections.heatmaps import visible
 from attnaudit.report.words import figure

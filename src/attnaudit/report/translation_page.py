@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from attnaudit.core import read_with_digest, thousands
-from attnaudit.core.given import expanded
+from attnaudit.core import expanded, read_with_digest, thousands
 from attnaudit.core.papers import LUONG2015, SNELL2020
 from attnaudit.report.cards.skill import no_skill_of_run
 from attnaudit.report.page import Section, write_page

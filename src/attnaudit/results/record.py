@@ -13,8 +13,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Int64
 
-from attnaudit.core import InputError, RunError, read_json, read_with_digest
-from attnaudit.core.given import expanded
+from attnaudit.core import InputError, RunError, expanded, read_json, read_with_digest
 from attnaudit.results.about import About
 from attnaudit.results.estimates import SUMMARY_SCHEMA
 from attnaudit.results.groups import LARGE, pieces_of

@@ -9,9 +9,8 @@ from typing import Any
 import polars as pl
 from rich.console import Console
 
-from attnaudit.core import RunError, atomic, write_json
+from attnaudit.core import RunError, atomic, expanded, write_json
 from attnaudit.core.display import Shown, in_notebook, render, show
-from attnaudit.core.given import expanded
 from attnaudit.results.estimates import SUMMARY_SCHEMA
 from attnaudit.results.groups import ALL, OF_HEAD
 from attnaudit.results.summary import SummaryRows

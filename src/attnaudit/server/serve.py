@@ -12,8 +12,7 @@ from pathlib import Path
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from attnaudit.core import RunError
-from attnaudit.core.given import expanded
+from attnaudit.core import RunError, expanded
 from attnaudit.report.page import policy_of
 from attnaudit.server.app import make_app
 from attnaudit.server.files import PAGE, read_page

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attnaudit.core import RunError, read_json, read_with_digest, sha256
-from attnaudit.core.printable import printable
+from attnaudit.core import RunError, printable, read_json, read_with_digest, sha256
 from attnaudit.plans.spec import differences
 from attnaudit.steps.folder import MANIFEST, SPEC, is_free, record_of
 from attnaudit.trace import tail_file, trace_files

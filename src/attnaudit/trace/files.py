@@ -13,9 +13,8 @@ import polars as pl
 from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
-from attnaudit.core import TraceError, atomic
+from attnaudit.core import TraceError, atomic, expanded
 from attnaudit.core.elsewhere import decode
-from attnaudit.core.given import expanded
 from attnaudit.trace.tails import (
     GRAPH_FILE,
     GraphTail,

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int, Int64
 
-from attnaudit.core import Progress, silent
-from attnaudit.core.printable import printable
+from attnaudit.core import Progress, printable, silent
 from attnaudit.corpora.corpus import SPLITS, RawText, SkippedRow, Split, keyed
 from attnaudit.corpora.formats.lines import bad_file, first_names
 from attnaudit.corpora.formats.rows import (

@@ -15,8 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float32
 
-from attnaudit.core import InputError, content_key
-from attnaudit.core.given import expanded
+from attnaudit.core import InputError, content_key, expanded
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import key_number, keyed
 from attnaudit.corpora.formats.lines import numbered_lines

@@ -13,8 +13,7 @@ from typing import Any
 import polars as pl
 
 from attnaudit.copying.study import NAME as COPYING
-from attnaudit.core import InputError, Progress, RunError, read_json, silent, within
-from attnaudit.core.given import expanded
+from attnaudit.core import InputError, Progress, RunError, expanded, read_json, silent, within
 from attnaudit.corpora.registry import CORPORA as REGISTERED
 from attnaudit.corpora.registry import is_parallel
 from attnaudit.papers import PAPERS, Cell, Declaration

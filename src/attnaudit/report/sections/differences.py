@@ -8,8 +8,7 @@ import numpy as np
 import polars as pl
 from rich.console import Console
 
-from attnaudit.core import count, thousands
-from attnaudit.core.printable import printable
+from attnaudit.core import count, printable, thousands
 from attnaudit.experiments import measure_label
 from attnaudit.report.answer import ADVICE, LABELS, SIGNS
 from attnaudit.report.meanings import measure_meaning
