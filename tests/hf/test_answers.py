@@ -11,7 +11,7 @@ import torch
 from attnaudit.core.errors import InputError
 from attnaudit.experiments import audit
 from attnaudit.hf import collect, read_texts
-from attnaudit.hf.answers import with_answers
+from attnaudit.hf.texts import with_answers
 from attnaudit.tracing.settings import ReplacementSettings
 from tests.hf.classes import tiny
 from tests.hf.tokenizing import SIZE, tokenizer

@@ -12,7 +12,8 @@ from attnaudit.corpora.corpus import keyed
 from attnaudit.experiments import audit
 from attnaudit.hf import collect, read_texts
 from attnaudit.hf.encode import encode
-from attnaudit.hf.segments import SegmentDonors, with_segments
+from attnaudit.hf.replacement import SegmentDonors
+from attnaudit.hf.texts import with_segments
 from attnaudit.report.sections.heatmaps import read_instances
 from attnaudit.tracing.settings import ReplacementSettings
 from tests.hf.classes import tiny

@@ -1,16 +1,21 @@
-"""Raw texts for a transformer: from files, registered corpora, and objects of a program."""
+"""Raw texts for a transformer, with their segments, and answers that a model writes.
+
+They come from files, registered corpora, and objects of a program.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
+import torch
 from jaxtyping import Int, Int32, Int64
 from torch.utils.data import Dataset
 
@@ -28,7 +33,7 @@ from attnaudit.corpora.read import WHOLE, Draw, gather_own, read_corpus, read_ow
 from attnaudit.corpora.registry import CORPORA
 from attnaudit.corpora.remarks import gathering_remarks, name_remarks
 from attnaudit.corpora.spec import CorpusSpec, ParallelSpec
-from attnaudit.hf.model import ModelTask
+from attnaudit.hf.model import WRITING, ModelTask, reading, require_task
 
 OPERATION = "read texts"
 SOURCES = (
@@ -418,3 +423,116 @@ def _texts_of_rows(
         notes=tuple(map(printable, notes)),
         skipped=tuple(rows.skipped),
     )
+
+
+def with_segments(texts: Texts, how: str | None) -> Texts:
+    """Split texts into segments.
+
+    Args:
+        texts: The texts.
+        how: ``sentences``, ``lines``, or a regular expression for what separates segments. None
+            keeps the segments that the texts have.
+
+    Raises:
+        InputError: For a wrong expression, or texts that have segments of their own.
+    """
+    if how is None:
+        return texts
+    if texts.segments is not None:
+        got, do = f"{how}, and a column of segments", "choose one of them"
+        raise InputError("split texts", "segments", got, "one kind of segments", do)
+    split = _sentences() if how == "sentences" else _between("\n" if how == "lines" else how)
+    spans = [tuple(split(text)) or ((0, len(text)),) for text in texts.text]
+    segments = [tuple((*span, "") for span in row) for row in spans]
+    return replace(texts, segments=segments)
+
+
+Cut = Callable[[str], Iterator[Span]]
+
+
+def _sentences() -> Cut:
+    import spacy
+
+    language = spacy.blank("en")
+    language.add_pipe("sentencizer")
+    language.max_length = 1 << 62
+
+    def split(text):
+        return ((one.start_char, one.end_char) for one in language(text).sents if one.text.strip())
+
+    return split
+
+
+def _between(pattern: str) -> Cut:
+    try:
+        separator = re.compile(pattern)
+    except re.error as error:
+        expected = "sentences, lines or a regular expression"
+        raise InputError("split texts", "segments", f"{pattern!r} ({error})", expected) from error
+
+    def split(text):
+        """Split at matches; what separates two segments belongs to the first."""
+        start = 0
+        for stop in [*(found.end() for found in separator.finditer(text)), len(text)]:
+            if text[start:stop].strip():
+                yield start, stop
+                start = stop
+
+    return split
+
+
+def with_answers(
+    model: Any, tokenizer: Any, texts: Texts, tokens: int | None, progress: Progress = silent
+) -> Texts:
+    """Let a language model write the answers to texts, or the targets of an encoder–decoder.
+
+    Args:
+        model: The model.
+        tokenizer: Its tokenizer.
+        texts: The texts.
+        tokens: Most tokens of an answer; None keeps the texts as they are.
+        progress: Receives the number of texts done.
+
+    Returns:
+        The texts to which an answer was written.
+
+    Raises:
+        InputError: The model is a classifier, the texts have answers, or none is written.
+    """
+    if tokens is None:
+        return texts
+    task, operation = require_task(model), "write answers"
+    if task not in WRITING or texts.answer is not None:
+        got = "texts with answers" if task in WRITING else "a classifier"
+        expected = "a language model, and texts without answers"
+        raise InputError(operation, type(model).__name__, got, expected, "leave out generate")
+    prompts = texts.text if task == "seq2seq" else [texts.prompt(k)[0] for k in range(len(texts))]
+    answers = []
+    with reading(model), torch.no_grad():
+        for done, prompt in enumerate(prompts, start=1):
+            ids = tokenizer(prompt, return_tensors="pt")["input_ids"].to(model.device)
+            try:
+                written = model.generate(
+                    input_ids=ids,
+                    attention_mask=torch.ones_like(ids),
+                    max_new_tokens=tokens,
+                    do_sample=False,
+                    num_beams=1,
+                    pad_token_id=tokenizer.pad_token_id or 0,
+                )
+            except Exception as error:  # whatever a generation_config.json makes it do
+                where, got = type(model).__name__, describe_error(error)
+                raise InputError(operation, where, got, "settings of greedy search") from error
+            new = written[0, 0 if task == "seq2seq" else ids.shape[1] :]
+            answers.append(tokenizer.decode(new, skip_special_tokens=True))
+            progress(operation, done, len(prompts))
+    own = np.array([bool(answer.strip()) for answer in answers])
+    if not own.any():
+        got, expected = f"no answer to {count(len(texts), 'text')}", "one token or more"
+        raise InputError(operation, type(model).__name__, got, expected, "give the answers")
+    said = f"answers of up to {count(tokens, 'token')} written by the model"
+    said += f"; {count(int((~own).sum()), 'text')} left out, to which it wrote none" * (
+        not own.all()
+    )
+    side = "second" if task == "seq2seq" else "answer"
+    return replace(texts, **{side: answers}, notes=(*texts.notes, said)).take(np.flatnonzero(own))

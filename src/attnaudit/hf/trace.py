@@ -19,7 +19,6 @@ from attnaudit.core.errors import did_you_mean
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import check_numbers
 from attnaudit.corpora.spec import CorpusSpec, ParallelSpec
-from attnaudit.hf.answers import with_answers
 from attnaudit.hf.choose import OPERATION, Chosen, Numbers, choose_layers, keys_seen
 from attnaudit.hf.classes import outputs_of
 from attnaudit.hf.encode import encode, notes_of, output_names
@@ -46,11 +45,10 @@ from attnaudit.hf.model import (
 )
 from attnaudit.hf.network import Replay
 from attnaudit.hf.record import record
-from attnaudit.hf.replacement import PieceReplacement, WordDonors
+from attnaudit.hf.replacement import PieceReplacement, SegmentDonors, WordDonors
 from attnaudit.hf.replay import states_of
-from attnaudit.hf.segments import SegmentDonors, with_segments
 from attnaudit.hf.tail import MOST_PARAMETERS, write_tail
-from attnaudit.hf.texts import read_texts
+from attnaudit.hf.texts import read_texts, with_answers, with_segments
 from attnaudit.hf.unwrap import one_output, unwrap
 from attnaudit.trace import COLUMNS, SHOWN, Trace, aggregate, concatenate
 from attnaudit.trace.tails import GRAPH_FILE, GraphTail

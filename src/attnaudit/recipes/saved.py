@@ -13,7 +13,6 @@ from attnaudit.core import InputError, Progress, RunError, content_key, silent
 from attnaudit.core.numbers import count
 from attnaudit.corpora.registry import CORPORA
 from attnaudit.experiments import make_experiment, require_usable
-from attnaudit.hf.answers import with_answers
 from attnaudit.hf.choose import Chosen, choose_layers
 from attnaudit.hf.classes import outputs_of
 from attnaudit.hf.encode import encode, load_tokenizer, notes_of, output_names, require_aligned
@@ -30,8 +29,7 @@ from attnaudit.hf.labels import labelled, require_end
 from attnaudit.hf.load import heads_by_config, load_pretrained, read_config
 from attnaudit.hf.model import OF_TOKENS, ModelTask, no_task, task_of_class
 from attnaudit.hf.network import Replay
-from attnaudit.hf.segments import with_segments
-from attnaudit.hf.texts import Texts, no_question, read_texts
+from attnaudit.hf.texts import Texts, no_question, read_texts, with_answers, with_segments
 from attnaudit.hf.trace import collect_shards, texts_of_a_shard
 from attnaudit.hf.unwrap import one_output
 from attnaudit.plans.audit import TransformerSpec
