@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from jaxtyping import Int, Int64
