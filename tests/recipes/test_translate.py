@@ -11,7 +11,7 @@ import pytest
 from attnaudit.cli import main
 from attnaudit.cli.show import show_run
 from attnaudit.core import InputError, read_json
-from attnaudit.core.printable import without_controls
+from attnaudit.core.escapes import without_controls
 from attnaudit.experiments import measure_label
 from attnaudit.plans.spec import TranslationSpec
 from attnaudit.recipes.audit import audit_into

@@ -9,6 +9,7 @@ from attnaudit.core.errors import (
     did_you_mean,
     require_known,
 )
+from attnaudit.core.escapes import printable
 from attnaudit.core.extras import require
 from attnaudit.core.files import (
     atomic,
@@ -23,7 +24,6 @@ from attnaudit.core.files import (
     write_with_digest,
 )
 from attnaudit.core.numbers import count, thousands
-from attnaudit.core.printable import printable
 from attnaudit.core.progress import Progress, silent, within
 
 __all__ = [

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Collection, Iterable
 from itertools import islice
 
-from attnaudit.core.printable import printable
+from attnaudit.core.escapes import printable
 
 LONGEST = 1000  # characters of ``got`` in a message
 LONG, MANY = 50, 1000  # characters of a name and names among which the nearest is looked for

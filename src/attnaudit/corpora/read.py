@@ -16,7 +16,6 @@ from jaxtyping import Int64
 
 from attnaudit.core import Progress, count, did_you_mean, expanded, printable, silent
 from attnaudit.core.given import whole
-from attnaudit.core.printable import printable
 from attnaudit.core.settings import coerce
 from attnaudit.corpora.corpus import SPLITS, Corpus, Pairs, ParallelCorpus, fingerprint, keyed
 from attnaudit.corpora.formats.lines import bad_file, first_names, numbered_lines, require_utf8

@@ -21,7 +21,6 @@ from torch.utils.data import Dataset
 
 from attnaudit.core import InputError, Progress, count, describe_error, expanded, printable, silent
 from attnaudit.core.given import plain, whole
-from attnaudit.core.printable import printable
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import from_plain
 from attnaudit.corpora.corpus import SPLITS, Corpus, ParallelCorpus, RawText, SkippedRow, Split

@@ -10,7 +10,6 @@ from shlex import quote
 from typing import Any, ClassVar, Literal
 
 from attnaudit.core import InputError, expanded, read_with_digest
-from attnaudit.core.given import expanded
 from attnaudit.core.settings import (
     Settings,
     check_numbers,

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from attnaudit.core import count
-from attnaudit.core.printable import as_markup
+from attnaudit.core.escapes import as_markup
 from attnaudit.experiments import EXPERIMENTS
 from attnaudit.experiments.verdict import QUALITY, Verdict, decide_verdict
 from attnaudit.report.cards import card

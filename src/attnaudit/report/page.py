@@ -16,7 +16,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 from attnaudit.core import count, thousands, write_text
-from attnaudit.core.printable import data_without_controls, without_controls
+from attnaudit.core.escapes import data_without_controls, without_controls
 from attnaudit.report import words
 from attnaudit.report.charts.palette import LegendEntry
 from attnaudit.report.charts.svg import Figure

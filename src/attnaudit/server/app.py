@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException as RoutingError
 from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 
 from attnaudit.core import AttnauditError
-from attnaudit.core.printable import data_without_controls, printable
+from attnaudit.core.escapes import data_without_controls, printable
 from attnaudit.experiments.verdict import decide_verdict
 from attnaudit.recipes.compare import AUDITED, trace_of
 from attnaudit.report.answer import LABELS, SIGNS

@@ -17,7 +17,6 @@ import polars as pl
 from attnaudit.core import TraceError, expanded, printable
 from attnaudit.core.display import Shown, render
 from attnaudit.core.given import named_outputs, plain_metadata, whole
-from attnaudit.core.printable import printable
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.measures import predicted_class
 from attnaudit.trace.check import check_rows

@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 
 from attnaudit.core.elsewhere import convert
-from attnaudit.core.printable import data_without_controls
+from attnaudit.core.escapes import data_without_controls
 
 Drawing = alt.Chart | alt.LayerChart | alt.FacetChart | alt.HConcatChart
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif"

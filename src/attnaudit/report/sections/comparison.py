@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from attnaudit.core import InputError
-from attnaudit.core.printable import as_markup, printable
+from attnaudit.core.escapes import as_markup, printable
 from attnaudit.experiments import measure_label
 from attnaudit.papers.comparison import AGREEMENTS, compare_runs, legend_of, tally
 from attnaudit.papers.published import published_corpus

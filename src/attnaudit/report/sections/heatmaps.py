@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from attnaudit.core.printable import without_controls
+from attnaudit.core.escapes import without_controls
 from attnaudit.report.words import figure, percent
 from attnaudit.results import SCORES
 from attnaudit.stats.measures import two_classes

@@ -22,7 +22,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float, UInt16
 
-from attnaudit.core.printable import data_without_controls
+from attnaudit.core.escapes import data_without_controls
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import measure_label
 from attnaudit.report.meanings import measure_meaning
