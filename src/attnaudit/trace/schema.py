@@ -3,10 +3,8 @@
 `docs/trace.md` has the same table, for programs that write their own traces.
 """
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +13,12 @@ import polars as pl
 from attnaudit.core import TraceError
 from attnaudit.core.ragged import Ragged
 
+# The model sets the width of a vector; 1 stands for it in the types below.
+_VECTOR = pl.Array(pl.Float32, 1)
+_FLOATS, _BOOLEANS, _IDS = pl.List(pl.Float32), pl.List(pl.Boolean), pl.List(pl.Int32)
+_TEXTS = pl.List(pl.String)
+# Changes of log-odds need more digits of probabilities near 1 than float32 has.
+_RUNS = pl.List(pl.Array(pl.Float64, 1))
 # With more outputs, copies keep only three: predicted, the most probable other one, and the rest.
 MOST_OUTPUTS, FEW_OUTPUTS = 1000, 3
 SHOWN = "shown"  # ``importance_shown`` is the heatmap under judgement
@@ -46,26 +50,126 @@ class Column:
         return _leaf(self.type).is_float()
 
 
-def _type(text: str) -> pl.DataType:
-    """Return the type that ``List Array Float32`` names; the model sets the width of an array."""
-    *nesting, leaf = text.split()
-    kind = getattr(pl, leaf)()
-    for outer in reversed(nesting):
-        kind = pl.List(kind) if outer == "List" else pl.Array(kind, 1)
-    return kind
-
-
 COLUMNS = {
-    name: Column(**{**facts, "type": _type(facts["type"])})
-    for name, facts in tomllib.loads(
-        Path(__file__).with_name("columns.toml").read_text(encoding="utf-8")
-    ).items()
+    "instance": Column(
+        pl.Int64(),
+        "a stable number of the text; no two rows are alike in `instance`, `split`, `layer`, "
+        "`head` and `query`",
+        required=True,
+    ),
+    "tokens": Column(
+        _TEXTS,
+        "exactly the positions that attention covers: no BOS, EOS or padding",
+        required=True,
+        per_position=True,
+    ),
+    "alpha": Column(_FLOATS, "the attention: 0 or more, sum 1", required=True, per_position=True),
+    "readout": Column(
+        pl.List(_VECTOR),
+        "contribution of each position, before the tail",
+        required=True,
+        per_position=True,
+    ),
+    "offset": Column(
+        _VECTOR,
+        "the part of the output that does not depend on attention: bias and query",
+        required=True,
+    ),
+    "prediction": Column(
+        _VECTOR, "probabilities; C = 1: the probability of class 1", required=True
+    ),
+    "split": Column(pl.String(), "train, dev or test", nullable=True),
+    "label": Column(pl.Int32(), "the gold class, from 0", nullable=True),
+    "question": Column(
+        _TEXTS,
+        "what the model read with the text: a hypothesis, the decoder's output so far, or, without "
+        "`corpus.task`, a question",
+        nullable=True,
+    ),
+    "candidates": Column(_BOOLEANS, "which answers are allowed; null: all", nullable=True),
+    "gradient": Column(
+        _FLOATS,
+        "importance by gradient, [defined below](#gradient-and-leave-one-out)",
+        per_position=True,
+    ),
+    "loo": Column(
+        _FLOATS,
+        "importance by leave-one-out, [defined below](#gradient-and-leave-one-out)",
+        per_position=True,
+    ),
+    "rationale": Column(
+        _BOOLEANS,
+        "tokens known, or annotated, to matter",
+        nullable=True,
+        per_position=True,
+    ),
+    "replaced": Column(
+        pl.List(_IDS),
+        "for each of M copies of the text, the positions whose words were "
+        "[replaced](experiments/replacement.md) by words of other texts",
+        nullable=True,
+    ),
+    "replaced_prediction": Column(
+        _RUNS,
+        "what the model predicted for each of these copies; with more than 1,000 outputs three "
+        "numbers will do: the probability of the output that `prediction` favours, that of the "
+        "copy's most probable other output, and the sum of the rest",
+        nullable=True,
+    ),
+    "group": Column(
+        _IDS,
+        "the segment, such as a sentence or a passage, of each token, numbered from 0 without "
+        "gaps, for `attnaudit.trace.aggregate(trace, group)`",
+        nullable=True,
+        per_position=True,
+    ),
+    "group_names": Column(_TEXTS, "a name for each segment of the row", nullable=True),
+    "layer": Column(
+        pl.Int32(), "layer of the attention, in a model that has several", nullable=True
+    ),
+    "head": Column(pl.Int32(), "head of the attention within its layer", nullable=True),
+    "query": Column(pl.Int32(), "position that the attention belongs to", nullable=True),
+    "alpha_gradient": Column(
+        _FLOATS,
+        "derivative of the predicted class's probability with respect to each weight, without the "
+        "constraint that weights sum to 1; for [erasure](experiments/erasure.md) with the tail "
+        "`onnx` or `replay`",
+        per_position=True,
+        since=2,
+    ),
+    "special": Column(
+        _BOOLEANS,
+        "tokens such as [CLS] and [SEP]; importance is compared over the others",
+        per_position=True,
+        since=2,
+    ),
+    "word_id": Column(
+        _IDS,
+        "the word that a piece belongs to, −1 for special tokens; heatmaps join the pieces of a "
+        "word",
+        per_position=True,
+        since=2,
+    ),
+    "stack": Column(pl.String(), "encoder, decoder or cross", nullable=True, since=2),
+    "sink": Column(
+        pl.Boolean(),
+        "whether the last position is the sink of the attention, with a readout of 0",
+        since=2,
+    ),
+    "first_key": Column(
+        pl.Int32(),
+        "place of the row's first token in the text, in a sliding window; else 0",
+        since=2,
+    ),
+    "ids": Column(_IDS, "token ids that the model read, for a replay", since=2),
+    "type_ids": Column(_IDS, "token type ids that the model read, for a replay", since=2),
+    "written_ids": Column(_IDS, "token ids that the decoder read, for a replay", since=2),
 }
 IDS = ("ids", "type_ids", "written_ids")
 # Absent together from a trace of scores: its tail is ``none``.
 ATTENTION = ("alpha", "readout", "offset")
 REQUIRED = tuple(name for name, column in COLUMNS.items() if column.required)
-IMPORTANCE = Column(_type("List Float32"), "any further importance measure", per_position=True)
+IMPORTANCE = Column(_FLOATS, "any further importance measure", per_position=True)
 _NESTING = ("one value a row", "a list of values a row", "a list of lists of values a row")
 
 
