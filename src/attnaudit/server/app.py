@@ -77,13 +77,13 @@ def make_app(folders: Sequence[Path], token: str) -> Guard:
         finally:
             waiting -= 1
 
-    def numbered(run):
+    def numbered(run: str) -> Path:
         if run not in known:
             last = len(known) - 1
             raise HTTPException(404, f"no such run; they are numbered from 0 to {last}")
         return known[run]
 
-    def typed(folder):
+    def typed(folder: Annotated[Path, Depends(numbered)]) -> Path:
         if (reason := why_not(folder)) is not None:
             raise HTTPException(404, reason)
         return folder
@@ -101,17 +101,17 @@ def make_app(folders: Sequence[Path], token: str) -> Guard:
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=HOSTS)
 
     @app.get("/", response_class=HTMLResponse)
-    def start():
+    def start() -> Response:
         """Show the runs."""
         return _page(start_page(listed()))
 
     @app.get("/runs")
-    def listed():
+    def listed() -> list[dict[str, Any]]:
         """List the runs."""
         return [{"run": int(number), **_entry(folder)} for number, folder in known.items()]
 
     @app.get("/runs/{run}", response_class=HTMLResponse)
-    def page(folder):
+    def page(folder: Annotated[Path, Depends(numbered)]) -> Response:
         """Show the page of a run."""
         try:
             return _page(read_page(folder))
