@@ -17,6 +17,7 @@ from scipy.special import logsumexp
 
 from attnaudit.core.papers import COHENWANG2024, SERRANO2019, SNELL2020
 from attnaudit.core.ragged import Ragged
+from attnaudit.core.shapes import Indices, PerPosition, PerRow, RowInts
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.replacement import DIGITS, copies_of, log_odds
 from attnaudit.experiments.rows import (
@@ -117,7 +118,7 @@ class ClassEvidence:
             return "the outputs are the words of a vocabulary, not classes"
         return no_single_decision(trace)
 
-    def passes(self, tokens: Int64[np.ndarray, " n"], heads: int) -> Float[np.ndarray, " n"]:
+    def passes(self, tokens: RowInts, heads: int) -> PerRow:
         """Estimate how many outputs of a network each row asks for, by its tokens."""
         return tokens + 1.0
 
@@ -242,7 +243,7 @@ def erase_each(trace: Trace, classes: Int64[np.ndarray, "n k"]) -> Ragged:
 def _log_odds(
     readout: Readout,
     sums: Float[np.ndarray, "m P"],
-    rows: Int64[np.ndarray, " m"],
+    rows: Indices,
     classes: Int64[np.ndarray, "n k"],
 ) -> Float[np.ndarray, "m k"]:
     """Return ln p − ln(1 − p) of classes under attended sums, without rounding p to 1."""
@@ -283,7 +284,7 @@ def fit_each(trace: Trace, classes: Int64[np.ndarray, "n k"]) -> Ragged:
     return weights
 
 
-def _against(name: str, alpha: Ragged, score: Float[np.ndarray, " N"]) -> dict[str, np.ndarray]:
+def _against(name: str, alpha: Ragged, score: PerPosition) -> dict[str, np.ndarray]:
     """Measure the shares of attention and of words with a negative score.
 
     They are NaN in rows where the score is unknown, or 0 at every word.
@@ -298,7 +299,7 @@ def _against(name: str, alpha: Ragged, score: Float[np.ndarray, " N"]) -> dict[s
     }
 
 
-def _tau(x: Ragged, y: Ragged) -> Float[np.ndarray, " n"]:
+def _tau(x: Ragged, y: Ragged) -> PerRow:
     """Return Kendall's tau-b of every row, NaN if a value is."""
     # The kernel takes no NaN, and a constant row has none either.
     known = x.spread(np.isfinite(x.with_values(x.values + y.values).sum()))
@@ -306,7 +307,7 @@ def _tau(x: Ragged, y: Ragged) -> Float[np.ndarray, " n"]:
     return kendall_tau(*pair).tau
 
 
-def _mean(values: Float[np.ndarray, "k n"]) -> Float[np.ndarray, " n"]:
+def _mean(values: Float[np.ndarray, "k n"]) -> PerRow:
     """Average the values of each row that are not NaN."""
     known = np.isfinite(values)
     number = np.where(known.any(axis=0), known.sum(axis=0), np.nan)

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float
 
+from attnaudit.core.shapes import PerRow, RowMask
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.stats.measures import activate
 from attnaudit.trace import IdentityTail, Readout, Trace
@@ -30,9 +30,9 @@ class Matched(NamedTuple):
     """
 
     readout: Readout
-    decided: Bool[np.ndarray, " n"]
+    decided: RowMask
 
-    def of_decided(self, values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+    def of_decided(self, values: PerRow) -> PerRow:
         """Return values of rows, NaN for the undecided."""
         return np.where(self.decided, values, np.nan)
 

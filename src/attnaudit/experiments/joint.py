@@ -18,6 +18,7 @@ from attnaudit.core.papers import JAIN2019, WIEGREFFE2019
 from attnaudit.core.ragged import Ragged, concatenate
 from attnaudit.core.random import shuffled
 from attnaudit.core.settings import Settings, setting
+from attnaudit.core.shapes import Indices, PerRow, RowInts, RowMask
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.maximal_change.search import largest_change, single_tokens
 from attnaudit.experiments.ranges.line import lowest
@@ -152,7 +153,7 @@ class Joint(Settings):
         several = trace.has("instance") and len(np.unique(trace.array("head"))) > 1
         return None if several else "a layer of one head is what the other experiments are about"
 
-    def passes(self, tokens: Int64[np.ndarray, " n"], heads: int) -> Float[np.ndarray, " n"]:
+    def passes(self, tokens: RowInts, heads: int) -> PerRow:
         """Estimate how many outputs of a network each row asks for, by its tokens."""
         return (heads > 1) * (self.sweeps * tokens + (BISECTIONS * tokens + self.shuffles) / heads)
 
@@ -186,8 +187,8 @@ class Joint(Settings):
         name: str,
         search: JointSearch,
         compared: Compared,
-        largest: Float[np.ndarray, " n"],
-        flips: Bool[np.ndarray, " n"],
+        largest: PerRow,
+        flips: RowMask,
     ) -> dict[str, np.ndarray]:
         """Measure the groups and spread the values to their rows.
 
@@ -381,7 +382,7 @@ class JointSearch:
     def _each_token(
         self,
         tokens: Ragged,
-        groups: Int64[np.ndarray, " m"],
+        groups: Indices,
         place: int,
         current: Float[np.ndarray, "n P"],
     ) -> Compared:
@@ -395,7 +396,7 @@ class JointSearch:
 
         return self._compare(tried, predict)
 
-    def _compare(self, groups: Int64[np.ndarray, " m"], predict: Predict) -> Compared:
+    def _compare(self, groups: Indices, predict: Predict) -> Compared:
         """Compare alternatives of ``groups`` with the groups' own outputs."""
         compared = Compared(np.zeros(len(groups)), np.zeros(len(groups), bool))
         for part, prediction in self._read(groups, predict):
@@ -404,7 +405,7 @@ class JointSearch:
         return compared
 
     def _read(
-        self, groups: Int64[np.ndarray, " m"], predict: Predict
+        self, groups: Indices, predict: Predict
     ) -> Iterator[tuple[Int64[np.ndarray, " b"], Float[np.ndarray, "b C"]]]:
         """Predict alternatives of ``groups`` in calls of bounded memory."""
         # A call holds the attended sums of all heads of a group, and one input of the tail.

@@ -17,6 +17,7 @@ from scipy.special import expit
 
 from attnaudit.core.papers import COHENWANG2024, ILYAS2022
 from attnaudit.core.ragged import Ragged
+from attnaudit.core.shapes import PerClass, PerRow, PerToken, RowMask
 from attnaudit.experiments.confidence import CONFIDENCE
 from attnaudit.experiments.rows import (
     against_heatmap,
@@ -179,7 +180,7 @@ class Replacement:
         return measures.with_columns(differences(*against_heatmap(names, ["replacement"])))
 
 
-def copies_of(trace: Trace, rows: Bool[np.ndarray, " n"]) -> Iterator[tuple[int, Copies]]:
+def copies_of(trace: Trace, rows: RowMask) -> Iterator[tuple[int, Copies]]:
     """Yield the number and the copies of each marked row of a trace."""
     predicted, own, lengths = trace.predicted, trace.prediction, trace.lengths
     # A column of float32 rounds a certain prediction to 1, which says nothing of its log-odds.
@@ -200,7 +201,7 @@ def copies_of(trace: Trace, rows: Bool[np.ndarray, " n"]) -> Iterator[tuple[int,
         yield row, Copies(lost, np.round(lead - leads, DIGITS), np.round(change, DIGITS))
 
 
-def log_odds(prediction: Float[np.ndarray, "n C"], predicted: int) -> Float[np.ndarray, " n"]:
+def log_odds(prediction: PerClass, predicted: int) -> PerRow:
     """Return the log-odds of a class against the most probable other class."""
     if prediction.shape[1] == 1:
         positive = np.clip(prediction[:, 0], CLOSE, 1.0 - CLOSE)
@@ -212,7 +213,7 @@ def log_odds(prediction: Float[np.ndarray, "n C"], predicted: int) -> Float[np.n
 
 def partial_spearman(
     lost: Bool[np.ndarray, "M T"],
-    score: Float[np.ndarray, " T"],
+    score: PerToken,
     change: Float[np.ndarray, " M"],
 ) -> float:
     """Return the partial rank correlation of lost scores and changes, given the lost words.

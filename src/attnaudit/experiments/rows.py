@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from jaxtyping import Bool, Float, Shaped, UInt64
+from jaxtyping import Shaped
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import stream_keys
+from attnaudit.core.shapes import PerRow, RowMask, Streams
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN
 from attnaudit.experiments.registry import measures_of_rows
 from attnaudit.results import OF_HEAD, by_group, summarise_means
@@ -53,7 +54,7 @@ def make_table(trace: Trace, columns: Mapping[str, Any]) -> pl.DataFrame:
     )
 
 
-def is_correct(trace: Trace) -> Bool[np.ndarray, " n"]:
+def is_correct(trace: Trace) -> RowMask:
     """Return whether each row's prediction equals its label.
 
     A model cannot write a gold token outside its vocabulary, so such a row is never correct.
@@ -62,7 +63,7 @@ def is_correct(trace: Trace) -> Bool[np.ndarray, " n"]:
     return correct & (trace.table["gold"].to_numpy() != UNKNOWN) if trace.has("gold") else correct
 
 
-def row_streams(trace: Trace, seed: int, experiment: str) -> UInt64[np.ndarray, " n"]:
+def row_streams(trace: Trace, seed: int, experiment: str) -> Streams:
     """Return the random stream of each row.
 
     It depends only on the arguments and the numbers that identify the row. Draws are therefore the
@@ -111,7 +112,7 @@ def over_words(trace: Trace, scores: Mapping[str, Ragged]) -> dict[str, Ragged]:
     return {name: score.where(words) for name, score in scores.items()}
 
 
-def words_of(trace: Trace) -> tuple[Ragged, Bool[np.ndarray, " n"]]:
+def words_of(trace: Trace) -> tuple[Ragged, RowMask]:
     """Mark the tokens that are not ``special``.
 
     Returns:
@@ -123,7 +124,7 @@ def words_of(trace: Trace) -> tuple[Ragged, Bool[np.ndarray, " n"]]:
     return words, words.reduce(np.logical_or) & ~words.reduce(np.logical_and)
 
 
-def attention_on(alpha: Ragged, score: Ragged) -> Float[np.ndarray, " n"]:
+def attention_on(alpha: Ragged, score: Ragged) -> PerRow:
     """Return the mean share of a score at attended words, less that under uniform attention.
 
     Σ α_t |s_t| / (Σ α_t Σ |s_t|) − 1/T, between −1/T and 1 − 1/T. Attention has no sign and may

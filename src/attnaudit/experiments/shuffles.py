@@ -15,10 +15,11 @@ from math import factorial, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int64, UInt64
+from jaxtyping import Float
 from numba import njit
 
 from attnaudit.core.ragged import Ragged
+from attnaudit.core.shapes import Indices, PerRow, Streams
 from attnaudit.core.threads import on_threads
 from attnaudit.experiments.through_tail import has_compiled_tail, predict_several
 from attnaudit.stats.measures import tvd
@@ -45,15 +46,15 @@ class Shuffled(NamedTuple):
     The error is 0 if all orders are taken, and NaN for a single draw.
     """
 
-    median: Float[np.ndarray, " n"]
-    error: Float[np.ndarray, " n"]
-    draws: Float[np.ndarray, " n"]
+    median: PerRow
+    error: PerRow
+    draws: PerRow
 
 
 def median_delta_y(
     readout: Readout,
     alpha: Ragged,
-    streams: UInt64[np.ndarray, " n"],
+    streams: Streams,
     count: int | None,
     error: float = 0.0,
 ) -> Shuffled:
@@ -78,9 +79,7 @@ def median_delta_y(
     result, first = np.zeros((3, len(alpha))), np.arange(min(len(alpha), 1))
     outputs = readout.take(first)(alpha.take(first)).shape[1]
 
-    def in_blocks(
-        measure: Callable[..., Shuffled], rows: Int64[np.ndarray, " m"], orders: int
-    ) -> None:
+    def in_blocks(measure: Callable[..., Shuffled], rows: Indices, orders: int) -> None:
         width = readout.contribution.values.shape[1] + readout.offset.shape[1] + outputs
         step = max(BLOCK // (orders * width), 1)
 
@@ -117,7 +116,7 @@ def _take_all_orders(readout: Readout, alpha: Ragged, _: np.ndarray) -> Shuffled
 def _draw(
     readout: Readout,
     alpha: Ragged,
-    streams: UInt64[np.ndarray, " n"],
+    streams: Streams,
     counts: tuple[int, ...],
     error: float,
 ) -> Shuffled:

@@ -18,6 +18,7 @@ from numba import njit
 
 from attnaudit.core.papers import BELLONI2011, COHENWANG2024
 from attnaudit.core.random import bits, stream_keys
+from attnaudit.core.shapes import PerToken
 from attnaudit.experiments.replacement import copies_of, partial_spearman
 from attnaudit.experiments.rows import (
     attention_on,
@@ -166,7 +167,7 @@ class CrossFit(NamedTuple):
         r2: R² on them.
     """
 
-    weights: Float[np.ndarray, " T"]
+    weights: PerToken
     of_halves: Float[np.ndarray, "2 T"]
     others: Bool[np.ndarray, "2 M"]
     r2: float
@@ -207,7 +208,7 @@ def cross_fit(
 
 def fit_surrogate(
     lost: Bool[np.ndarray, "M T"], fall: Float[np.ndarray, " M"]
-) -> tuple[Float[np.ndarray, " T"], float]:
+) -> tuple[PerToken, float]:
     """Fit the fall of a class's log-odds as a sum over lost words by the square-root LASSO.
 
     It minimises ‖fall − base − Σ weights‖ / √M + λ Σ |weight_t| · spread_t, where spread_t is the

@@ -15,12 +15,12 @@ import numpy as np
 from jaxtyping import Bool, Float, Int64
 
 from attnaudit.core.ragged import Ragged
+from attnaudit.core.shapes import Indices, PerClass, RowInts
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.stats.measures import Activation, predicted_class, tvd, two_classes
 from attnaudit.trace import IdentityTail, LinearTail, Readout, TanhTail
 
 Predictions = Float[np.ndarray, "b C"]
-Indices = Int64[np.ndarray, " b"]
 PerRow = Float[np.ndarray, " b"]
 
 # Contributions and outputs of one call: 32 MiB.
@@ -61,8 +61,8 @@ class Outputs:
 
     readout: Readout
     alpha: Ragged
-    own: Float[np.ndarray, "n C"]
-    decided: Int64[np.ndarray, " n"]
+    own: PerClass
+    decided: RowInts
 
     @classmethod
     def of(cls, readout: Readout, alpha: Ragged) -> Outputs:
@@ -73,7 +73,7 @@ class Outputs:
         )
         return cls(readout, alpha, own, predicted_class(own))
 
-    def take(self, rows: Int64[np.ndarray, " m"]) -> Outputs:
+    def take(self, rows: Indices) -> Outputs:
         """Select rows."""
         return Outputs(
             self.readout.take(rows), self.alpha.take(rows), self.own[rows], self.decided[rows]
@@ -81,7 +81,7 @@ class Outputs:
 
     def under_few(
         self,
-        rows: Int64[np.ndarray, " m"],
+        rows: Indices,
         tokens: Int64[np.ndarray, "m k"],
         weights: Float[np.ndarray, "m k"],
         measure: Measure,
@@ -105,7 +105,7 @@ class Outputs:
 
     def under_sums(
         self,
-        rows: Int64[np.ndarray, " m"],
+        rows: Indices,
         sums: Callable[[slice], Float[np.ndarray, "b P"]],
         measure: Measure,
         terms: int = 1,
@@ -154,7 +154,7 @@ class Outputs:
 
 
 def predict_several(
-    readout: Readout, sums: Float[np.ndarray, "n k P"], rows: Int64[np.ndarray, " n"]
+    readout: Readout, sums: Float[np.ndarray, "n k P"], rows: RowInts
 ) -> Float[np.ndarray, "n k C"]:
     """Return the predictions of rows with k attended sums each."""
     n, k, width = sums.shape
@@ -162,7 +162,7 @@ def predict_several(
 
 
 def few_tokens(
-    lengths: Int64[np.ndarray, " m"],
+    lengths: Indices,
     tokens: Int64[np.ndarray, "m k"],
     weights: Float[np.ndarray, "m k"],
 ) -> Ragged:

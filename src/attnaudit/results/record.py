@@ -11,9 +11,9 @@ from zlib import crc32
 
 import numpy as np
 import polars as pl
-from jaxtyping import Int64
 
 from attnaudit.core import InputError, RunError, expanded, read_json, read_with_digest
+from attnaudit.core.shapes import Indices
 from attnaudit.results.about import About
 from attnaudit.results.estimates import SUMMARY_SCHEMA
 from attnaudit.results.groups import LARGE, pieces_of
@@ -43,7 +43,7 @@ class RunRecord:
         return next((table.select(pl.len()).collect().item() for table in self.tables.values()), 0)
 
     @cached_property
-    def sample(self) -> Int64[np.ndarray, " m"] | None:
+    def sample(self) -> Indices | None:
         """Numbers of the rows that pages draw, in ascending order; None stands for all."""
         # One random row from each of `LARGE` equal parts covers a large trace evenly, and needs no
         # sorting. The text keeps this draw apart from others with the seed of the run.
@@ -69,7 +69,7 @@ class RunRecord:
         }
         return _joined(few, self.sample)
 
-    def rows(self, picks: Int64[np.ndarray, " m"]) -> pl.DataFrame:
+    def rows(self, picks: Indices) -> pl.DataFrame:
         """Read all columns of all tables.
 
         Args:
@@ -78,9 +78,7 @@ class RunRecord:
         return _joined(self.tables, picks)
 
 
-def _joined(
-    tables: Mapping[str, pl.LazyFrame], picks: Int64[np.ndarray, " m"] | None
-) -> pl.DataFrame:
+def _joined(tables: Mapping[str, pl.LazyFrame], picks: Indices | None) -> pl.DataFrame:
     """Read the rows ``picks``, or all rows, and put the columns of all tables side by side."""
     joined = pl.DataFrame(schema={"instance": pl.Int64})
     for k, (name, table) in enumerate(tables.items()):
@@ -89,7 +87,7 @@ def _joined(
     return joined
 
 
-def _picked(table: pl.LazyFrame, picks: Int64[np.ndarray, " m"]) -> pl.DataFrame:
+def _picked(table: pl.LazyFrame, picks: Indices) -> pl.DataFrame:
     # In pieces: a lazy filter that selects few rows of many keeps the memory of the others.
     parts, done = [table.head(0).collect()], 0
     for piece in pieces_of(table):

@@ -11,15 +11,15 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int64
 
 from attnaudit.core import InputError
 from attnaudit.core.ragged import Ragged
+from attnaudit.core.shapes import PerRow, RowInts
 
 TOP = 5  # per cent of the positions, rounded up to a whole number
 
 
-def agreement(u: Ragged, v: Ragged, percent: int = TOP) -> Float[np.ndarray, " n"]:
+def agreement(u: Ragged, v: Ragged, percent: int = TOP) -> PerRow:
     """Compute A(u, v): is the position where ``u`` is largest among the top of ``v``?
 
     The value is 1 or 0, or between them with ties. A constant ``v`` gives `chance_agreement`. The
@@ -41,9 +41,7 @@ def agreement(u: Ragged, v: Ragged, percent: int = TOP) -> Float[np.ndarray, " n
     return _ratio(inside.sum(), largest.sum())
 
 
-def chance_agreement(
-    lengths: Int64[np.ndarray, " n"], percent: int = TOP
-) -> Float[np.ndarray, " n"]:
+def chance_agreement(lengths: RowInts, percent: int = TOP) -> PerRow:
     """Compute the mean of `agreement` over all orders of ``v``, which is ⌈``percent`` % · T⌉ / T.
 
     All positions are in the top of equally many orders.
@@ -61,7 +59,7 @@ def chance_agreement(
     return _ratio(top_count(lengths, percent), lengths)
 
 
-def top_count(lengths: Int64[np.ndarray, " n"], percent: int = TOP) -> Int64[np.ndarray, " n"]:
+def top_count(lengths: RowInts, percent: int = TOP) -> RowInts:
     """Count the positions in the top of each row.
 
     Args:
@@ -82,7 +80,7 @@ def top_count(lengths: Int64[np.ndarray, " n"], percent: int = TOP) -> Int64[np.
     return -(-lengths * percent // 100)
 
 
-def top_overlaps(scores: Sequence[Ragged], percent: int) -> list[Float[np.ndarray, " n"]]:
+def top_overlaps(scores: Sequence[Ragged], percent: int) -> list[PerRow]:
     """Compute the overlap of the tops of every two scores, as a share of the top.
 
     A constant score has `chance_agreement` with any other. Source: the feature agreement of
@@ -111,8 +109,8 @@ def top_overlaps(scores: Sequence[Ragged], percent: int) -> list[Float[np.ndarra
 class RationaleAgreement(NamedTuple):
     """Precision at the size of the rationale, and average precision, of every row."""
 
-    precision: Float[np.ndarray, " n"]
-    average_precision: Float[np.ndarray, " n"]
+    precision: PerRow
+    average_precision: PerRow
 
 
 def rationale_agreement(score: Ragged, marks: Ragged) -> RationaleAgreement:
@@ -163,7 +161,7 @@ def chance_rationale_agreement(marks: Ragged) -> RationaleAgreement:
     return RationaleAgreement(marked / np.maximum(size, 1.0), average)
 
 
-def _count_if_some(marks: Ragged) -> Float[np.ndarray, " n"]:
+def _count_if_some(marks: Ragged) -> PerRow:
     """Count the marked positions of every row; NaN if none or all are marked."""
     count = marks.with_values(marks.values.astype(np.float64)).sum()
     return np.where((count > 0.0) & (count < marks.lengths), count, np.nan)
@@ -186,5 +184,5 @@ def _in_top(score: Ragged, percent: int) -> Ragged:
     return score.with_values(above.values + on.values * score.spread(share))
 
 
-def _ratio(part: np.ndarray, whole: np.ndarray) -> Float[np.ndarray, " n"]:
+def _ratio(part: np.ndarray, whole: np.ndarray) -> PerRow:
     return np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)

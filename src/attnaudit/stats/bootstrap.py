@@ -12,10 +12,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 from scipy.special import ndtr, stdtrit
 
 from attnaudit.core.random import below, stream_keys, uniform
+from attnaudit.core.shapes import Indices, RowInts, Values
 from attnaudit.core.threads import on_threads
 from attnaudit.core.tolerance import TOLERANCE
 
@@ -53,7 +54,7 @@ class Units(NamedTuple):
     texts: int
 
     @classmethod
-    def of_texts(cls, names: Int64[np.ndarray, " n"]) -> Units:
+    def of_texts(cls, names: RowInts) -> Units:
         """Assign rows to units by the number of each row's text."""
         # Strictly ascending numbers mean one row per text, which saves sorting a large table. int32
         # halves the memory of the result.
@@ -138,9 +139,9 @@ def ratio_intervals(
     bottom: Float[np.ndarray, "m u"],
     seed: int,
     ranges: Float[np.ndarray, "#m 2"] | None = None,
-    texts: Int64[np.ndarray, " m"] | None = None,
+    texts: Indices | None = None,
     resamples: int = RESAMPLES,
-) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
+) -> tuple[Values, Values]:
     """Return 95 % intervals of ``Σ top / Σ bottom``, a mean if ``bottom`` counts rows.
 
     Every resample has one more text, to allow for texts that the sample lacks. It is at the lower
@@ -185,7 +186,7 @@ def ratio_intervals(
 
 def percentile_interval(
     statistics: Float[np.ndarray, "resamples m"], tail: float = 0.025
-) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
+) -> tuple[Values, Values]:
     """Return the middle 95 % of the resampled statistics in every column.
 
     Args:

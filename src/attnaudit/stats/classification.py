@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
 from attnaudit.core import InputError
+from attnaudit.core.shapes import PerRow, RowMask
 from attnaudit.stats.bootstrap import (
     RESAMPLES,
     Units,
@@ -20,7 +21,7 @@ from attnaudit.stats.bootstrap import (
 )
 from attnaudit.stats.inference import cluster_quantile, newcombe_interval
 
-ScoreOf = Callable[[int], Float[np.ndarray, " n"]]
+ScoreOf = Callable[[int], PerRow]
 
 
 class Scores(NamedTuple):
@@ -232,7 +233,7 @@ def scores_over_seeds(
     return ScoresOverSeeds(np.moveaxis(values, 0, 1), drawn)
 
 
-def _finite(score: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+def _finite(score: PerRow) -> PerRow:
     bad = int((~np.isfinite(score)).sum())
     if bad:
         got = "scores that are not finite"
@@ -242,9 +243,7 @@ def _finite(score: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
     return score
 
 
-def _beaten(
-    score: Float[np.ndarray, " n"], positive: Bool[np.ndarray, " n"]
-) -> Float[np.ndarray, " n"]:
+def _beaten(score: PerRow, positive: RowMask) -> PerRow:
     """Count the rows below each positive and above each negative, of the other side; ties half."""
     beaten = np.empty(len(score))
     for rows, sign in ((positive, 1.0), (~positive, -1.0)):

@@ -7,14 +7,15 @@ from statistics import NormalDist
 
 import numpy as np
 import scipy  # imports its parts on use: importing scipy.stats takes as long as a small audit
-from jaxtyping import Float, Int64
 from scipy.special import bdtr, bdtrik, betaincinv, stdtrit
+
+from attnaudit.core.shapes import PerRow, RowInts
 
 Z = NormalDist().inv_cdf(0.975)  # all intervals are at 95 %
 FEWEST = 20  # nothing is stated about a mean, or a difference, of fewer instances or pairs
 
 
-def mean_interval(values: Float[np.ndarray, " n"]) -> tuple[float, float]:
+def mean_interval(values: PerRow) -> tuple[float, float]:
     """Return the 95 % t interval of the mean of at least two values."""
     n, mean = len(values), float(values.mean())
     half = float(stdtrit(n - 1, 0.975)) * float(values.std(ddof=1)) / math.sqrt(n)
@@ -34,7 +35,7 @@ def interval_of_several(value: float, low: float, high: float, tests: int) -> tu
     return value - factor * (value - low), value + factor * (high - value)
 
 
-def median_interval(values: Float[np.ndarray, " n"]) -> tuple[float | None, float | None]:
+def median_interval(values: PerRow) -> tuple[float | None, float | None]:
     """Return a distribution-free 95 % interval of the median.
 
     The number of values below the true median is Binomial(n, ½), so the k-th smallest and the k-th
@@ -98,9 +99,7 @@ def unseen_interval(value: float, n: int, least: float = 0.0) -> tuple[float, fl
     return (1.0 - share) * value + share * least, (1.0 - share) * value + share
 
 
-def share_interval(
-    values: Float[np.ndarray, " n"], text: Int64[np.ndarray, " n"]
-) -> tuple[float, float]:
+def share_interval(values: PerRow, text: RowInts) -> tuple[float, float]:
     """Return Wilson's interval of a share, with rows clustered in texts.
 
     Args:
@@ -205,7 +204,7 @@ def newcombe_interval(
     return low, high
 
 
-def benjamini_hochberg(p_values: Float[np.ndarray, " n"], level: float) -> float:
+def benjamini_hochberg(p_values: PerRow, level: float) -> float:
     """Return the largest p-value that is significant at a false discovery rate.
 
     Of the tests with this p-value or a smaller one, at most a share ``level`` is expected to be

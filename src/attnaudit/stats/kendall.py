@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 from numba import njit
 from scipy.special import erfc
 
 from attnaudit.core.ragged import Ragged
+from attnaudit.core.shapes import PerRow
 from attnaudit.core.threads import over_rows
 
 
 class Kendall(NamedTuple):
     """Kendall's tau-b and its two-sided asymptotic p-value, per row."""
 
-    tau: Float[np.ndarray, " n"]
-    p_value: Float[np.ndarray, " n"]
+    tau: PerRow
+    p_value: PerRow
 
 
 def kendall_tau(x: Ragged, y: Ragged) -> Kendall:
@@ -61,9 +61,9 @@ def kendall_tau(x: Ragged, y: Ragged) -> Kendall:
 class _Ties(NamedTuple):
     """Sums over a row's groups of c equal values: c(c−1)/2, c(c−1)(c−2) and c(c−1)(2c+5)."""
 
-    pairs: Float[np.ndarray, " n"]
-    triples: Float[np.ndarray, " n"]
-    spread: Float[np.ndarray, " n"]
+    pairs: PerRow
+    triples: PerRow
+    spread: PerRow
 
 
 def _sum_ties(earlier: Ragged) -> _Ties:

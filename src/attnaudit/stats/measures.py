@@ -9,6 +9,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import expit, rel_entr
 
+from attnaudit.core.shapes import PerClass
+
 Activation = Literal["sigmoid", "softmax"]
 LN2 = float(np.log(2.0))
 # Up to this number of classes, numpy is several times faster with a call per class than with a
@@ -48,10 +50,10 @@ def jsd_terms(p: Float[np.ndarray, "*n"], q: Float[np.ndarray, "*n"]) -> Float[n
 
 
 def activate(
-    logits: Float[np.ndarray, "n C"],
+    logits: PerClass,
     activation: Activation,
     candidates: Bool[np.ndarray, "n C"] | None = None,
-) -> Float[np.ndarray, "n C"]:
+) -> PerClass:
     """Turn logits into probabilities.
 
     Args:
@@ -75,7 +77,7 @@ def _over_classes(reduction: np.ufunc, values: Float[np.ndarray, "*n C"]) -> np.
     return functools.reduce(reduction, [values[..., c] for c in range(values.shape[-1])])
 
 
-def predicted_class(prediction: Float[np.ndarray, "n C"]) -> np.ndarray:
+def predicted_class(prediction: PerClass) -> np.ndarray:
     """Return the most probable class of every row.
 
     A single output is the probability of class 1, which is predicted from 0.5 upwards.
@@ -85,6 +87,6 @@ def predicted_class(prediction: Float[np.ndarray, "n C"]) -> np.ndarray:
     return prediction.argmax(axis=1)
 
 
-def two_classes(prediction: Float[np.ndarray, "n C"]) -> np.ndarray:
+def two_classes(prediction: PerClass) -> np.ndarray:
     """Return a column for each class: a single sigmoid output becomes two."""
     return np.hstack([1.0 - prediction, prediction]) if prediction.shape[1] == 1 else prediction

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 
+from attnaudit.core.shapes import Indices, RowInts
 from attnaudit.stats.bootstrap import ratio, ratio_intervals
 from attnaudit.stats.inference import FEWEST
 
@@ -27,13 +28,13 @@ class PairedMeans(NamedTuple):
     second: Float[np.ndarray, " m"]
     low: Float[np.ndarray, " m"]
     high: Float[np.ndarray, " m"]
-    n: Int64[np.ndarray, " m"]
+    n: Indices
 
 
 def paired_means(
     first: Float[np.ndarray, "n m"],
     second: Float[np.ndarray, "n m"],
-    text: Int64[np.ndarray, " n"],
+    text: RowInts,
     seed: int = 0,
 ) -> PairedMeans:
     """Compare the means of two sides, whose rows are paired by position.

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float, Int64
 
 from attnaudit.core.papers import JAIN2019, WIEGREFFE2019
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import Settings, setting
+from attnaudit.core.shapes import PerClass, PerRow, RowInts
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.adversary.exact import (
     divergence,
@@ -45,9 +45,9 @@ class Furthest(NamedTuple):
     """
 
     attention: Ragged
-    upper: Float[np.ndarray, " n"]
-    prediction: Float[np.ndarray, "n C"]
-    own: Float[np.ndarray, "n C"]
+    upper: PerRow
+    prediction: PerClass
+    own: PerClass
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Adversary(Settings):
     )
     refuses = staticmethod(no_single_decision)
 
-    def passes(self, tokens: Int64[np.ndarray, " n"], heads: int) -> Float[np.ndarray, " n"]:
+    def passes(self, tokens: RowInts, heads: int) -> PerRow:
         """Estimate how many outputs of a network each row asks for, by its tokens."""
         return 3.5 * tokens  # of most heads every attention is within ε, and few are read
 

@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Float, Int64
 
 from attnaudit.core.ragged import Ragged
+from attnaudit.core.shapes import Indices, Values
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.adversary.exact import divergence, unconstrained_bound
 from attnaudit.experiments.adversary.program import LEAST, Box, Task
@@ -32,7 +33,7 @@ GAP = 1e-3  # from the bound, within which an attention counts as proven the fur
 class Segments(NamedTuple):
     """Segments from ``start`` to ``end``, two attentions of the row of each."""
 
-    rows: Int64[np.ndarray, " m"]
+    rows: Indices
     start: Ragged
     end: Ragged
 
@@ -40,7 +41,7 @@ class Segments(NamedTuple):
         """Return the chosen segments."""
         return Segments(self.rows[chosen], self.start.take(chosen), self.end.take(chosen))
 
-    def at(self, t: Float[np.ndarray, " m"]) -> Ragged:
+    def at(self, t: Values) -> Ragged:
         """Return the attention at a point of each segment."""
         spread, start = self.start.spread(t), self.start.values
         return self.start.with_values((1.0 - spread) * start + spread * self.end.values)
@@ -71,7 +72,7 @@ class State:
         self.value = np.zeros(len(self.alpha))
         self.upper = unconstrained_bound(self.alpha)
 
-    def open_rows(self) -> Int64[np.ndarray, " m"]:
+    def open_rows(self) -> Indices:
         """Return the rows whose best is not proven the furthest."""
         return np.flatnonzero(self.value < self.upper - GAP)
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 import polars.selectors as cs
-from jaxtyping import Float, Int64
 
 from attnaudit.core.papers import SERRANO2019
 from attnaudit.core.settings import Settings, setting
+from attnaudit.core.shapes import Indices, PerRow, RowInts
 from attnaudit.experiments.erasure.curves import MINIMUM, ORDERS, area
 from attnaudit.experiments.erasure.removal import RANKINGS, Results, Rows, in_blocks
 from attnaudit.experiments.erasure.table import erase
@@ -182,7 +182,7 @@ class Erasure(Settings):
     orders: int = setting("Number of random removal orders.", 5, least=1, most=MOST_ORDERS)
     refuses = staticmethod(no_single_decision)
 
-    def passes(self, tokens: Int64[np.ndarray, " n"], heads: int) -> Float[np.ndarray, " n"]:
+    def passes(self, tokens: RowInts, heads: int) -> PerRow:
         """Estimate how many outputs of a network each row asks for, by its tokens."""
         return (self.orders + 4.0) * tokens + 32.0
 
@@ -192,7 +192,7 @@ class Erasure(Settings):
         given = trace.ragged("alpha_gradient") if trace.has("alpha_gradient") else None
         smallest = np.zeros(len(alpha.values), bool)
 
-        def compute(rows: Rows, numbers: Int64[np.ndarray, " m"]) -> Results:
+        def compute(rows: Rows, numbers: Indices) -> Results:
             # Behind a formula the gradient of the log-odds is exact; the trace's may underflow.
             slope = rows.gradient()
             if slope is None and given is not None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float, Int64, UInt64
+from jaxtyping import Float, Int64
 
 from attnaudit.core.ragged import Ragged
+from attnaudit.core.shapes import Indices, Streams
 from attnaudit.experiments.erasure.removal import Rows, Walks, in_blocks, in_chunks
 from attnaudit.stats.measures import ERASED_SHARES
 from attnaudit.trace import Readout
@@ -15,7 +16,7 @@ def falls(
     readout: Readout,
     alpha: Ragged,
     scores: dict[str, Ragged],
-    streams: UInt64[np.ndarray, " n"],
+    streams: Streams,
     orders: int,
 ) -> dict[str, Float[np.ndarray, "n 2 S"]]:
     """Measure how far the predicted class's probability falls by each share of T removed, or kept.
@@ -32,9 +33,7 @@ def falls(
         ``random``, the mean over random orders; NaN where T is 1 or a removal leaves no weight.
     """
 
-    def compute(
-        rows: Rows, numbers: Int64[np.ndarray, " m"]
-    ) -> dict[str, Float[np.ndarray, "m 2 S"]]:
+    def compute(rows: Rows, numbers: Indices) -> dict[str, Float[np.ndarray, "m 2 S"]]:
         ranked = [score.take(numbers).descending() for score in scores.values()]
         total = np.zeros((len(numbers), 2, len(ERASED_SHARES)))
         for chunk in in_chunks(orders):

@@ -12,18 +12,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int64, UInt64
+from jaxtyping import Bool, Float, Int64
 from numba import njit
 
 from attnaudit.core.ragged import Ragged, concatenate
 from attnaudit.core.random import shuffled
+from attnaudit.core.shapes import Indices, PerPosition, Streams, Values
 from attnaudit.core.threads import LEAST, cores, on_threads
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.through_tail import Measure, Outputs, has_compiled_tail
 from attnaudit.stats.measures import predicted_class
 from attnaudit.trace import IdentityTail, LinearTail, Readout, TanhTail
 
-Indices = Int64[np.ndarray, " m"]
 PerWalk = Int64[np.ndarray, " walks"]
 
 RANKINGS = ("random", "attention", "gradient", "gradient_attention")
@@ -102,9 +102,7 @@ class Rows:
             return self._decide(prediction, rows) != self.outputs.decided[rows]
         return self.outputs.flips(prediction, rows)
 
-    def random_orders(
-        self, streams: UInt64[np.ndarray, " n"], numbers: range
-    ) -> Int64[np.ndarray, "k N"]:
+    def random_orders(self, streams: Streams, numbers: range) -> Int64[np.ndarray, "k N"]:
         """Draw orders of the positions of each row.
 
         Args:
@@ -119,7 +117,7 @@ class Rows:
         order = shuffled(rows, np.tile(streams, times), np.repeat(numbers, len(self.alpha)))
         return order.values.reshape(times, -1) + start
 
-    def gradient(self) -> Float[np.ndarray, " N"] | None:
+    def gradient(self) -> PerPosition | None:
         """Compute ``∂ log-odds of the predicted class / ∂alpha_t``, with unconstrained weights.
 
         Behind a network it is unknown, None.
@@ -193,7 +191,7 @@ class Walks:
         # from the whole sum would cancel.
         self._left = added_up(rows.alpha, rows.terms, orders, backwards=not keep)
 
-    def measure(self, walk: Indices, count: Indices, measure: Measure) -> Float[np.ndarray, " m"]:
+    def measure(self, walk: Indices, count: Indices, measure: Measure) -> Values:
         """Measure outputs without the first ``count`` positions of walks, or with only them.
 
         Args:

@@ -15,8 +15,9 @@ another tail the search is greedy.
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Int64
 
+from attnaudit.core.shapes import Indices, PerPosition, RowMask, Values
 from attnaudit.experiments.erasure.removal import Rows, Walks, added_up, without_each
 from attnaudit.trace import IdentityTail
 
@@ -54,7 +55,7 @@ class SmallestSet:
         positions = orders[part.spread(last_best[smaller]), places]
         self.marked[positions] = part.places < part.spread(least[smaller])
 
-    def complete(self) -> Bool[np.ndarray, " n"]:
+    def complete(self) -> RowMask:
         """Search for smaller sets than those offered.
 
         Returns:
@@ -89,9 +90,9 @@ class SmallestSet:
 
     def _offer_against(
         self,
-        lead: Float[np.ndarray, " N"],
-        wins_ties: Bool[np.ndarray, " n"],
-        possible: Bool[np.ndarray, " n"],
+        lead: PerPosition,
+        wins_ties: RowMask,
+        possible: RowMask,
     ) -> None:
         """Offer the smallest sets that let one rival win.
 
@@ -161,8 +162,8 @@ class SmallestSet:
 
 
 def _lowest(
-    score: Float[np.ndarray, " m"] | Int64[np.ndarray, " m"],
-    row: Int64[np.ndarray, " m"],
+    score: Values | Indices,
+    row: Indices,
     most: int,
 ) -> Int64[np.ndarray, " c"]:
     """Choose the entries of lowest score in each row, at most ``most``."""

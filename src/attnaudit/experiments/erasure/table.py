@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float, Int64, UInt64
+from jaxtyping import Float, Int64
 
 from attnaudit.core.random import below
+from attnaudit.core.shapes import PerPosition, Streams
 from attnaudit.experiments.erasure.curves import BY_ORDER, MINIMUM, ORDERS
 from attnaudit.experiments.erasure.removal import (
     RANKINGS,
@@ -24,8 +25,8 @@ ROUNDING = 1e-15
 
 def erase(
     rows: Rows,
-    streams: UInt64[np.ndarray, " n"],
-    slope: Float[np.ndarray, " N"] | None,
+    streams: Streams,
+    slope: PerPosition | None,
     orders: int,
 ) -> Results:
     """Remove weights in all the ways of Serrano & Smith 2019, and find the smallest flipping sets.
@@ -80,9 +81,7 @@ def erase(
     }
 
 
-def _remove_one(
-    rows: Rows, streams: UInt64[np.ndarray, " n"], by_attention: Int64[np.ndarray, " N"]
-) -> Results:
+def _remove_one(rows: Rows, streams: Streams, by_attention: Int64[np.ndarray, " N"]) -> Results:
     """Remove the largest weight, or another one; NaN if either removal leaves no weight."""
     alpha, every = rows.alpha, np.arange(len(rows.alpha))
     start = alpha.offsets[:-1]

@@ -17,9 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 
 from attnaudit.core.ragged import Ragged
+from attnaudit.core.shapes import PerPosition, PerRow, PerToken, RowInts
 from attnaudit.experiments.ranges.line import lowest, ranges_on_line
 
 # Singular values up to this share of the norm of the readouts count as zero. Readouts are stored in
@@ -44,9 +45,9 @@ class Movements(NamedTuple):
             ``reach``; the row's own if there is no other.
     """
 
-    dimension: Int64[np.ndarray, " n"]
-    reach: Float[np.ndarray, " n"]
-    upper: Float[np.ndarray, " n"]
+    dimension: RowInts
+    reach: PerRow
+    upper: PerRow
     least: Ragged
     most: Ragged
     ends: list[Float[np.ndarray, "_ T"]]
@@ -87,7 +88,7 @@ def directions(contribution: Float[np.ndarray, "T P"]) -> Float[np.ndarray, "T r
 
 
 def _replace(
-    moved: Movements, row: int, spanned: Float[np.ndarray, "T rank"], alpha: Float[np.ndarray, " T"]
+    moved: Movements, row: int, spanned: Float[np.ndarray, "T rank"], alpha: PerToken
 ) -> None:
     """Overwrite ``moved`` for a row whose readouts span two or more directions."""
     least, most, length = moved.least[row], moved.most[row], len(alpha)
@@ -123,7 +124,7 @@ def _replace(
 def _maximise(
     goals: Float[np.ndarray, "g T"],
     spanned: Float[np.ndarray, "T rank"],
-    own: Float[np.ndarray, " T"],
+    own: PerToken,
 ) -> Float[np.ndarray, "g T"]:
     """Maximise each of ``goals @ attention`` over the attentions with the sum of ``own``."""
     exact = np.vstack([spanned.T, np.ones_like(own)])
@@ -144,7 +145,7 @@ def _maximise(
     return attention / attention.sum(axis=1, keepdims=True)
 
 
-def _on_line(readout: Float[np.ndarray, " N"], alpha: Ragged) -> Movements:
+def _on_line(readout: PerPosition, alpha: Ragged) -> Movements:
     """Compute the movements of rows whose readouts are one number per token."""
     rows, order = alpha.with_values(readout), alpha.descending()
     centred = readout - alpha.spread(rows.sum() / alpha.lengths)
@@ -170,9 +171,7 @@ def _on_line(readout: Float[np.ndarray, " N"], alpha: Ragged) -> Movements:
     return Movements(dimension, reach, reach.copy(), least, most, each)
 
 
-def _farthest(
-    value: Ragged, alpha: Ragged
-) -> tuple[Float[np.ndarray, " N"], Float[np.ndarray, " n"]]:
+def _farthest(value: Ragged, alpha: Ragged) -> tuple[PerPosition, PerRow]:
     """Find the farthest attention with mean 0 in each row, and its distance.
 
     It attends to a token i of value ≤ 0, with the share v_j/(v_j − v_i), and to a token j of

@@ -16,9 +16,10 @@ classes and an identity tail it is the exact maximum.
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool
 
 from attnaudit.core.ragged import Ragged
+from attnaudit.core.shapes import PerClass, PerRow
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.through_tail import Outputs, has_compiled_tail, output_layer
 from attnaudit.stats.measures import activate, two_classes
@@ -30,10 +31,8 @@ CLASSES = 24
 # Numbers held at a time: 16 MiB.
 NUMBERS = 1 << 21
 
-PerClass = Float[np.ndarray, "n C"]
 
-
-def change_bound(outputs: Outputs) -> Float[np.ndarray, " n"]:
+def change_bound(outputs: Outputs) -> PerRow:
     """Bound the change of each row's output under any attention, in TVD."""
     own, readout, alpha = two_classes(outputs.own), outputs.readout, outputs.alpha
     candidates = np.ones_like(own, bool) if readout.candidates is None else readout.candidates
@@ -70,7 +69,7 @@ def bound_from_ranges(
     low: PerClass,
     high: PerClass,
     candidates: Bool[np.ndarray, "n C"],
-) -> Float[np.ndarray, " n"]:
+) -> PerRow:
     """Bound the change from the range of each probability.
 
     Args:

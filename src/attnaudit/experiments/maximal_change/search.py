@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int64
 
 from attnaudit.core.ragged import Ragged
+from attnaudit.core.shapes import Indices, PerPosition, PerRow, RowInts, RowMask
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.adversary.exact import one_logit_decides
 from attnaudit.experiments.through_tail import Outputs, has_compiled_tail
@@ -26,7 +27,7 @@ EFFORT, EFFORT_OF_NETWORK = (6, 8), (4, 3)
 class Singles(NamedTuple):
     """Change of the output (TVD) with all attention on each position, and flips, flat ``(N,)``."""
 
-    change: Float[np.ndarray, " N"]
+    change: PerPosition
     flips: Bool[np.ndarray, " N"]
 
 
@@ -39,9 +40,9 @@ class Change(NamedTuple):
         flips: Whether some attention tried flips the decision.
     """
 
-    largest: Float[np.ndarray, " n"]
-    position: Int64[np.ndarray, " n"]
-    flips: Bool[np.ndarray, " n"]
+    largest: PerRow
+    position: RowInts
+    flips: RowMask
 
 
 def single_tokens(outputs: Outputs) -> Singles:
@@ -72,7 +73,7 @@ def largest_change(outputs: Outputs, singles: Singles) -> Change:
 
 def _read(
     outputs: Outputs,
-    rows: Int64[np.ndarray, " m"],
+    rows: Indices,
     tokens: Int64[np.ndarray, "m k"],
     weights: Float[np.ndarray, "m k"],
 ) -> Singles:
@@ -87,9 +88,7 @@ def _read(
     return Singles(change, flips > 0.0)
 
 
-def _mixtures(
-    outputs: Outputs, change: Ragged, best: Float[np.ndarray, " n"]
-) -> tuple[Float[np.ndarray, " n"], Bool[np.ndarray, " n"]]:
+def _mixtures(outputs: Outputs, change: Ragged, best: PerRow) -> tuple[PerRow, RowMask]:
     """Improve ``best`` by mixing the tokens of largest change; also return whether one flips.
 
     The search tries the middles of all pairs, then steps from the best mixture towards each token.

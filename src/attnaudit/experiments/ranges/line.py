@@ -18,9 +18,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Bool
 
 from attnaudit.core.ragged import Ragged
+from attnaudit.core.shapes import PerPosition, PerRow, RowInts
 from attnaudit.experiments.adversary.exact import Slab
 
 # Distance from 1.0 to the next float64.
@@ -30,8 +31,8 @@ UNIT = 2.0**-52
 class WeightRanges(NamedTuple):
     """Least and largest weight of each token, both flat ``(N,)``."""
 
-    necessary: Float[np.ndarray, " N"]
-    possible: Float[np.ndarray, " N"]
+    necessary: PerPosition
+    possible: PerPosition
 
 
 def ranges_in_slab(alpha: Ragged, slab: Slab) -> WeightRanges:
@@ -54,9 +55,7 @@ def ranges_in_slab(alpha: Ragged, slab: Slab) -> WeightRanges:
     )
 
 
-def ranges_on_line(
-    value: Ragged, alpha: Ragged, low: Float[np.ndarray, " n"], high: Float[np.ndarray, " n"]
-) -> WeightRanges:
+def ranges_on_line(value: Ragged, alpha: Ragged, low: PerRow, high: PerRow) -> WeightRanges:
     """Compute the range of each weight over the attentions in a slab around 0.
 
     Args:
@@ -84,7 +83,7 @@ def ranges_on_line(
     return WeightRanges(np.clip(least, 0.0, alpha.values), np.clip(most, alpha.values, 1.0))
 
 
-def lowest(rows: Ragged) -> Int64[np.ndarray, " n"]:
+def lowest(rows: Ragged) -> RowInts:
     """Find the flat position of the first smallest value in each row."""
     smallest = np.flatnonzero(rows.values == rows.spread(rows.reduce(np.minimum)))
     return smallest[np.searchsorted(smallest, rows.offsets[:-1])]

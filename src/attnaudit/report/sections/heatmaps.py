@@ -16,6 +16,7 @@ import polars as pl
 from jaxtyping import Float
 
 from attnaudit.core.escapes import without_controls
+from attnaudit.core.shapes import PerToken
 from attnaudit.report.words import figure, percent
 from attnaudit.results import SCORES
 from attnaudit.stats.measures import two_classes
@@ -67,10 +68,10 @@ class Instance:
     name: str
     number: int
     tokens: Sequence[str]
-    weights: Mapping[str, Float[np.ndarray, " T"]]
+    weights: Mapping[str, PerToken]
     notes: Mapping[str, str]
     ranges: Float[np.ndarray, "T 2"] | None
-    evidence: Mapping[str, Float[np.ndarray, " T"]]
+    evidence: Mapping[str, PerToken]
     classes: int
     rationale: Sequence[bool] | None
     special: Sequence[bool] | None
@@ -81,7 +82,7 @@ class Instance:
     figures: Mapping[str, float | None]
 
     @property
-    def main(self) -> Float[np.ndarray, " T"]:
+    def main(self) -> PerToken:
         """Weights of the heatmap that is judged: the one shown, or attention."""
         return next(iter(self.weights.values()))
 
@@ -186,9 +187,7 @@ def heatmap(instance: Instance, budget: int, evidence: bool = False) -> Heatmap:
     return Heatmap(instance, tokens, strips, left_out, known, special)
 
 
-def _evidence_strips(
-    evidence: Mapping[str, Float[np.ndarray, " T"]], part: slice
-) -> Iterator[Strip]:
+def _evidence_strips(evidence: Mapping[str, PerToken], part: slice) -> Iterator[Strip]:
     """Draw a strip per class; all have one scale, so that classes can be compared."""
     full = max(LEAST_EVIDENCE, *(float(np.abs(own).max()) for own in evidence.values()))
     for name, own in evidence.items():
@@ -208,7 +207,7 @@ def caption_of(kind: str) -> str:
     return _CAPTIONS.get(kind, name[:1].upper() + name[1:])
 
 
-def densest(weights: Float[np.ndarray, " T"], budget: int) -> slice:
+def densest(weights: PerToken, budget: int) -> slice:
     """Return the ``budget`` neighbouring positions with the most weight, or all of fewer."""
     if len(weights) <= budget:
         return slice(0, len(weights))
@@ -221,7 +220,7 @@ def _shades(weights: Float[np.ndarray, " s"], full: float) -> list[int]:
     return np.rint(1000 * weights / (full or 1.0)).astype(int).tolist()
 
 
-def full_colour(weights: Float[np.ndarray, " T"], least: float = 0.0) -> float:
+def full_colour(weights: PerToken, least: float = 0.0) -> float:
     """Return the deepest colour's weight.
 
     It is the largest weight, or `UNIFORM_SHARES` uniform shares if they are more, so that nearly

@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float
 from scipy.special import entr
 
 from attnaudit.core import InputError
 from attnaudit.core.papers import SNELL2020
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import setting
+from attnaudit.core.shapes import PerRow
 from attnaudit.experiments.rows import is_correct
 from attnaudit.plans.training import Spec, Training, TrainingId, seeded
 from attnaudit.stats.agreement import agreement, chance_agreement
@@ -127,7 +127,7 @@ def uniform_rows(trace: Trace, finished: Mapping[str, Ragged]) -> pl.DataFrame:
     return trace_rows(trace, **columns, **_compared(scores, TO_REFERENCE[1:2]))
 
 
-def elsewhere_agreement(trace: Trace, first: Ragged, score: Ragged) -> Float[np.ndarray, " n"]:
+def elsewhere_agreement(trace: Trace, first: Ragged, score: Ragged) -> PerRow:
     """Compute A(``first``, ``score`` of another instance): agreement by positional habit.
 
     Args:
@@ -153,7 +153,7 @@ def elsewhere_agreement(trace: Trace, first: Ragged, score: Ragged) -> Float[np.
     return ratio(*total)
 
 
-def entropy_share(alpha: Ragged) -> Float[np.ndarray, " n"]:
+def entropy_share(alpha: Ragged) -> PerRow:
     """Compute ``−Σ α ln α / ln T``: 1 for uniform weights, 0 for one position; NaN at T = 1."""
     return ratio(alpha.with_values(entr(alpha.values)).sum(), np.log(alpha.lengths))
 
