@@ -34,6 +34,7 @@ from attnaudit.stats.kendall import kendall_tau
 from attnaudit.stats.measures import two_classes
 from attnaudit.trace import IdentityTail, LinearTail, Readout, TanhTail, Trace
 
+Classes = Int64[np.ndarray, "n k"]
 MOST = 4  # classes of a row that the table has; a page has no room for more
 NONE = -1  # in place of a class, for a row that allows fewer
 
@@ -162,7 +163,7 @@ class ClassEvidence:
         return measures.with_columns(differences(*pairs))
 
 
-def choose_classes(trace: Trace) -> Int64[np.ndarray, "n k"]:
+def choose_classes(trace: Trace) -> Classes:
     """Choose the classes of each row: predicted, runner-up, gold, then the most probable.
 
     Returns:
@@ -185,7 +186,7 @@ def choose_classes(trace: Trace) -> Int64[np.ndarray, "n k"]:
     return chosen
 
 
-def split_logits(trace: Trace, classes: Int64[np.ndarray, "n k"]) -> Ragged | None:
+def split_logits(trace: Trace, classes: Classes) -> Ragged | None:
     """Split the logits of classes into the evidence of the positions, ``(N, k)``.
 
     Returns:
@@ -219,7 +220,7 @@ def split_logits(trace: Trace, classes: Int64[np.ndarray, "n k"]) -> Ragged | No
     return alpha.with_values(evidence)
 
 
-def erase_each(trace: Trace, classes: Int64[np.ndarray, "n k"]) -> Ragged:
+def erase_each(trace: Trace, classes: Classes) -> Ragged:
     """Return the fall of each class's log-odds without each position's weight, ``(N, k)``.
 
     It is NaN for a position with all the weight, and for a class without a rival.
@@ -244,7 +245,7 @@ def _log_odds(
     readout: Readout,
     sums: Float[np.ndarray, "m P"],
     rows: Indices,
-    classes: Int64[np.ndarray, "n k"],
+    classes: Classes,
 ) -> Float[np.ndarray, "m k"]:
     """Return ln p − ln(1 − p) of classes under attended sums, without rounding p to 1."""
     logits = readout.logits(sums, rows)
@@ -260,7 +261,7 @@ def _log_odds(
     return np.where(classes[rows] == NONE, np.nan, found)
 
 
-def fit_each(trace: Trace, classes: Int64[np.ndarray, "n k"]) -> Ragged:
+def fit_each(trace: Trace, classes: Classes) -> Ragged:
     """Fit a surrogate to the log-odds of each class over the copies of a text, ``(N, k)``.
 
     Rows with fewer than two copies are NaN. Copies that store few of many outputs know the

@@ -45,6 +45,10 @@ CLOSE = 2.0**-53  # smallest distance of a single float64 output from 0 or 1, fo
 DIGITS = 5  # of changes; smaller differences are float32 noise
 
 
+Lost = Bool[np.ndarray, "M T"]
+PerCopy = Float[np.ndarray, " M"]
+
+
 class Copies(NamedTuple):
     """Copies of one text, each with some words replaced.
 
@@ -54,9 +58,9 @@ class Copies(NamedTuple):
         change: Change of the output at matched confidence.
     """
 
-    lost: Bool[np.ndarray, "M T"]
-    fall: Float[np.ndarray, " M"]
-    change: Float[np.ndarray, " M"]
+    lost: Lost
+    fall: PerCopy
+    change: PerCopy
 
 
 @dataclass(frozen=True)
@@ -212,9 +216,9 @@ def log_odds(prediction: PerClass, predicted: int) -> PerRow:
 
 
 def partial_spearman(
-    lost: Bool[np.ndarray, "M T"],
+    lost: Lost,
     score: PerToken,
-    change: Float[np.ndarray, " M"],
+    change: PerCopy,
 ) -> float:
     """Return the partial rank correlation of lost scores and changes, given the lost words.
 
@@ -239,13 +243,13 @@ def partial_spearman(
     return float(loss @ changed / np.sqrt((loss @ loss) * (changed @ changed)))
 
 
-def _without(ranks: Float[np.ndarray, " M"], number: Float[np.ndarray, " M"]) -> np.ndarray:
+def _without(ranks: PerCopy, number: PerCopy) -> np.ndarray:
     """Return the residuals of ranks after a linear fit on the ranks of the number of words."""
     own, line = ranks - ranks.mean(), number - number.mean()
     return own - line * (own @ line) / max(line @ line, 1.0)
 
 
-def _ranks(values: np.ndarray) -> Float[np.ndarray, " M"]:
+def _ranks(values: np.ndarray) -> PerCopy:
     """Rank numbers from 1; equal ones share their mean rank."""
     # Sums of the same words in another order differ by rounding.
     _, place, counts = np.unique(np.round(values, 12), return_inverse=True, return_counts=True)

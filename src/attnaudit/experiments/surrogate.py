@@ -19,7 +19,7 @@ from numba import njit
 from attnaudit.core.papers import BELLONI2011, COHENWANG2024
 from attnaudit.core.random import bits, stream_keys
 from attnaudit.core.shapes import PerToken
-from attnaudit.experiments.replacement import copies_of, partial_spearman
+from attnaudit.experiments.replacement import Lost, PerCopy, copies_of, partial_spearman
 from attnaudit.experiments.rows import (
     attention_on,
     make_table,
@@ -174,8 +174,8 @@ class CrossFit(NamedTuple):
 
     def correlation(
         self,
-        lost: Bool[np.ndarray, "M T"],
-        change: Float[np.ndarray, " M"],
+        lost: Lost,
+        change: PerCopy,
         scores: Iterable[np.ndarray],
     ) -> float:
         """Return the mean over halves of the partial rank correlation, with a score for each."""
@@ -186,9 +186,7 @@ class CrossFit(NamedTuple):
         return float(np.mean(found))
 
 
-def cross_fit(
-    lost: Bool[np.ndarray, "M T"], fall: Float[np.ndarray, " M"], stream: UInt64[np.ndarray, " 1"]
-) -> CrossFit:
+def cross_fit(lost: Lost, fall: PerCopy, stream: UInt64[np.ndarray, " 1"]) -> CrossFit:
     """Fit all copies, and each of two random halves of them."""
     half = np.zeros(len(fall), bool)
     half[np.argsort(bits(stream, np.arange(len(fall))))[: len(fall) // 2]] = True
@@ -206,9 +204,7 @@ def cross_fit(
     )
 
 
-def fit_surrogate(
-    lost: Bool[np.ndarray, "M T"], fall: Float[np.ndarray, " M"]
-) -> tuple[PerToken, float]:
+def fit_surrogate(lost: Lost, fall: PerCopy) -> tuple[PerToken, float]:
     """Fit the fall of a class's log-odds as a sum over lost words by the square-root LASSO.
 
     It minimises ‖fall − base − Σ weights‖ / √M + λ Σ |weight_t| · spread_t, where spread_t is the

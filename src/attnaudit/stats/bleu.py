@@ -11,6 +11,7 @@ from jaxtyping import Float, Int64
 
 from attnaudit.stats.bootstrap import (
     RESAMPLES,
+    Weights,
     expanded_tail,
     percentile_interval,
     resampled,
@@ -125,7 +126,7 @@ def bleu_over_seeds(
         resamples: Number of resamples.
     """
 
-    def scores(weights: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "b S"]:
+    def scores(weights: Weights) -> Float[np.ndarray, "b S"]:
         return np.stack([_of_resamples(weights, part) for part in counts], axis=1)
 
     seeds, pairs, _ = counts.shape
@@ -134,6 +135,6 @@ def bleu_over_seeds(
 
 
 def _of_resamples(
-    weights: Float[np.ndarray, "b n"], counts: Int64[np.ndarray, "n counts"]
+    weights: Weights, counts: Int64[np.ndarray, "n counts"]
 ) -> Float[np.ndarray, " b"]:
     return np.array([bleu(row) for row in weighted_sums(weights, counts.T.astype(np.float64))])

@@ -29,7 +29,8 @@ BLOCK = 25
 # unknown. Below it, simulated intervals of sparse means are too short.
 FEWEST_CARRIERS = 3
 
-Statistic = Callable[[Float[np.ndarray, "b u"]], np.ndarray]
+Weights = Float[np.ndarray, "b u"]
+Statistic = Callable[[Weights], np.ndarray]
 
 
 class Units(NamedTuple):
@@ -73,7 +74,7 @@ class Units(NamedTuple):
         return cls(group[text], GROUPS, text, len(distinct))
 
 
-def counts(keys: np.ndarray, units: int) -> Float[np.ndarray, "b u"]:
+def counts(keys: np.ndarray, units: int) -> Weights:
     """Count how often each unit is drawn in ``units`` draws from each stream."""
     drawn = below(keys[:, None], np.arange(units), units)
     cells = drawn + units * np.arange(len(keys))[:, None]
@@ -81,7 +82,7 @@ def counts(keys: np.ndarray, units: int) -> Float[np.ndarray, "b u"]:
     return counted.reshape(cells.shape).astype(np.float64)
 
 
-def exponentials(keys: np.ndarray, units: int) -> Float[np.ndarray, "b u"]:
+def exponentials(keys: np.ndarray, units: int) -> Weights:
     """Draw an exponential weight for each unit from each stream."""
     return -np.log(uniform(keys[:, None], np.arange(units)))
 
@@ -116,9 +117,7 @@ def resampled(
     return np.concatenate(on_threads(block, range(0, resamples, BLOCK)))
 
 
-def weighted_sums(
-    weights: Float[np.ndarray, "b u"], sums: Float[np.ndarray, "... u"]
-) -> Float[np.ndarray, "b ..."]:
+def weighted_sums(weights: Weights, sums: Float[np.ndarray, "... u"]) -> Float[np.ndarray, "b ..."]:
     """Sum over units with the weights of each resample.
 
     Args:
@@ -175,7 +174,7 @@ def ratio_intervals(
         inside = (outside <= TOLERANCE.network * abs(bottom)).all(axis=1)
         extremes[inside] = ((ranges - value) * size)[inside]
 
-    def ratios(weights: Float[np.ndarray, "b u1"]) -> Float[np.ndarray, "b m 2"]:
+    def ratios(weights: Weights) -> Float[np.ndarray, "b m 2"]:
         own, added = weights[:, :-1], weights[:, -1, None, None]
         tops = weighted_sums(own, gaps)[..., None] + added * extremes
         return value + ratio(tops, weighted_sums(own, bottom)[..., None] + added * size)
@@ -253,7 +252,7 @@ def means_over_seeds(
     known = ~np.isnan(values)
     total, count = (np.moveaxis(part, 0, 1) for part in (np.where(known, values, 0.0), known))
 
-    def means(weights: Float[np.ndarray, "b n"]) -> Float[np.ndarray, "b S M"]:
+    def means(weights: Weights) -> Float[np.ndarray, "b S M"]:
         sums = weighted_sums(weights, total)
         return ratio(sums, weighted_sums(weights, count.astype(np.float64)))
 

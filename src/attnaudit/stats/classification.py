@@ -9,10 +9,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from attnaudit.core import InputError
-from attnaudit.core.shapes import PerRow, RowMask
+from attnaudit.core.shapes import PerClass, PerRow, RowMask
 from attnaudit.stats.bootstrap import (
     RESAMPLES,
     Units,
+    Weights,
     percentile_interval,
     ratio,
     resampled,
@@ -21,6 +22,7 @@ from attnaudit.stats.bootstrap import (
 )
 from attnaudit.stats.inference import cluster_quantile, newcombe_interval
 
+Labels = Int[np.ndarray, " n"]
 ScoreOf = Callable[[int], PerRow]
 
 
@@ -42,9 +44,9 @@ class ScoreIntervals(NamedTuple):
 
 
 def classification_scores(
-    label: Int[np.ndarray, " n"],
-    predicted: Int[np.ndarray, " n"],
-    score: Float[np.ndarray, "n K"],
+    label: Labels,
+    predicted: Labels,
+    score: PerClass,
 ) -> Scores:
     """Compute accuracy, F1 and ROC-AUC.
 
@@ -65,7 +67,7 @@ def classification_scores(
     return ScoreSums(label, predicted, columns_of(score), score.shape[1], units).value
 
 
-def columns_of(score: Float[np.ndarray, "n K"]) -> ScoreOf:
+def columns_of(score: PerClass) -> ScoreOf:
     """Return a function from a class to its scores; a single column holds those of class 1."""
     return lambda k: score[:, min(k, score.shape[1] - 1)]
 
@@ -85,8 +87,8 @@ class ScoreSums:
 
     def __init__(
         self,
-        label: Int[np.ndarray, " n"],
-        predicted: Int[np.ndarray, " n"],
+        label: Labels,
+        predicted: Labels,
         score: ScoreOf,
         outputs: int,
         units: Units,
@@ -134,7 +136,7 @@ class ScoreSums:
         means = (_mean_over_classes(one[None], one)[0] for one in each)
         self.value = Scores(*(float(score) for score in (accuracy, *means)))
 
-    def scores(self, weights: Float[np.ndarray, "b u"]) -> Float[np.ndarray, "b 4"]:
+    def scores(self, weights: Weights) -> Float[np.ndarray, "b 4"]:
         """Return accuracy, F1, ROC-AUC and macro F1 of resamples.
 
         A class that is undefined in a resample takes its value from the whole sample. A mean over
@@ -192,7 +194,7 @@ class ScoresOverSeeds(NamedTuple):
 
 
 def scores_over_seeds(
-    label: Int[np.ndarray, " n"],
+    label: Labels,
     predicted: Int[np.ndarray, "M S n"],
     score: Float[np.ndarray, "M S n K"],
     seed: int,
@@ -223,7 +225,7 @@ def scores_over_seeds(
         for s in range(seeds)
     ]
 
-    def scores(weights: Float[np.ndarray, "b u"]) -> Float[np.ndarray, "b S M 4"]:
+    def scores(weights: Weights) -> Float[np.ndarray, "b S M 4"]:
         return np.stack(
             [np.stack([one.scores(weights) for one in row], axis=1) for row in sums], axis=1
         )

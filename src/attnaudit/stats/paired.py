@@ -11,6 +11,8 @@ from attnaudit.core.shapes import Indices, RowInts
 from attnaudit.stats.bootstrap import ratio, ratio_intervals
 from attnaudit.stats.inference import FEWEST
 
+PerMeasure = Float[np.ndarray, " m"]
+
 
 class PairedMeans(NamedTuple):
     """Means of m measures over the pairs in which both sides are defined.
@@ -24,10 +26,10 @@ class PairedMeans(NamedTuple):
         n: Number of pairs.
     """
 
-    first: Float[np.ndarray, " m"]
-    second: Float[np.ndarray, " m"]
-    low: Float[np.ndarray, " m"]
-    high: Float[np.ndarray, " m"]
+    first: PerMeasure
+    second: PerMeasure
+    low: PerMeasure
+    high: PerMeasure
     n: Indices
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.shapes import Indices, Streams
-from attnaudit.experiments.erasure.removal import Rows, Walks, in_blocks, in_chunks
+from attnaudit.experiments.erasure.removal import Orders, Rows, Walks, in_blocks, in_chunks
 from attnaudit.stats.measures import ERASED_SHARES
 from attnaudit.trace import Readout
 
@@ -44,7 +44,7 @@ def falls(
     return in_blocks(compute, readout, alpha)
 
 
-def _falls(rows: Rows, orders: Int64[np.ndarray, "k N"]) -> Float[np.ndarray, "k m 2 S"]:
+def _falls(rows: Rows, orders: Orders) -> Float[np.ndarray, "k m 2 S"]:
     alpha, every = rows.alpha, np.arange(len(rows.alpha))
     # The tokens of each share of T, one at least.
     sizes = np.multiply.outer(alpha.lengths, ERASED_SHARES)

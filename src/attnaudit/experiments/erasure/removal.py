@@ -26,6 +26,8 @@ from attnaudit.trace import IdentityTail, LinearTail, Readout, TanhTail
 
 PerWalk = Int64[np.ndarray, " walks"]
 
+Orders = Int64[np.ndarray, "k N"]
+Terms = Float[np.ndarray, "N D"]
 RANKINGS = ("random", "attention", "gradient", "gradient_attention")
 # Removals along an order that a network reads first. Then it reads those between two of them.
 STEPS = 128
@@ -102,7 +104,7 @@ class Rows:
             return self._decide(prediction, rows) != self.outputs.decided[rows]
         return self.outputs.flips(prediction, rows)
 
-    def random_orders(self, streams: Streams, numbers: range) -> Int64[np.ndarray, "k N"]:
+    def random_orders(self, streams: Streams, numbers: range) -> Orders:
         """Draw orders of the positions of each row.
 
         Args:
@@ -179,7 +181,7 @@ class Walks:
         lengths: Number of positions of the row.
     """
 
-    def __init__(self, rows: Rows, orders: Int64[np.ndarray, "k N"], keep: bool) -> None:
+    def __init__(self, rows: Rows, orders: Orders, keep: bool) -> None:
         self.rows, self.keep = rows, keep
         n, positions = len(rows.alpha), orders.shape[1]
         self.row, self.lengths = (
@@ -242,7 +244,7 @@ class Walks:
 
 
 def added_up(
-    rows: Ragged, terms: Float[np.ndarray, "N D"], orders: Int64[np.ndarray, "k N"], backwards: bool
+    rows: Ragged, terms: Terms, orders: Orders, backwards: bool
 ) -> Float[np.ndarray, "kN D"]:
     """Sum terms cumulatively along orders of each row, from their first or their last position.
 
@@ -275,7 +277,7 @@ def _add_up(offsets, terms, orders, backwards, sums):
                     sums[d, k, place] = total
 
 
-def without_each(rows: Ragged, terms: Float[np.ndarray, "N D"]) -> Float[np.ndarray, "N D"]:
+def without_each(rows: Ragged, terms: Terms) -> Terms:
     """Sum the terms of a row without each of its positions in turn."""
     # What comes before and behind a position is added: subtracting its term would cancel.
     every = np.arange(len(terms))[None]

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from attnaudit.core.shapes import Indices, PerPosition, RowMask, Values
-from attnaudit.experiments.erasure.removal import Rows, Walks, added_up, without_each
+from attnaudit.experiments.erasure.removal import Orders, Rows, Walks, added_up, without_each
 from attnaudit.trace import IdentityTail
 
 # Behind a network: positions read at each step of the greedy search, and steps.
@@ -40,7 +40,7 @@ class SmallestSet:
         self.size = np.full(len(rows.alpha), NONE)
         self.marked = np.zeros(len(rows.alpha.values), bool)
 
-    def offer(self, size: Int64[np.ndarray, "k n"], orders: Int64[np.ndarray, "k N"]) -> None:
+    def offer(self, size: Int64[np.ndarray, "k n"], orders: Orders) -> None:
         """Replace sets by heads of orders that are at most as large.
 
         Args:
