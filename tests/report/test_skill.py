@@ -16,7 +16,7 @@ from attnaudit.experiments.findings import Finding
 from attnaudit.experiments.prediction import Prediction
 from attnaudit.recipes.translator import translation_rows
 from attnaudit.report.card import verdict
-from attnaudit.report.cards.card import WITHHELD, Claim, card_row
+from attnaudit.report.cards.card import WITHHELD, card_row
 from attnaudit.report.cards.lead import of_studies
 from attnaudit.report.cards.skill import no_skill, no_skill_of_run
 from attnaudit.report.run_page import write_report
@@ -227,21 +227,24 @@ def test_which_models_a_study_is_about(study, names, expected):
     assert found == list(map(identity, expected.split()))
 
 
-FOR_Y = Claim(Finding("e", "m", "for", "high"), "y")
-AGAINST_X = Claim(Finding("e", "m", "against", "low"), "x")
+FOR_Y = Finding("e", "m", "for", "high"), "y"
+AGAINST_X = Finding("e", "m", "against", "low"), "x"
 
 
 @pytest.mark.parametrize(
     ("claims", "told"),
     [
-        ([Claim(None)], "Nothing in the studies speaks for or against"),
+        ([(None, "")], "Nothing in the studies speaks for or against"),
         ([AGAINST_X], "Studies speak against heatmaps of m as explanations of its predictions: x."),
         ([FOR_Y], "Studies speak for heatmaps of m as explanations of its predictions: y."),
         ([FOR_Y, AGAINST_X, AGAINST_X], "explain its predictions.\nFor: y.\nAgainst: x."),
     ],
 )
 def test_the_line_of_studies_follows_from_their_rows(claims, told):
-    rows = [card_row("?", "m", {"value": 0.5}, "–", "", claim=claim) for claim in claims]
+    rows = [
+        card_row("?", "m", {"value": 0.5}, "–", "", finding=one, clause=clause)
+        for one, clause in claims
+    ]
     assert told in of_studies(rows, "m")
 
 

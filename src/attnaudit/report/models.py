@@ -1,13 +1,14 @@
 """Models in the summaries of studies: their names, their scores and their seeds."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import polars as pl
 
 from attnaudit.core import count
+from attnaudit.report.cards.card import StudyFigures
 from attnaudit.report.charts.marks import interval_chart
-from attnaudit.report.charts.svg import Panel, drawn
+from attnaudit.report.charts.svg import Figure, drawn
 from attnaudit.results import Measure
 from attnaudit.studies import Study
 
@@ -71,24 +72,40 @@ def of_models(summary: pl.DataFrame, figure: str, known: Iterable[Measure]) -> p
     return named.drop_nulls("name")
 
 
-def score_panels(
-    study: type[Study], summary: pl.DataFrame, titles: Mapping[str, str]
-) -> tuple[Panel, ...]:
-    """Draw figures of every model with their intervals, a panel each.
+def score_figure(
+    study: type[Study], title: str, caption: str, titles: Mapping[str, str]
+) -> StudyFigures:
+    """Return a function that draws scores of every model with their intervals, a panel each.
 
     Args:
         study: The study.
-        summary: Its summary; a figure that no model has is not drawn.
-        titles: Title of each figure.
+        title: Title of the figure.
+        caption: Its caption, where ``{seeds}`` says how many seeds each model has, and what the
+            intervals are over.
+        titles: Title of each score; one that no model has is not drawn.
     """
-    charts = (
-        (name, title, of_models(summary, name, study.measures)) for name, title in titles.items()
-    )
-    return tuple(
-        drawn(title, interval_chart(rows, title), f"{study.name}-{name}", f"{title} of every model")
-        for name, title, rows in charts
-        if rows.height
-    )
+
+    def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:
+        charts = (
+            (name, label, of_models(summary, name, study.measures))
+            for name, label in titles.items()
+        )
+        panels = tuple(
+            drawn(
+                label,
+                interval_chart(rows, label),
+                f"{study.name}-{name}",
+                f"{label} of every model",
+            )
+            for name, label, rows in charts
+            if rows.height
+        )
+        _, most = seeds_of_models(table)
+        spread = "means over seeds, intervals over seeds and texts"
+        seeds = f"{count(most, 'seed')}: {spread if most > 1 else 'intervals over texts only'}"
+        yield Figure(study.name, title, caption.format(seeds=seeds), panels)
+
+    return figures
 
 
 def seeds_of_models(table: pl.DataFrame) -> tuple[int, int]:
@@ -96,10 +113,3 @@ def seeds_of_models(table: pl.DataFrame) -> tuple[int, int]:
     models = [name for name in ("model", "kind", "strength") if name in table.columns]
     seeds = table.group_by(models).agg(pl.col("seed").n_unique())["seed"].to_list()
     return min(seeds), max(seeds)
-
-
-def seeds_and_spread(table: pl.DataFrame) -> str:
-    """Say how many seeds each model of a study has, and what the intervals are over."""
-    _, seeds = seeds_of_models(table)
-    spread = "means over seeds, intervals over seeds and texts"
-    return f"{count(seeds, 'seed')}: {spread if seeds > 1 else 'intervals over texts only'}"

@@ -38,18 +38,20 @@ class Section:
     Attributes:
         template: Name of a file of ``templates``, without its endings.
         content: Its HTML.
-        links: Its entries in the navigation: (title, address).
+        title: Its entry in the navigation, which leads to the template's name; empty for none.
         scripts: Files of ``scripts`` that it needs, each after those that it needs itself.
         data: Data of scripts, by the id of the element that holds them.
         styles: Files of ``styles`` that no other section needs.
+        links: Further entries in the navigation: (title, address).
     """
 
     template: str
     content: Mapping[str, Any] = field(default_factory=dict)
-    links: tuple[tuple[str, str], ...] = ()
+    title: str = ""
     scripts: tuple[str, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
     styles: tuple[str, ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
 
 
 def write_page(
@@ -93,7 +95,11 @@ def page_text(
     script = "".join(map(_script, ["dom.js", *scripts])) if scripts else ""
     scheme, term = _read("scripts/scheme.js"), Terms()
     parts = [rendered(one.template, {"term": term, **one.content}) for one in shown]
-    navigation = [link for section in shown for link in section.links]
+    navigation = [
+        link
+        for one in shown
+        for link in (*([(one.title, f"#{one.template}")] if one.title else ()), *one.links)
+    ]
     if term.defined:
         parts.append(rendered("definitions", {"defined": term.defined}))
         navigation.append(("Definitions", "#definitions"))
@@ -158,7 +164,7 @@ def card_section(
     """Make the section of a card, and below it what has no answer: (name, reason)."""
     meaning_of = partial(measure_meaning, unit=card.unit)
     content = {"card": card, "left_out": left_out, "meaning_of": meaning_of, "is_folded": is_folded}
-    return Section("card", content, (("Measures" if is_folded else "Verdict", "#verdict"),))
+    return Section("card", content, links=(("Measures" if is_folded else "Verdict", "#verdict"),))
 
 
 def figures_section(
@@ -172,7 +178,7 @@ def figures_section(
         shown: How many are shown at once; the others are folded.
     """
     content = {"figures": figures, "legend": legend, "shown": shown}
-    return Section("figures", content, (("Figures", "#figures"),), SAVE) if figures else None
+    return Section("figures", content, "Figures", SAVE) if figures else None
 
 
 @cache

@@ -106,7 +106,7 @@ def write_paper(found: Reproduction, folder: Path) -> Path:
     tables = enumerate(content["tables"], 1)
     links = [(table.title.partition(" (")[0], f"#table-{k}") for k, table in tables]
     shown = (("Verdict", "#verdict"), *links)
-    sections: list[Section | None] = [Section("paper", content, shown, styles=("paper.css",))]
+    sections: list[Section | None] = [Section("paper", content, styles=("paper.css",), links=shown)]
     if numbers["ours"].count():
         label = "Our numbers against the published ones"
         panel = drawn("", agreement_chart(numbers), "agreement", label)

@@ -162,7 +162,7 @@ def hypotheses_section(study: type[Study], summary: pl.DataFrame) -> Section | N
             }
         )
     content = {"claims": claims, "exclusions": " ".join(study.exclusions)}
-    return Section("hypotheses", content, (("Hypotheses", "#hypotheses"),))
+    return Section("hypotheses", content, "Hypotheses")
 
 
 def study_numbers(name: str, summary: pl.DataFrame) -> list[Number]:

@@ -75,7 +75,7 @@ def write_translation(folder: str | Path, page: Path | None = None) -> Path:
     return write_page(
         page or folder / "translation.html",
         [
-            Section("translations", content, (("Translations", "#translations"),)),
+            Section("translations", content, "Translations"),
             *(_of_alignment(trace, folder / "dictionary.parquet") if trace else ()),
             numbers_section(summary_numbers(own), _LEAD),
             *provenance_sections(about, [paper.bibtex for paper in (SNELL2020, LUONG2015)]),
@@ -105,8 +105,8 @@ def _of_alignment(trace: Trace, dictionary: Path) -> tuple[Section, ...]:
         "dictionary": words,
     }
     return (
-        Section("matrices", content, (("Attention and relevance", "#alignment"),)),
-        Section("dictionary", content, (("Dictionary", "#dictionary"),)),
+        Section("matrices", content, links=(("Attention and relevance", "#alignment"),)),
+        Section("dictionary", content, "Dictionary"),
     )
 
 

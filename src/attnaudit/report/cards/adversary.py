@@ -1,9 +1,7 @@
 """How different can attention be while the output stays the same? (Jain & Wallace 2019)."""
 
-from collections.abc import Iterator
-
 from attnaudit.experiments.findings import furthest
-from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
+from attnaudit.report.cards.card import Card, CardRows, card_row
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale, Violins
 from attnaudit.report.words import difference, figure, with_interval
 from attnaudit.results import About, SummaryRows
@@ -13,7 +11,7 @@ QUESTION = "How different can attention be with nearly the same output?"
 _SEEN_GAP = 5e-4  # a bound closer than this has the same three decimals as the figure
 
 
-def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Word the divergence of the most different attention, at 90 % confidence if that is known."""
     plain, upper = rows.get("adversary", "emax_jsd"), rows.value("adversary", "emax_jsd_upper")
     matched, exchange = (
@@ -42,7 +40,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         f"the output {within_epsilon(about, 'adversary')} of the original{at_confidence}. That "
         "they exist does not mean that training would find them (Wiegreffe & Pinter 2019).",
         places=3,
-        claim=Claim(furthest(rows)),
+        finding=furthest(rows),
     )
 
 

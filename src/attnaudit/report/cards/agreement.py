@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 from attnaudit.experiments.agreement import AND
-from attnaudit.report.cards.card import Card, CardRow, card_row
+from attnaudit.report.cards.card import Card, CardRows, card_row
 from attnaudit.report.charts.marks import cell_chart
 from attnaudit.report.charts.svg import Figure, drawn
 from attnaudit.report.words import figure, with_interval
@@ -21,7 +21,7 @@ _CAPTION = (
 )
 
 
-def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Word the pairs that agree most and least, by τ."""
     pairs = [(f"{one} and {other}", row) for one, other, row in _pairs(rows, "tau")]
     if len(pairs) < 2 or rows.head is not None:

@@ -1,15 +1,13 @@
 """Does attention find the source words that a target word translates?"""
 
-from collections.abc import Iterator
-
-from attnaudit.report.cards.card import Card, CardRow, card_row
+from attnaudit.report.cards.card import Card, CardRows, card_row
 from attnaudit.report.words import figure, percent, with_interval
 from attnaudit.results import About, SummaryRows
 
 QUESTION = "Does attention find the source words that a target word translates?"
 
 
-def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Word how often the largest weight is on an aligned unit."""
     row, relevance, chance = (
         rows.get("alignment", f"precision_at_1_{name}") for name in ("alpha", "relevance", "chance")

@@ -1,6 +1,6 @@
 """Cards and their rows: a question, a figure with its interval, a sentence, and a claim."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -68,16 +68,7 @@ class CardRow:
         return "" if self.of_model else {FOR: "✔", AGAINST: "✘"}.get(self.side, "–")
 
 
-class Claim(NamedTuple):
-    """A finding in words.
-
-    Attributes:
-        finding: What the measure decides.
-        clause: What the row of a study adds to the line on top.
-    """
-
-    finding: Finding | None
-    clause: str = ""
+CardRows = Iterator[CardRow]
 
 
 def card_row(
@@ -88,8 +79,8 @@ def card_row(
     sentence: str,
     *,
     places: int = 2,
-    claim: Claim | None = None,
-    of_model: bool = False,
+    finding: Finding | None = None,
+    clause: str = "",
 ) -> CardRow:
     """Make the card row of a summary row.
 
@@ -100,10 +91,10 @@ def card_row(
         yardstick: What to compare the figure with.
         sentence: What it says.
         places: Decimal places of the figure and its interval.
-        claim: What it adds to the line on top.
-        of_model: Whether it is about the quality of the model, not about its attention.
+        finding: What the measure decides about heatmaps.
+        clause: What the row of a study adds to the line on top.
     """
-    value, finding = float(row["value"]), None if claim is None else claim.finding
+    value = float(row["value"])
     return CardRow(
         question,
         measure,
@@ -118,8 +109,7 @@ def card_row(
         row.get("experiment", ""),
         row.get("measure", ""),
         finding,
-        "" if claim is None else claim.clause,
-        of_model,
+        clause,
     )
 
 

@@ -1,8 +1,6 @@
 """How much attention is on words that speak against the prediction?"""
 
-from collections.abc import Iterator
-
-from attnaudit.report.cards.card import Card, CardRow, card_row
+from attnaudit.report.cards.card import Card, CardRows, card_row
 from attnaudit.report.cards.wording import of_head
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
 from attnaudit.report.words import figure, percent, with_interval
@@ -21,7 +19,7 @@ _CAPTION = (
 )
 
 
-def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Word the share of attention, beside that of the words, by copies if there are any."""
     score = next((one for one in _WORDS if rows.get(_NAME, f"words_against_{one}")), None)
     if score is None:

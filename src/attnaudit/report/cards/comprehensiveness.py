@@ -1,9 +1,7 @@
 """Does the output need the most attended tokens? (ERASER: DeYoung et al. 2020)."""
 
-from collections.abc import Iterator
-
 from attnaudit.experiments.findings import POLICY, comprehensiveness
-from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
+from attnaudit.report.cards.card import Card, CardRows, card_row
 from attnaudit.report.cards.wording import of_head
 from attnaudit.report.words import amount, with_interval
 from attnaudit.results import About, SummaryRows
@@ -16,7 +14,7 @@ def _moves(fall: float) -> str:
     return f"{'rises' if fall < 0 else 'falls'} by {amount(abs(fall), 3)}"
 
 
-def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Word the fall of the predicted probability without the most attended tokens."""
     finding = comprehensiveness(rows)
     matched = "" if finding is None else "matched_"
@@ -39,11 +37,11 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         f"random tokens {with_interval(chance, 3)}",
         sentence,
         places=3,
-        claim=Claim(finding),
+        finding=finding,
     )
 
 
-def _of_scores(rows: SummaryRows) -> Iterator[CardRow]:
+def _of_scores(rows: SummaryRows) -> CardRows:
     """Word the fall when words of the text are replaced, for a trace without attention."""
     names = (rows.heatmap, "random")
     row, chance = (rows.get(_NAME, f"input_replacement_{name}") for name in names)

@@ -1,7 +1,7 @@
 """Words and figures of the copying study."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from attnaudit.copying.study import (
 )
 from attnaudit.core import count
 from attnaudit.experiments.findings import AGAINST, FOR, decide
-from attnaudit.report.cards.card import CardRow, Claim, card_row
+from attnaudit.report.cards.card import CardRow, CardRows, card_row
 from attnaudit.report.charts.marks import Scale, cell_chart, line_chart, point_chart
 from attnaudit.report.charts.palette import Palette
 from attnaudit.report.charts.svg import Figure, Panel, drawn
@@ -82,7 +82,7 @@ def none_learned(rows: SummaryRows) -> str:
     )
 
 
-def card_rows(rows: SummaryRows, study: Copying) -> Iterator[CardRow]:
+def card_rows(rows: SummaryRows, study: Copying) -> CardRows:
     """Word whether copying is learned, what is learned first, and where attention looks."""
     won = rows.get(NAME, "succeeded")
     if won is not None:
@@ -104,7 +104,7 @@ def _learned(rows: SummaryRows, won: Row, study: Copying) -> CardRow:
         f"{_range(won)}): more than {percent(SUCCESS)} of the symbols are right, given the right "
         "ones before."
     )
-    claim = None
+    finding, clause = None, ""
     attending, inverted = (rows.get(NAME, name) for name in ("attending", "upside_down"))
     if attending is not None:
         sentence += (
@@ -115,26 +115,25 @@ def _learned(rows: SummaryRows, won: Row, study: Copying) -> CardRow:
             sentence += " Token accuracy is possible without that."
         if not none_learned(rows):
             seeds = f"{_number(attending)} of {count(attending['n'], 'seed')}"
-            claim = Claim(
-                # Wilson's interval is right for few seeds too.
-                decide(attending, 0.5, FOR, AGAINST, fewest=1),
-                f"attention finds the position that a symbol comes from in {seeds}",
-            )
+            # Wilson's interval is right for few seeds too.
+            finding = decide(attending, 0.5, FOR, AGAINST, fewest=1)
+            clause = f"attention finds the position that a symbol comes from in {seeds}"
     if inverted is not None and inverted["value"]:
         sentence += (
             f" In {_number(inverted)} of {inverted['n']} ({_range(inverted)}) the dictionary is "
             "upside down: all attention of every head on the right position would make its symbol "
             "less likely than on any other, for most of what is written."
         )
-    return card_row(
+    made = card_row(
         "Is copying learned?",
         "share of seeds that succeeded",
         won,
         _published(study),
         sentence,
-        claim=claim,
-        of_model=True,
+        finding=finding,
+        clause=clause,
     )
+    return replace(made, of_model=True)
 
 
 def _number(row: Row) -> int:

@@ -1,11 +1,10 @@
 """Does attention rank the tokens as measures of their importance do? (Jain & Wallace 2019)."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from attnaudit.core import count
 from attnaudit.experiments.findings import agreement
-from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
+from attnaudit.report.cards.card import Card, CardRows, card_row
 from attnaudit.report.cards.wording import REFERENCES
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
 from attnaudit.report.words import degree, figure, with_interval
@@ -26,7 +25,7 @@ _SHARES = (
 )
 
 
-def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Word attention's agreement with gradients and with leave-one-out."""
     reference = rows.get(_NAME, "tau_gradient_loo")
     who, prefix = "attention", ""
@@ -51,7 +50,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
             row,
             known,
             sentence,
-            claim=Claim(finding),
+            finding=finding,
         )
         if prefix:
             shows = CARD.shows[f"tau_{name}"].replace("attention", who)

@@ -1,11 +1,9 @@
 """Does the prediction depend on the largest weights? (Serrano & Smith 2019)."""
 
-from collections.abc import Iterator
-
 import polars as pl
 
 from attnaudit.experiments.erasure.curves import COLUMNS, MINIMUM, flip_curves
-from attnaudit.report.cards.card import Card, CardRow, card_row
+from attnaudit.report.cards.card import Card, CardRows, card_row
 from attnaudit.report.cards.wording import of_head
 from attnaudit.report.charts.marks import Scale, line_chart, point_chart
 from attnaudit.report.charts.palette import Palette
@@ -24,7 +22,7 @@ _NAMES = {
 }
 
 
-def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Word how soon predictions flip in the order of attention."""
     row, never = rows.get("erasure", "area_attention"), rows.value("erasure", "never_attention")
     if row is None or never is None:

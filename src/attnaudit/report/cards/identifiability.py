@@ -1,8 +1,6 @@
 """Does the attended sum determine the attention weights? (Brunner et al. 2020)."""
 
-from collections.abc import Iterator
-
-from attnaudit.report.cards.card import Card, CardRow, card_row
+from attnaudit.report.cards.card import Card, CardRows, card_row
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale, Violins
 from attnaudit.report.words import amount, figure, percent
 from attnaudit.results import About, SummaryRows
@@ -12,7 +10,7 @@ _NAME = "identifiability"
 _SHOWN = 0.005  # less would be shown as 0.00
 
 
-def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Word the distance of other weights with exactly the same sum."""
     row, known = rows.get(_NAME, "max_tvd_alpha"), rows.value(_NAME, "identifiable")
     if row is None or known is None:

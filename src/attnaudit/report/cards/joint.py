@@ -1,8 +1,6 @@
 """What if the attention of all heads of a layer changes at once?"""
 
-from collections.abc import Iterator
-
-from attnaudit.report.cards.card import Card, CardRow, card_row
+from attnaudit.report.cards.card import Card, CardRows, card_row
 from attnaudit.report.cards.wording import heads
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
 from attnaudit.report.words import figure, percent, with_interval
@@ -17,7 +15,7 @@ _CAPTION = (
 )
 
 
-def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Word the change under uniform and under the worst weights; not of one head."""
     row, flips, most = (
         rows.get("joint", f"joint_{name}") for name in ("uniform", "flips", "max_delta_y")

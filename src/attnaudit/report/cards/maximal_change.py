@@ -1,10 +1,8 @@
 """How much can attention change the output at all?"""
 
-from collections.abc import Iterator
-
 from attnaudit.experiments.findings import largest_change
 from attnaudit.experiments.maximal_change.experiment import PROVEN_GAP
-from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
+from attnaudit.report.cards.card import Card, CardRows, card_row
 from attnaudit.report.cards.wording import heads, of_head
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
 from attnaudit.report.words import figure, name_head, percent, with_interval
@@ -14,7 +12,7 @@ QUESTION = "How much can attention change the output at all?"
 _NAME = "maximal_change"
 
 
-def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Word the largest change found."""
     row, shuffled = rows.get(_NAME, "max_delta_y"), rows.get("permutation", "median_delta_y")
     if row is None:
@@ -36,7 +34,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         f"{figure(row['value'], 3)} on average{bound}{flipped}. A large change does not show "
         "that the model's own weights are right.",
         places=3,
-        claim=Claim(largest_change(rows)),
+        finding=largest_change(rows),
     )
 
 

@@ -1,9 +1,7 @@
 """Does the output change when attention weights are shuffled? (Jain & Wallace 2019)."""
 
-from collections.abc import Iterator
-
 from attnaudit.experiments.findings import FOR, POLICY, shuffling
-from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
+from attnaudit.report.cards.card import Card, CardRows, card_row
 from attnaudit.report.cards.wording import left_out, of_head
 from attnaudit.report.charts.specs import FigureSpec, Scale, Violins
 from attnaudit.report.words import degree, figure, with_interval
@@ -23,7 +21,7 @@ _CAPTION = (
 )
 
 
-def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Word the change of the output, from 90 % confidence if that is known."""
     plain, matched = (rows.get("permutation", f"{name}_delta_y") for name in ("median", "matched"))
     row, finding = matched or plain, shuffling(rows)
@@ -51,7 +49,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         f"{as_it_is}0: no change, 1: from one certain prediction to another",
         sentence,
         places=3,
-        claim=Claim(finding),
+        finding=finding,
     )
 
 

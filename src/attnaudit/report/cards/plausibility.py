@@ -1,8 +1,6 @@
 """Do the scores find the tokens known to matter? (ERASER: DeYoung et al. 2020)."""
 
-from collections.abc import Iterator
-
-from attnaudit.report.cards.card import Card, CardRow, card_row
+from attnaudit.report.cards.card import Card, CardRows, card_row
 from attnaudit.report.words import figure, percent
 from attnaudit.results import About, SummaryRows
 from attnaudit.trace import SHOWN
@@ -12,7 +10,7 @@ _NAME = "plausibility"
 _OTHERS = {"gradient": "gradients", "loo": "leave-one-out"}
 
 
-def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Word precision and average precision, beside other scores and a random order."""
     for kind, measure, question in (
         ("precision", "precision at the number of known tokens", QUESTION),

@@ -1,9 +1,9 @@
 """How good is the model that is being explained?"""
 
-from collections.abc import Iterator
+from dataclasses import replace
 
 from attnaudit.core import count
-from attnaudit.report.cards.card import Card, CardRow, card_row
+from attnaudit.report.cards.card import Card, CardRows, card_row
 from attnaudit.report.cards.wording import MOST_NAMED
 from attnaudit.report.words import figure, listed, percent, with_interval
 from attnaudit.results import TEXT, About, SummaryRows
@@ -16,7 +16,7 @@ OF_TOKENS = ("language_modelling", "causal-lm", "seq2seq", "translation")
 """Tasks whose outputs are tokens of a vocabulary."""
 
 
-def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Word the quality of the model; the other rows matter only if it is good."""
     f1, macro, accuracy, auc = (
         rows.get("prediction", name) for name in ("f1", "f1_macro", "accuracy", "roc_auc")
@@ -32,14 +32,14 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     others = [
         f"{name} {figure(row['value'])}" for name, row in named.items() if row not in (None, main)
     ]
-    yield card_row(
+    made = card_row(
         QUESTION,
         "accuracy" if main is accuracy else "macro F1",
         main,
         ", ".join(others) or "–",
         _sentence(rows, about),
-        of_model=True,
     )
+    yield replace(made, of_model=True)
 
 
 def _sentence(rows: SummaryRows, about: About) -> str:

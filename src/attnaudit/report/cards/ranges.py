@@ -1,9 +1,7 @@
 """How much attention could, and how much must, each token have for nearly the same output?"""
 
-from collections.abc import Iterator
-
 from attnaudit.report.cards.adversary import within_epsilon
-from attnaudit.report.cards.card import Card, CardRow, card_row
+from attnaudit.report.cards.card import Card, CardRows, card_row
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale, Violins
 from attnaudit.report.words import figure, percent
 from attnaudit.results import About, SummaryRows
@@ -11,7 +9,7 @@ from attnaudit.results import About, SummaryRows
 QUESTION = "How much attention could, and must, each token have with nearly the same output?"
 
 
-def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Word the weights that tokens could have and must have."""
     row, kept = (rows.get("ranges", name) for name in ("mean_possible", "top_necessary"))
     some = rows.value("ranges", "any_necessary")

@@ -1,11 +1,9 @@
 """Does the output follow the words that a heatmap marks when words are replaced?"""
 
-from collections.abc import Iterator
-
 from attnaudit.core import count
 from attnaudit.experiments.replacement import LIMIT, SHARE
 from attnaudit.experiments.verdict import follows, rank_scores, reference_of
-from attnaudit.report.cards.card import Card, CardRow, Claim, card_row
+from attnaudit.report.cards.card import Card, CardRows, card_row
 from attnaudit.report.cards.wording import REFERENCES, name_score, of_head, other_heatmap
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
 from attnaudit.report.words import figure, with_interval
@@ -22,7 +20,7 @@ _CAPTION = (
 )
 
 
-def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Describe the heatmap's correlation with the output, beside the best other score's."""
     row, is_shown = rows.get(_NAME, f"{_NAME}_{rows.heatmap}"), rows.heatmap == SHOWN
     if row is None:
@@ -59,7 +57,7 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         row,
         yardstick,
         f"{sentence}.",
-        claim=Claim(found),
+        finding=found,
     )
 
 

@@ -1,8 +1,6 @@
 """Do a few words add up to the prediction, and are they the attended ones?"""
 
-from collections.abc import Iterator
-
-from attnaudit.report.cards.card import Card, CardRow, card_row
+from attnaudit.report.cards.card import Card, CardRows, card_row
 from attnaudit.report.cards.wording import of_head
 from attnaudit.report.charts.specs import FigureSpec, Histogram, Scale
 from attnaudit.report.words import figure, with_interval
@@ -18,7 +16,7 @@ _CAPTION = (
 )
 
 
-def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Describe how well a sum over words predicts copies, beside attention."""
     names = "r2_held_out", "replacement_surrogate", "surrogate_share"
     row, own, share = (rows.get(_NAME, name) for name in names)

@@ -38,7 +38,7 @@ def answer_section(
         "most": MOST_CHIPS,
         "rule": examples[0].rule if examples else "",
     }
-    return Section("answer", content, (), ("sections/answer.js",), styles=("answer.css",))
+    return Section("answer", content, "", ("sections/answer.js",), styles=("answer.css",))
 
 
 def _cells(one: Evidence, names: Sequence[str]) -> list[tuple[str, str, str, float | None]]:

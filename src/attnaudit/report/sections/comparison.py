@@ -59,7 +59,7 @@ def comparison_section(record: RunRecord) -> Section | None:
                 if part.height
             ],
         }
-    return Section("comparison", content, (("Published numbers", "#comparison"),))
+    return Section("comparison", content, "Published numbers")
 
 
 def _notes(frame: pl.DataFrame) -> list[str]:

@@ -206,7 +206,7 @@ def _section(pair: PairedRuns, number: int) -> Section:
         "most_columns": (pair.unit, *_MOST_COLUMNS),
         "unit": pair.unit,
     }
-    return Section("differences", content, ((f"a and {pair.b}", f"#differences-{number}"),))
+    return Section("differences", content, links=((f"a and {pair.b}", f"#differences-{number}"),))
 
 
 def _title(pair: PairedRuns) -> str:

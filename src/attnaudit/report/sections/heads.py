@@ -94,7 +94,7 @@ def heads_section(
     }
     scripts = ("heatmap.js", "sections/heads.js") if carded else ()
     data = {"head-texts-data": texts} if carded else {}
-    return Section("heads", content, (("Heads", "#heads"),), scripts, data, ("heads.css",))
+    return Section("heads", content, "Heads", scripts, data, ("heads.css",))
 
 
 def _map(

@@ -113,12 +113,11 @@ def instance_sections(
         "figures": [(name, places) for name, _, _, places in figures],
         "largest": largest,
     }
-    links = (("Heatmaps", "#heatmaps"),)
     styles, scripts = ("heads.css",) if special else (), ("heatmap.js", "sections/instances.js")
     drawn = {"instance-data": [picture.as_json() for picture in listed]}
     return (
-        Section("heatmaps", heatmaps, links, SAVE, styles=styles),
-        Section("instances", content, (("Texts", "#instances"),), scripts, drawn),
+        Section("heatmaps", heatmaps, "Heatmaps", SAVE, styles=styles),
+        Section("instances", content, "Texts", scripts, drawn),
         [instances[k] for k in dict.fromkeys([*shown_next, *shown_first])],
         rows[np.union1d(shown_first, shown_next).astype(int)],
     )

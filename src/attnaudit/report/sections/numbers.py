@@ -69,7 +69,7 @@ def numbers_section(numbers: Iterable[Number], lead: str, order: Sequence[str] =
     numbers = list(numbers)
     is_open = len({number.table for number in numbers}) <= MOST_OPEN
     content = {"tables": list(tables_of(numbers, order)), "lead": lead, "open": is_open}
-    return Section("numbers", content, (("All numbers", "#numbers"),))
+    return Section("numbers", content, "All numbers")
 
 
 def tables_of(numbers: Iterable[Number], order: Sequence[str] = ()) -> Iterator[SummaryTable]:

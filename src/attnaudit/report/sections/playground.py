@@ -30,7 +30,6 @@ READ = (
 )
 SCRIPTS = ("chart.js", "model.js", "sections/playground.js")
 STYLES = ("playground.css",)
-_LINKS = (("Playground", "#playground"),)
 FEWEST = 5  # tokens that are worth a playground
 MOST_TOKENS = 120
 MOST_NUMBERS = 24_000  # of the readout of one instance, 128 kB of a page
@@ -73,8 +72,8 @@ def playground_section(
         if not data["playground-data"]["instances"]:
             width = f"{rows.readout.contribution.values.shape[1]:,} numbers to the output"
             reason, data = f"Each position contributes {width}, too many for a page.", {}
-    content, links = {"reason": reason, "epsilon": epsilon, "unit": unit}, _LINKS
-    return Section("playground", content, links, SCRIPTS if data else (), data, STYLES)
+    content = {"reason": reason, "epsilon": epsilon, "unit": unit}
+    return Section("playground", content, "Playground", SCRIPTS if data else (), data, STYLES)
 
 
 def playground_addresses(section: Section | None) -> dict[str, str]:

@@ -29,8 +29,8 @@ def provenance_sections(
         if own
     }
     content = {"about": about, "settings": written, "left_out": missing}
-    run = Section("run", content, (("What was run", "#run"),))
-    return run, Section("citations", {"bibtex": bibtex}, (("Citations", "#citations"),))
+    run = Section("run", content, "What was run")
+    return run, Section("citations", {"bibtex": bibtex}, "Citations")
 
 
 def gate_section(about: About) -> Section | None:
@@ -52,7 +52,7 @@ def gate_section(about: About) -> Section | None:
         }
         for check in gate["checks"]
     ]
-    return Section("gate", {**gate, "checks": checks}, (("Checks", "#gate"),))
+    return Section("gate", {**gate, "checks": checks}, "Checks")
 
 
 def left_out(record: RunRecord, first: Trace | None) -> list[tuple[str, str]]:

@@ -148,7 +148,9 @@ def write_index(
     corpora = len({run.corpus for run in runs})
     on = "one corpus" if corpora == 1 else f"{corpora} corpora"
     subtitle = f"{count(len(runs), 'run')} on {on}" if runs else ""
-    section = Section("site", content, tuple(links), SCRIPTS if runs else (), data, ("site.css",))
+    section = Section(
+        "site", content, "", SCRIPTS if runs else (), data, ("site.css",), tuple(links)
+    )
     return write_page(path, [section], "Attention audits", subtitle, allows="'strict-dynamic'")
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import polars as pl
 
 from attnaudit.experiments.findings import AGAINST, NEITHER, POLICY, decide
-from attnaudit.report.cards.card import CardRow, Claim, StudyCard, card_row
+from attnaudit.report.cards.card import CardRows, StudyCard, card_row
 from attnaudit.report.charts.marks import Scale, point_chart
 from attnaudit.report.charts.svg import Figure, drawn
 from attnaudit.report.words import figure
@@ -29,7 +29,7 @@ _CAPTION = (
 )
 
 
-def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Word the model that differs most in attention and predicts the same.
 
     Without such a model nothing is claimed: a longer search might find one.
@@ -74,10 +74,8 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         row,
         "–" if seed is None else f"another seed: TVD {figure(seed, 3)}",
         sentence,
-        claim=Claim(
-            next(iter(shown or none), None),
-            "a model with very different attention predicts the same",
-        ),
+        finding=next(iter(shown or none), None),
+        clause="a model with very different attention predicts the same",
     )
 
 

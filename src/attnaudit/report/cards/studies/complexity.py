@@ -1,12 +1,7 @@
 """Does complexity make attention easy to move?"""
 
-from collections.abc import Iterator
-
-import polars as pl
-
-from attnaudit.report.cards.card import CardRow, StudyCard, card_row
-from attnaudit.report.charts.svg import Figure
-from attnaudit.report.models import score_panels, seeds_and_spread
+from attnaudit.report.cards.card import CardRows, StudyCard, card_row
+from attnaudit.report.models import score_figure
 from attnaudit.report.words import with_interval
 from attnaudit.results import About, SummaryRows
 from attnaudit.studies.complexity import FACTORS, Complexity
@@ -15,10 +10,9 @@ _OUTCOMES = {
     "area": ("area between the frontier and uniform", "to move attention in the frozen model"),
     "held_out": ("held-out JSD beyond another seed's", "to train a model that attends elsewhere"),
 }
-_TITLES = {"area": "area", "held_out": "held-out JSD", "tvd": "TVD of the adversary"}
 
 
-def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Word the slopes of both outcomes on every factor."""
     for name, (label, moved) in _OUTCOMES.items():
         for factor, (_, _, of) in FACTORS.items():
@@ -42,17 +36,15 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
             )
 
 
-def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:
-    """Draw both outcomes of every model."""
-    caption = (
-        "The base model and models that differ from it in one factor, trained alike with "
-        f"{seeds_and_spread(table)}. Area: how much farther attention can move than towards "
-        "uniform while the output stays within ε, from 0 (no farther) to 1. Held-out JSD: distance "
-        "of the attention of a model trained to attend elsewhere, minus that of another seed."
-    )
-    yield Figure(
-        "complexity", Complexity.question, caption, score_panels(Complexity, summary, _TITLES)
-    )
-
-
-CARD = StudyCard(card_rows, figures)
+CARD = StudyCard(
+    card_rows,
+    score_figure(
+        Complexity,
+        Complexity.question,
+        "The base model and models that differ from it in one factor, trained alike with {seeds}. "
+        "Area: how much farther attention can move than towards uniform while the output stays "
+        "within ε, from 0 (no farther) to 1. Held-out JSD: distance of the attention of a model "
+        "trained to attend elsewhere, minus that of another seed.",
+        {"area": "area", "held_out": "held-out JSD", "tvd": "TVD of the adversary"},
+    ),
+)

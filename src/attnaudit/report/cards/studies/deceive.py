@@ -1,15 +1,15 @@
 """Can attention be trained to hide what it uses? (Pruthi et al. 2020)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
 from attnaudit.experiments.findings import AGAINST, HIGH, NEITHER, POLICY, UNCLEAR, Finding
-from attnaudit.report.cards.card import CardRow, Claim, StudyCard, card_row
+from attnaudit.report.cards.card import CardRows, StudyCard, card_row
 from attnaudit.report.charts.svg import Figure
-from attnaudit.report.models import score_panels, seeds_and_spread
+from attnaudit.report.models import score_figure
 from attnaudit.report.words import percent
 from attnaudit.results import About, SummaryRows
 from attnaudit.studies.base import PREFERRED
@@ -25,7 +25,7 @@ _TITLES = {
 }
 
 
-def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Word what the largest penalty does to attention, accuracy and the audit of a model."""
     named = [
         measure.removeprefix("mass_").rpartition("_")
@@ -62,7 +62,8 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         f"(λ = {most}) puts {after} of its attention on them, {before} {how}. Its accuracy is "
         f"{accuracy}{' of the gold tokens' if about.translates else ''} ({honest} {how}{others})."
         f"{hides}",
-        claim=Claim(finding, "attention can be trained to hide what a model uses"),
+        finding=finding,
+        clause="attention can be trained to hide what a model uses",
     )
 
 
@@ -97,18 +98,18 @@ def _deceived(
     return f"{text}.", replace(finding, side=AGAINST, code=HIGH)
 
 
-def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:
+def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterable[Figure]:
     """Draw scores, attention and what an audit finds, of every model by λ."""
     needed = "the tokens are needed (removed)"
     if "bleu" in table.columns:
         needed = "attention is needed (uniform attention does worse)"
     caption = (
-        "Models trained with a penalty λ on attention to the impermissible tokens, "
-        f"{seeds_and_spread(table)}. Where accuracy stays, attention falls and {needed}, attention "
-        "hides what the model uses; what follows is what an audit of that model says."
+        "Models trained with a penalty λ on attention to the impermissible tokens, {seeds}. Where "
+        f"accuracy stays, attention falls and {needed}, attention hides what the model uses; what "
+        "follows is what an audit of that model says."
     )
-    panels = score_panels(Deceive, summary, _TITLES)
-    yield Figure("deceive", "Does attention hide what the model uses?", caption, panels)
+    title = "Does attention hide what the model uses?"
+    return score_figure(Deceive, title, caption, _TITLES)(table, summary)
 
 
 CARD = StudyCard(card_rows, figures)

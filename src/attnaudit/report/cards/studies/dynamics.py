@@ -7,7 +7,7 @@ import polars as pl
 
 from attnaudit.core import count
 from attnaudit.experiments.findings import AGAINST, FOR, HIGH, LOW, NEITHER, UNCLEAR, Finding
-from attnaudit.report.cards.card import CardRow, Claim, StudyCard, card_row
+from attnaudit.report.cards.card import CardRows, StudyCard, card_row
 from attnaudit.report.charts.marks import Scale, line_chart
 from attnaudit.report.charts.svg import Figure, Panel, drawn
 from attnaudit.report.words import figure, percent, with_interval
@@ -16,7 +16,7 @@ from attnaudit.studies.dynamics.measures import ABOVE_HABIT, ELSEWHERE, STEP
 from attnaudit.studies.dynamics.study import Dynamics
 
 
-def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Word whether attention goes where relevance is learned without it, and when."""
     row, chance = (rows.get("dynamics", name) for name in ("agreement_alpha_uniform", "chance"))
     if row is None or chance is None:
@@ -44,7 +44,8 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         f"{figure(by_chance)} by chance{by_habit}",
         f"In {percent(row['value'])} of the {texts} the token with the most attention is among the "
         f"top 5 % by relevance in a model with uniform attention. {said} {_timing(rows, chance)}",
-        claim=Claim(Finding("dynamics", row["measure"], side, code, low, high), goes),
+        finding=Finding("dynamics", row["measure"], side, code, low, high),
+        clause=goes,
     )
 
 

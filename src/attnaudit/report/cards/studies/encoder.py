@@ -1,12 +1,7 @@
 """Does attention mean less after an encoder that mixes words?"""
 
-from collections.abc import Iterator
-
-import polars as pl
-
-from attnaudit.report.cards.card import CardRow, StudyCard, card_row
-from attnaudit.report.charts.svg import Figure
-from attnaudit.report.models import score_panels, seeds_and_spread
+from attnaudit.report.cards.card import CardRows, StudyCard, card_row
+from attnaudit.report.models import score_figure
 from attnaudit.report.words import with_interval
 from attnaudit.results import About, SummaryRows
 from attnaudit.studies.encoder import Encoder
@@ -15,15 +10,9 @@ _OUTCOMES = {
     "replacement": ("replacement", "the output follows the attended words"),
     "gain": ("erasure gain", "attention finds the deciding positions"),
 }
-_TITLES = {
-    "replacement": "replacement",
-    "gain": "erasure gain",
-    "own_token": "own word's share",
-    "f1_macro": "macro F1",
-}
 
 
-def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Word the slope of each outcome on the share of context, and what the own word carries."""
     for name, (label, follows) in _OUTCOMES.items():
         row = rows.get("encoder", f"total_{name}")
@@ -57,14 +46,18 @@ def _carried(rows: SummaryRows, name: str, sign: float) -> str:
     return f" {most} than half of that goes through the own word's share {through}."
 
 
-def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:
-    """Draw the outcomes of every model, the own word's share, and macro F1."""
-    caption = (
-        "Models that differ in the encoder, trained alike with "
-        f"{seeds_and_spread(table)}. Replacement and erasure gain are measured on texts "
-        "that all models of a seed classify correctly."
-    )
-    yield Figure("encoder", Encoder.question, caption, score_panels(Encoder, summary, _TITLES))
-
-
-CARD = StudyCard(card_rows, figures)
+CARD = StudyCard(
+    card_rows,
+    score_figure(
+        Encoder,
+        Encoder.question,
+        "Models that differ in the encoder, trained alike with {seeds}. Replacement and erasure "
+        "gain are measured on texts that all models of a seed classify correctly.",
+        {
+            "replacement": "replacement",
+            "gain": "erasure gain",
+            "own_token": "own word's share",
+            "f1_macro": "macro F1",
+        },
+    ),
+)

@@ -1,19 +1,14 @@
 """Do these weights carry information to another model? (Wiegreffe & Pinter 2019)."""
 
-from collections.abc import Iterator
-
-import polars as pl
-
 from attnaudit.experiments.findings import AGAINST, FOR, decide
-from attnaudit.report.cards.card import CardRow, Claim, StudyCard, card_row
-from attnaudit.report.charts.svg import Figure
-from attnaudit.report.models import model_label, score_panels, seeds_and_spread
+from attnaudit.report.cards.card import CardRows, StudyCard, card_row
+from attnaudit.report.models import model_label, score_figure
 from attnaudit.report.words import figure
 from attnaudit.results import About, SummaryRows
 from attnaudit.studies.guide import Guide
 
 
-def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Describe macro F1 under the base's attention, or under others if that is missing."""
     scores = {
         measure.removeprefix("f1_macro_"): figure(row["value"])
@@ -48,23 +43,21 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         row,
         "; ".join(yardstick) or "–",
         said,
-        claim=Claim(found if name == "base" else None, clause),
+        finding=found if name == "base" else None,
+        clause=clause,
     )
 
 
-def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:
-    """Draw F1 by weights, and its difference to uniform weights."""
-    titles = {
-        "f1_macro": "Macro F1 by weights",
-        "difference_f1_macro": "Minus macro F1 with uniform weights",
-    }
-    caption = (
-        f"A token-wise model with given attention weights, {seeds_and_spread(table)}; right, the "
-        "paired difference to uniform weights."
-    )
-    panels = score_panels(Guide, summary, titles)
-    title = "Do the weights carry information to another model?"
-    yield Figure("guide", title, caption, panels)
-
-
-CARD = StudyCard(card_rows, figures)
+CARD = StudyCard(
+    card_rows,
+    score_figure(
+        Guide,
+        "Do the weights carry information to another model?",
+        "A token-wise model with given attention weights, {seeds}; right, the paired difference to "
+        "uniform weights.",
+        {
+            "f1_macro": "Macro F1 by weights",
+            "difference_f1_macro": "Minus macro F1 with uniform weights",
+        },
+    ),
+)

@@ -1,23 +1,17 @@
 """Does the task need attention?"""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
-import polars as pl
-
 from attnaudit.experiments.findings import FOR, NEITHER, decide
-from attnaudit.report.cards.card import CardRow, Claim, StudyCard, card_row
-from attnaudit.report.charts.svg import Figure
-from attnaudit.report.models import model_label, score_panels, seeds_and_spread
+from attnaudit.report.cards.card import CardRows, StudyCard, card_row
+from attnaudit.report.models import model_label, score_figure
 from attnaudit.report.words import with_interval
 from attnaudit.results import About, SummaryRows
 from attnaudit.studies.need import MARGIN, Need
 from attnaudit.studies.study import LEVEL
 
-_TITLES = {"f1_macro": "macro F1", "accuracy": "accuracy of gold tokens", "loss": "score lost"}
 
-
-def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Say whether each model without part of its attention predicts as well."""
     for (study, measure), row in rows.rows.items():
         if study != "need" or not measure.startswith("loss_") or row["low"] is None:
@@ -46,17 +40,18 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
             f"base model {with_interval(base)}",
             sentence,
             places=3,
-            claim=Claim(finding, f"retrained with {label}, it predicts worse"),
+            finding=finding,
+            clause=f"retrained with {label}, it predicts worse",
         )
 
 
-def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:
-    """Draw the score of every model, and what each loses."""
-    caption = (
-        f"Models trained alike with {seeds_and_spread(table)}. On the right, what each loses: the "
-        "base model's score minus its own, paired by seed and text."
-    )
-    yield Figure("need", Need.question, caption, score_panels(Need, summary, _TITLES))
-
-
-CARD = StudyCard(card_rows, figures)
+CARD = StudyCard(
+    card_rows,
+    score_figure(
+        Need,
+        Need.question,
+        "Models trained alike with {seeds}. On the right, what each loses: the base model's score "
+        "minus its own, paired by seed and text.",
+        {"f1_macro": "macro F1", "accuracy": "accuracy of gold tokens", "loss": "score lost"},
+    ),
+)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from attnaudit.experiments.findings import AGAINST, POLICY, decide
-from attnaudit.report.cards.card import CardRow, Claim, StudyCard, card_row
+from attnaudit.report.cards.card import CardRows, StudyCard, card_row
 from attnaudit.report.charts.marks import Scale, box_chart
 from attnaudit.report.charts.svg import Figure, drawn
 from attnaudit.report.words import difference, figure
@@ -21,7 +21,7 @@ _CAPTION = (
 )
 
 
-def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Word the divergence between seeds, and how well scores agree with themselves."""
     row = rows.get("seeds", "jsd")
     if row is None:
@@ -40,7 +40,8 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         f"τ with itself: {taus or 'undefined'}",
         f"W{differs} from that of the first seed. Only larger differences, of an adversary or any "
         f"other attention, tell something.{agreement if taus else ''}",
-        claim=Claim(decide(row, POLICY.close, AGAINST), f"w{differs}"),
+        finding=decide(row, POLICY.close, AGAINST),
+        clause=f"w{differs}",
     )
 
 

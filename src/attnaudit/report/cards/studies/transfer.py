@@ -1,14 +1,10 @@
 """Does attention carry a model's decisions to another model?"""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
-import polars as pl
-
 from attnaudit.experiments.findings import FOR, NEITHER, decide
-from attnaudit.report.cards.card import CardRow, Claim, StudyCard, card_row
-from attnaudit.report.charts.svg import Figure
-from attnaudit.report.models import score_panels, seeds_and_spread
+from attnaudit.report.cards.card import CardRows, StudyCard, card_row
+from attnaudit.report.models import score_figure
 from attnaudit.report.words import figure, with_interval
 from attnaudit.results import About, SummaryRows
 from attnaudit.studies.transfer import DONORS, Transfer
@@ -18,14 +14,9 @@ _WEIGHTS = {
     "base": "this attention",
     "adversary": "an adversary's attention",
 }
-_TITLES = {
-    "gain": "gain over shuffled weights",
-    "over_uniform": "gain over equal weights",
-    "f1_macro": "macro F1",
-}
 
 
-def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Say whether each donor's weights make a student decide as the donor does."""
     for name in DONORS:
         row = rows.get("transfer", f"gain_{name}")
@@ -59,20 +50,22 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
             row,
             f"macro F1 {f1}, with uniform weights {even}",
             sentence,
-            claim=Claim(
-                findings[0] if carries else replace(findings[0], side=NEITHER),
-                "its weights carry its decisions to another model",
-            ),
+            finding=findings[0] if carries else replace(findings[0], side=NEITHER),
+            clause="its weights carry its decisions to another model",
         )
 
 
-def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:
-    """Draw agreement and macro F1 by the weights given."""
-    caption = (
+CARD = StudyCard(
+    card_rows,
+    score_figure(
+        Transfer,
+        Transfer.question,
         "A token-wise model that is given the attention of a donor: a similar model, the base, or "
-        f"an adversary of the base; {seeds_and_spread(table)}."
-    )
-    yield Figure("transfer", Transfer.question, caption, score_panels(Transfer, summary, _TITLES))
-
-
-CARD = StudyCard(card_rows, figures)
+        "an adversary of the base; {seeds}.",
+        {
+            "gain": "gain over shuffled weights",
+            "over_uniform": "gain over equal weights",
+            "f1_macro": "macro F1",
+        },
+    ),
+)

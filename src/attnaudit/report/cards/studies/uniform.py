@@ -1,14 +1,10 @@
 """Does this corpus need attention? Trained with uniform weights (Wiegreffe & Pinter 2019)."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
-import polars as pl
-
 from attnaudit.experiments.findings import FOR, NEITHER, POLICY, decide
-from attnaudit.report.cards.card import CardRow, Claim, StudyCard, card_row
-from attnaudit.report.charts.svg import Figure
-from attnaudit.report.models import model_label, score_panels, seeds_and_spread
+from attnaudit.report.cards.card import CardRows, StudyCard, card_row
+from attnaudit.report.models import model_label, score_figure
 from attnaudit.report.words import figure, with_interval
 from attnaudit.results import About, SummaryRows
 from attnaudit.studies.uniform import Uniform
@@ -16,7 +12,7 @@ from attnaudit.studies.uniform import Uniform
 _DIFFERENCE = "difference_f1_macro_"
 
 
-def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Word what is lost by each model with uniform attention, in all layers or in one."""
     for (study, measure), row in rows.rows.items():
         if study != "uniform" or not measure.startswith(_DIFFERENCE) or row["value"] is None:
@@ -52,19 +48,18 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
             row,
             f"base model macro F1 {with_interval(base)}",
             sentence,
-            claim=Claim(finding, f"retrained with {how}, it predicts worse"),
+            finding=finding,
+            clause=f"retrained with {how}, it predicts worse",
         )
 
 
-def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:
-    """Draw the scores of both models."""
-    titles = {"f1_macro": "macro F1", "accuracy": "accuracy", "roc_auc": "ROC-AUC"}
-    caption = (
-        "The base model and the same model with uniform attention, trained alike with "
-        f"{seeds_and_spread(table)}. The numbers below have the paired differences."
-    )
-    panels = score_panels(Uniform, summary, titles)
-    yield Figure("uniform", "What is lost without attention?", caption, panels)
-
-
-CARD = StudyCard(card_rows, figures)
+CARD = StudyCard(
+    card_rows,
+    score_figure(
+        Uniform,
+        "What is lost without attention?",
+        "The base model and the same model with uniform attention, trained alike with {seeds}. The "
+        "numbers below have the paired differences.",
+        {"f1_macro": "macro F1", "accuracy": "accuracy", "roc_auc": "ROC-AUC"},
+    ),
+)
