@@ -5,8 +5,6 @@ encoder, seed, confirmed, experiment, measure, direction, value}. Models of one 
 seeds, encoders and corpora) are not independent, so intervals are over constructions.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

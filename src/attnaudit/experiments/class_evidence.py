@@ -4,8 +4,6 @@ Sources: output relevance (Snell et al. 2020), erasure of single weights (Serran
 the surrogate of ContextCite (Cohen-Wang et al. 2024), here for every class.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -5,8 +5,6 @@ attention. So conclusions are drawn with the logits of each text multiplied by t
 the predicted class a probability of 0.9. No decision changes.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import NamedTuple
 

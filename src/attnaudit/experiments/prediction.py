@@ -1,7 +1,5 @@
 """How good is the model that is being explained?"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -3,8 +3,6 @@
 Source: the linear datamodeling score of Ilyas et al. 2022 and Cohen-Wang et al. 2024.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple

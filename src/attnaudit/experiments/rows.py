@@ -1,7 +1,5 @@
 """Row keys, random streams and checks that experiments share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any

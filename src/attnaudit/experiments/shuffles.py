@@ -6,8 +6,6 @@ standard errors of the rank below and above. Short rows take all orders, so thei
 error.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from itertools import permutations

@@ -4,8 +4,6 @@ Source: the sparse linear surrogate of ContextCite (Cohen-Wang et al. 2024), wit
 sources and the penalty of the square-root LASSO.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple

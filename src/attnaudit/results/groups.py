@@ -1,7 +1,5 @@
 """The groups of a summary: all rows, the rows of each predicted class, the rows of each head."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 

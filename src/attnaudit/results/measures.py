@@ -1,7 +1,5 @@
 """Measures of a summary: labels, meanings, and the direction that speaks for attention."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Comparison of two runs on their shared texts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """A run on disk: its summary, tables, corpus and model, for reports."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property

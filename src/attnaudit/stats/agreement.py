@@ -4,8 +4,6 @@ Every number is the mean over all orders of tied positions, as if ties were brok
 order of the positions is preferred this way.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import combinations
 from typing import NamedTuple

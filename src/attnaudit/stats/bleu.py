@@ -1,7 +1,5 @@
 """BLEU of translations (Papineni et al. 2002) by sacrebleu, with bootstrap intervals."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Accuracy, F1 and ROC-AUC with bootstrap intervals."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -6,8 +6,6 @@ crossed samples: between seeds, plus between texts, minus what both have counted
 Miller 2011). Differences, slopes and F1 are terms too, so pairs need no formula of their own.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 
@@ -127,7 +125,7 @@ def f1_terms(
 
 def slope_terms(
     x: Float[np.ndarray, " m"], y: Float[np.ndarray, "m ..."]
-) -> Float[np.ndarray, ...]:
+) -> Float[np.ndarray, "..."]:
     """Return the least-squares slope of m arrays of terms on m numbers, term by term.
 
     Args:

@@ -1,7 +1,5 @@
 """Intervals of means, medians, shares and areas under the ROC curve, and a limit for many tests."""
 
-from __future__ import annotations
-
 import math
 from statistics import NormalDist
 

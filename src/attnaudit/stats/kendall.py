@@ -1,7 +1,5 @@
 """Kendall's tau-b of many rows at once."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

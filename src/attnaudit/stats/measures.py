@@ -1,7 +1,5 @@
 """Distances between predictions and between attention distributions (Jain & Wallace 2019)."""
 
-from __future__ import annotations
-
 import functools
 from typing import Literal
 

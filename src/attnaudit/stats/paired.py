@@ -1,7 +1,5 @@
 """Differences between two sets of paired values, with bootstrap intervals over the pairs."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

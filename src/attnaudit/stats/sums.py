@@ -4,8 +4,6 @@ They give means and shares with intervals. Memory grows with the number of units
 and by a few bytes per row for its unit.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

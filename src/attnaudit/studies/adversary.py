@@ -1,18 +1,18 @@
 """Can another attention reach the same predictions? (Wiegreffe & Pinter 2019, §5)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import polars as pl
 
 from attnaudit.core.papers import WIEGREFFE2019
 from attnaudit.core.settings import setting
+from attnaudit.corpora.corpus import Corpus
 from attnaudit.experiments.adversary.experiment import Adversary, divergence
 from attnaudit.experiments.prediction import Prediction
 from attnaudit.experiments.rows import vector_column
+from attnaudit.plans.spec import RunSpec
 from attnaudit.plans.training import Training, TrainingId, seeded, usual
 from attnaudit.results import Measure
 from attnaudit.stats.bootstrap import means_over_seeds
@@ -29,11 +29,7 @@ from attnaudit.studies.study import (
 )
 from attnaudit.studies.uniform import evenly
 from attnaudit.training.settings import Adversary as Objective
-
-if TYPE_CHECKING:
-    from attnaudit.corpora.corpus import Corpus
-    from attnaudit.plans.spec import RunSpec
-    from attnaudit.training.settings import TrainingSettings
+from attnaudit.training.settings import TrainingSettings
 
 KINDS = {"base": "seed", "uniform": "uniform", "adversary": "adversary"}  # by role of the training
 EPSILONS = (0.005, 0.01, 0.02, 0.05, 0.1)
@@ -118,7 +114,7 @@ class ModelAdversary(Study):
         return [first, *controls, evenly(seeded(base, base.seed)), *adversaries]
 
     @classmethod
-    def as_long_as(cls, training: TrainingSettings) -> ModelAdversary:
+    def as_long_as(cls, training: TrainingSettings) -> Self:
         """Return the study whose adversaries train as long as other models do."""
         return cls(epochs=training.epochs, patience=training.patience or cls.patience)
 

@@ -1,11 +1,9 @@
 """Do larger models, fewer rows, longer texts or more classes make attention easy to move?"""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -15,10 +13,12 @@ from attnaudit.core.papers import WIEGREFFE2019
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import stream_keys
 from attnaudit.core.settings import setting
+from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.registry import CORPORA, Parting
 from attnaudit.experiments.adversary.exact import divergence
 from attnaudit.experiments.adversary.experiment import Adversary
 from attnaudit.experiments.confidence import at_same_confidence
+from attnaudit.plans.spec import RunSpec
 from attnaudit.plans.training import Training, TrainingId, seeded, usual
 from attnaudit.results import SIGNED, Measure
 from attnaudit.stats.crossed import slope_terms
@@ -37,10 +37,6 @@ from attnaudit.studies.study import (
     without_scores,
 )
 from attnaudit.trace import Readout, Trace
-
-if TYPE_CHECKING:
-    from attnaudit.corpora.corpus import Corpus
-    from attnaudit.plans.spec import RunSpec
 
 HALVINGS = 50  # until the ends are the same in float64
 BASE = "base"

@@ -1,12 +1,10 @@
 """Can attention be trained to hide what it uses? (Pruthi et al. 2020)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
@@ -16,10 +14,13 @@ from attnaudit.core import InputError
 from attnaudit.core.papers import PRUTHI2020
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import setting
+from attnaudit.corpora.corpus import Corpus, ParallelCorpus
 from attnaudit.corpora.prepare.derived import marks
 from attnaudit.experiments.adversary.experiment import divergence
 from attnaudit.experiments.rows import is_correct, over_words
+from attnaudit.plans.spec import RunSpec, TranslationSpec
 from attnaudit.plans.training import Training, TrainingId
+from attnaudit.plans.transformer import TransformerTraining
 from attnaudit.results import Measure
 from attnaudit.stats.bleu import bleu_counts, bleu_over_seeds
 from attnaudit.stats.kendall import kendall_tau
@@ -38,11 +39,6 @@ from attnaudit.trace import Trace
 from attnaudit.trace.schema import ragged_column
 from attnaudit.training.settings import Deceive as Objective
 from attnaudit.training.settings import DeceivePairs
-
-if TYPE_CHECKING:
-    from attnaudit.corpora.corpus import Corpus, ParallelCorpus
-    from attnaudit.plans.spec import RunSpec, TranslationSpec
-    from attnaudit.plans.transformer import TransformerTraining
 
 _TRANSFORMER = {"encoder": "transformer", "embedding": 128, "hidden": 128, "heads": 4}
 Model = Literal["embedding", "bilstm", "transformer", "transformer_max"]

@@ -1,11 +1,9 @@
 """Does attention mean less after an encoder that mixes words? (Serrano & Smith 2019, §6)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
@@ -14,11 +12,13 @@ from jaxtyping import Float
 from attnaudit.core import InputError
 from attnaudit.core.papers import SERRANO2019
 from attnaudit.core.settings import setting
+from attnaudit.corpora.corpus import Corpus
 from attnaudit.experiments.erasure.curves import area
 from attnaudit.experiments.erasure.experiment import Erasure
 from attnaudit.experiments.prediction import Prediction
 from attnaudit.experiments.replacement import Replacement
 from attnaudit.experiments.rows import is_correct
+from attnaudit.plans.spec import RunSpec
 from attnaudit.plans.training import Training, TrainingId
 from attnaudit.results import SIGNED, Measure
 from attnaudit.stats.bootstrap import ratio
@@ -34,10 +34,6 @@ from attnaudit.studies.study import (
     with_seeds,
     without_scores,
 )
-
-if TYPE_CHECKING:
-    from attnaudit.corpora.corpus import Corpus
-    from attnaudit.plans.spec import RunSpec
 
 Model = Literal[
     "none", "average", "cnn3", "cnn7", "cnn15", "mixed25", "mixed50", "mixed75", "bilstm",

@@ -1,26 +1,22 @@
 """Do these weights carry information to another model? (Wiegreffe & Pinter 2019, §6)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import polars as pl
 
 from attnaudit.core import InputError
 from attnaudit.core.papers import WIEGREFFE2019
 from attnaudit.core.settings import setting
+from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.prepare.derived import SHUFFLED, taught_by
+from attnaudit.plans.spec import RunSpec
 from attnaudit.plans.training import Training, TrainingId, seeded, usual
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.over_seeds import ScoredModels, predictions, score_measures
 from attnaudit.studies.study import Traces, stack, with_seeds, without_scores
 from attnaudit.trace import Trace
-
-if TYPE_CHECKING:
-    from attnaudit.corpora.corpus import Corpus
-    from attnaudit.plans.spec import RunSpec
 
 Weights = Literal["uniform", "learned", "base", "gradient", "adversary", "rationale"]
 HIDDEN = 128

@@ -1,10 +1,8 @@
 """Which tasks need attention?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -12,10 +10,13 @@ from jaxtyping import Float
 
 from attnaudit.core.papers import WIEGREFFE2019
 from attnaudit.core.settings import setting
+from attnaudit.corpora.corpus import Corpus, ParallelCorpus
 from attnaudit.experiments.prediction import Prediction
 from attnaudit.experiments.rows import is_correct
 from attnaudit.experiments.surrogate import Surrogate
+from attnaudit.plans.spec import RunSpec, TranslationSpec
 from attnaudit.plans.training import Training, TrainingId
+from attnaudit.plans.transformer import TransformerTraining
 from attnaudit.results import SIGNED, Measure, summary_row
 from attnaudit.stats.crossed import equivalence_p, f1_terms
 from attnaudit.studies.over_seeds import SummaryRows, by_seed, crossed_row
@@ -31,11 +32,6 @@ from attnaudit.studies.study import (
     without_scores,
 )
 from attnaudit.studies.uniform import TransformerUniform, evenly
-
-if TYPE_CHECKING:
-    from attnaudit.corpora.corpus import Corpus, ParallelCorpus
-    from attnaudit.plans.spec import RunSpec, TranslationSpec
-    from attnaudit.plans.transformer import TransformerTraining
 
 MARGIN = 0.03  # of macro F1, or of accuracy; stated before
 WORDS = "average"  # the variant whose states are single words, as in the study encoder

@@ -4,8 +4,6 @@ Resamples draw seeds and instances together, alike for all measures and models o
 the difference of two models is paired.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,11 +1,9 @@
 """How far does attention move if only the seed does? (Wiegreffe & Pinter 2019, §4)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -13,18 +11,16 @@ import polars as pl
 from attnaudit.core import InputError
 from attnaudit.core.papers import WIEGREFFE2019
 from attnaudit.core.settings import setting
+from attnaudit.corpora.corpus import Corpus
 from attnaudit.experiments.adversary.experiment import divergence
 from attnaudit.experiments.rows import keys
+from attnaudit.plans.spec import RunSpec
 from attnaudit.plans.training import Training, usual
 from attnaudit.results import SIGNED, Measure, by_group, summarise_means
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.stats.measures import tvd
 from attnaudit.studies.study import Study, Traces, same_instances
 from attnaudit.trace import Trace
-
-if TYPE_CHECKING:
-    from attnaudit.corpora.corpus import Corpus
-    from attnaudit.plans.spec import RunSpec
 
 BINS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the largest weight, as the paper groups its instances
 

@@ -1,7 +1,5 @@
 """The shape of a study: which models it trains, and what their traces say together."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

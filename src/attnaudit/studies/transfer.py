@@ -1,18 +1,18 @@
 """Can attention carry decisions from one model to another?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
 
 from attnaudit.core.papers import WIEGREFFE2019
 from attnaudit.core.settings import setting
+from attnaudit.corpora.corpus import Corpus
 from attnaudit.experiments.prediction import Prediction
+from attnaudit.plans.spec import RunSpec
 from attnaudit.plans.training import Training, TrainingId, seeded, usual
 from attnaudit.results import SIGNED, Measure
 from attnaudit.stats.crossed import f1_terms
@@ -31,10 +31,6 @@ from attnaudit.studies.study import (
     trace_rows,
     with_seeds,
 )
-
-if TYPE_CHECKING:
-    from attnaudit.corpora.corpus import Corpus
-    from attnaudit.plans.spec import RunSpec
 
 DONORS = ("own", "base", "adversary")
 

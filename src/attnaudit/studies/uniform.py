@@ -1,22 +1,18 @@
 """Is attention needed? Trained with attention frozen at 1/T (Wiegreffe & Pinter 2019)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from attnaudit.core import InputError
 from attnaudit.core.papers import WIEGREFFE2019
 from attnaudit.core.settings import setting
+from attnaudit.corpora.corpus import Corpus
+from attnaudit.plans.spec import RunSpec
 from attnaudit.plans.training import Training, TrainingId
+from attnaudit.plans.transformer import TransformerTraining
 from attnaudit.studies.over_seeds import ScoredModels, score_measures
 from attnaudit.studies.study import with_seeds, without_scores
-
-if TYPE_CHECKING:
-    from attnaudit.corpora.corpus import Corpus
-    from attnaudit.plans.spec import RunSpec
-    from attnaudit.plans.transformer import TransformerTraining
 
 ALL = "all"
 

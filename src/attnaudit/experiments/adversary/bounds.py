@@ -9,8 +9,6 @@ interval, on which tanh lies between two planes, k x + m⁻ and k x + m⁺, with
 chord. The logits are then linear in the attention, but for errors that the program may choose.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -6,8 +6,6 @@ maximum is at a vertex. A vertex has at most two non-zero weights: one token wit
 or a pair with r_i < c < r_j for c = low or high and weight (r_j − c)/(r_j − r_i) on i.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

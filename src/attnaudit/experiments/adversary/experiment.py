@@ -3,8 +3,6 @@
 Source: Jain & Wallace 2019, §4.2.2, Algorithm 3.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The exact frontier: for each change of the output, how different attention can be at most."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -14,8 +14,6 @@ Of a vocabulary the search reads classes that stand for all others (`some_classe
 is then read for all of them, and moved towards the model's own attention where it is beyond ε.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

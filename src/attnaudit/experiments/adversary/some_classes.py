@@ -7,8 +7,6 @@ that the softmax divides by: the likeliest are all among them, and each other on
 same probability.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Remove attention weights until the prediction flips (Serrano & Smith 2019)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

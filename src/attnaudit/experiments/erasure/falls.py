@@ -1,7 +1,5 @@
 """Falls of the predicted probability without the best positions, and with only them."""
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Float
 

@@ -6,8 +6,6 @@ once; they add up the positions that are left, so nothing cancels. A removal tha
 leaves no attention, and does not count.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

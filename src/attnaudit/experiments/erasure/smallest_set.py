@@ -12,8 +12,6 @@ smallest set against ``y'``, and the smallest over all rivals is the answer: O(C
 another tail the search is greedy.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Int64
 

@@ -1,7 +1,5 @@
 """Compute all removals of the erasure experiment for some rows."""
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Float, Int64
 

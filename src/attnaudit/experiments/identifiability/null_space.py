@@ -10,8 +10,6 @@ programs that maximise ``Σ s_t α'_t`` for signs s. An upper bound adds up how 
 fall.
 """
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import NamedTuple
 

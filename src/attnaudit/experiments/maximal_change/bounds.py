@@ -13,8 +13,6 @@ classes and an identity tail it is the exact maximum.
 - Any other tail: the change is at most 1 − min_c p_c, and 0 for one token.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from jaxtyping import Bool
 

@@ -6,8 +6,6 @@ general a mixture may change more: if two tokens have the logits (2, 5, −5) an
 first class has probability 0.05 under either token and 0.79 under half of each.
 """
 
-from __future__ import annotations
-
 from itertools import combinations
 from typing import NamedTuple
 

@@ -13,8 +13,6 @@ w v_t + (1 − w) m, with some mean m of their readouts.
 Below the slab the same holds with all signs changed.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -5,8 +5,6 @@ token could have, as a bar. Pieces of words are joined: a word has the sum of th
 leave-one-out, which deletes whole words, the largest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple

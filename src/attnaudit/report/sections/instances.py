@@ -3,8 +3,6 @@
 Of a large trace a few rows are read whole.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from zlib import crc32

@@ -5,8 +5,6 @@ tokens with weight are listed one by one, and the rest is one bar: its tokens mo
 that output and divergence stay exact.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping
 from typing import Any
@@ -167,6 +165,6 @@ def listed_positions(
     return np.sort(np.argsort(-score, kind="stable")[:room])
 
 
-def _packed(values: Float[np.ndarray, ...]) -> str:
+def _packed(values: Float[np.ndarray, "..."]) -> str:
     """Return numbers as base64 of little-endian float32, row by row."""
     return base64.b64encode(np.ascontiguousarray(values, "<f4").tobytes()).decode()

@@ -9,8 +9,6 @@ in which each column begins at a multiple of 8 bytes, and the header says the ty
 and the number of values of each. All numbers are little-endian.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import zlib

@@ -1,7 +1,5 @@
 """What is attention learned from? (Snell et al. 2021)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar

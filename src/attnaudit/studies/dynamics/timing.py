@@ -1,7 +1,5 @@
 """When is attention learned? The timing ξ of Snell et al. 2021."""
 
-from __future__ import annotations
-
 import numpy as np
 import polars as pl
 from jaxtyping import Float, Int
