@@ -192,5 +192,4 @@ def training_of(
         objective=objective,
         seed=seed,
     )
-    name = TrainingId(construction.name, seed, f"{corpus}-{encoder}")
-    return Training(name, spec, teacher)
+    return Training(TrainingId(construction.name, seed, f"{corpus}-{encoder}"), spec, teacher)

@@ -35,8 +35,7 @@ def permuted(trace: Trace, seed: int) -> Trace:
 
 def shifted(trace: Trace, seed: int) -> Trace:
     """Give each position the attention of the position before it, the first that of the last."""
-    rows = [np.roll(row, 1) for row in trace.alpha]
-    return reweighted(trace, Ragged.from_rows(rows, np.float64))
+    return reweighted(trace, Ragged.from_rows([np.roll(row, 1) for row in trace.alpha], np.float64))
 
 
 def drawn(trace: Trace, seed: int) -> Trace:

@@ -227,8 +227,8 @@ def erase_each(trace: Trace, classes: Classes) -> Ragged:
     falls = np.empty((len(alpha.values), len(classes.T)))
     width = readout.offset.shape[1] + trace.array("prediction").shape[1]
     for rows in alpha.blocks(max(NUMBERS // width, 1)):
-        part, contribution = alpha.take(rows), readout.contribution.take(rows).values
-        weighted = part.values[:, None] * contribution
+        part = alpha.take(rows)
+        weighted = part.values[:, None] * readout.contribution.take(rows).values
         sums, rest = part.with_values(weighted).sum(), 1.0 - part.values[:, None]
         is_all = rest <= TOLERANCE.rounding
         without = (part.spread(sums) - weighted) / np.where(is_all, 1.0, rest)

@@ -169,8 +169,7 @@ class Comprehensiveness(Settings):
         """Remove the top tokens of each score from each row of a trace."""
         columns = self._of_attention(trace) if trace.has("alpha") else {}
         for name in _of_input(trace):
-            drops = trace.table[name].cast(pl.List(pl.Float64))
-            columns[name] = drops.list.mean().fill_nan(None)
+            columns[name] = trace.table[name].cast(pl.List(pl.Float64)).list.mean().fill_nan(None)
         return make_table(trace, columns)
 
     def _of_attention(self, trace: Trace) -> dict[str, np.ndarray | pl.Series]:

@@ -62,8 +62,7 @@ def at_same_confidence(trace: Trace) -> Matched | None:
     # With one rival both are the scale.
     for _ in range(HALVINGS if logits.shape[1] > 2 else 0):
         scale = 0.5 * (low + high)
-        prediction = activate(scale[:, None] * logits, "softmax")
-        enough = prediction.max(axis=1) >= CONFIDENCE
+        enough = activate(scale[:, None] * logits, "softmax").max(axis=1) >= CONFIDENCE
         low, high = np.where(enough, low, scale), np.where(enough, scale, high)
     scaled = alpha.with_values(contribution * alpha.spread(high)[:, None])
     offset = readout.offset * high[:, None]

@@ -127,8 +127,7 @@ class Outputs:
         per_call = max(most // numbers, 1)
         for first in range(0, len(rows), per_call):
             chosen = slice(first, first + per_call)
-            predictions = self.readout.of_sums(sums(chosen), rows[chosen])
-            parts.append(measure(predictions, rows[chosen]))
+            parts.append(measure(self.readout.of_sums(sums(chosen), rows[chosen]), rows[chosen]))
         return np.concatenate(parts)
 
     def distance(self, prediction: Predictions, rows: Indices) -> PerRow:

@@ -328,8 +328,7 @@ def _example(record: RunRecord, trace: Trace | str | Path, better: str | None) -
         return None
     instances = read_instances(read, facts)
     order = np.searchsorted(picks, nearest).tolist()
-    fitting = (k for k in order if SHORT <= len(instances[k].tokens) <= LONG)
-    chosen = next(fitting, order[0])
+    chosen = next((k for k in order if SHORT <= len(instances[k].tokens) <= LONG), order[0])
     rule = f"The first of the texts with {SHORT} to {LONG} words."
     rule = rule if by is None else _RULE.format(TYPICAL[by])
     return replace(Example.of(instances[chosen], better), row=int(picks[chosen]), rule=rule)

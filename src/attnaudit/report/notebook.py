@@ -47,8 +47,7 @@ def trace_html(trace: Trace) -> str:
     """Show the first rows of a trace, each shaded by its attention, however many rows there are."""
     pictures: list[Heatmap] = []
     if trace.has(*SHOWN, trace.heatmap_column):
-        rows = replace(trace, table=trace.table.head(FIRST))
-        pictures = _pictures(rows, pl.DataFrame(), BRIEF)
+        pictures = _pictures(replace(trace, table=trace.table.head(FIRST)), pl.DataFrame(), BRIEF)
     names = trace.class_names if trace.has("prediction") else []
     about = About.of(None, trace.metadata)
     return _fragment(

@@ -71,8 +71,7 @@ class Reproduction:
         if record is None or not self.is_compared(cell, record):
             record = {"summary": []}
         published = {"corpus": cell.corpus, "study": cell.study, "model": cell.model}
-        names = record.get("class_names", ())
-        return compare(self.paper.name, published, record["summary"], names)
+        return compare(self.paper.name, published, record["summary"], record.get("class_names", ()))
 
     def all_numbers(self) -> pl.DataFrame:
         """Compare all cells."""
@@ -238,8 +237,7 @@ def _groups(table: Table, summary: Sequence[Record]) -> Iterator[tuple[str, dict
         group, _, bin_ = row["group"].partition(" max_alpha:")
         measures = [row["measure"], f"{row['experiment']}/{row['measure']}"]
         if table.by == "model":
-            known = EVERY_STUDY[table.study].measures
-            name, group = figure_and_model(row["measure"], known)
+            name, group = figure_and_model(row["measure"], EVERY_STUDY[table.study].measures)
             measures = [name] if group and row["group"] == ALL else []
         elif not (group == ALL and table.by in ("", "predicted")):
             measures = measures if table.by and group.startswith(f"{table.by}:") else []

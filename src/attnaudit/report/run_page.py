@@ -65,8 +65,7 @@ def write_report(
     if trace is not None and first is not None:
         heatmaps, instances, shown, pictured = instance_sections(trace, record, card.unit)
         further = [one.row for one in examples if one.row is not None]
-        picks = np.union1d(pictured, further).astype(int)
-        read = read_rows(trace, record, picks, READ)
+        read = read_rows(trace, record, np.union1d(pictured, further).astype(int), READ)
         playground = playground_section(*read, epsilon_of(about, first.task), card.unit)
         played = playground_addresses(playground)
         heatmaps = replace(heatmaps, content={**heatmaps.content, "played": played})

@@ -59,8 +59,7 @@ def by_group(
     several = any(name in SEVERAL for name in columns)
     for name, chosen in (_filters(rows, columns) | dict(further or {})).items():
         group = rows if chosen is None else rows.filter(chosen)
-        text = group.select(text_number(columns))
-        yield Group(name, measures(group), text, several)
+        yield Group(name, measures(group), group.select(text_number(columns)), several)
 
 
 def _filters(table: pl.LazyFrame, columns: Sequence[str]) -> dict[str, pl.Expr | None]:

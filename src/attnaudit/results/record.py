@@ -109,11 +109,10 @@ def read_record(folder: str | Path, trace: Trace | str | Path | None = None) -> 
     """
     folder = expanded(folder)
     if not (folder / "summary.json").exists():
-        got = "no summary.json there" if folder.is_dir() else "no such folder"
         raise RunError(
             "read results",
             str(folder),
-            got,
+            "no summary.json there" if folder.is_dir() else "no such folder",
             "the folder of a run or an audit",
             "make one with attnaudit audit",
         )

@@ -76,10 +76,8 @@ class Units(NamedTuple):
 
 def counts(keys: np.ndarray, units: int) -> Weights:
     """Count how often each unit is drawn in ``units`` draws from each stream."""
-    drawn = below(keys[:, None], np.arange(units), units)
-    cells = drawn + units * np.arange(len(keys))[:, None]
-    counted = np.bincount(cells.ravel(), minlength=cells.size)
-    return counted.reshape(cells.shape).astype(np.float64)
+    cells = below(keys[:, None], np.arange(units), units) + units * np.arange(len(keys))[:, None]
+    return np.bincount(cells.ravel(), minlength=cells.size).reshape(cells.shape).astype(np.float64)
 
 
 def exponentials(keys: np.ndarray, units: int) -> Weights:
@@ -232,8 +230,7 @@ def resampled_over_seeds(
     """
     each = resampled(statistic, units, seed, resamples)
     keys = stream_keys(seed, "bootstrap over seeds", np.arange(resamples))
-    chosen = below(keys[:, None], np.arange(seeds), seeds)
-    drawn = each[np.arange(resamples)[:, None], chosen]
+    drawn = each[np.arange(resamples)[:, None], below(keys[:, None], np.arange(seeds), seeds)]
     known = ~np.isnan(drawn)
     return ratio(np.where(known, drawn, 0.0).sum(axis=1), known.sum(axis=1))
 

@@ -162,8 +162,7 @@ class ScoreSums:
             seed: Seed of the draws.
             resamples: Number of resamples.
         """
-        drawn = resampled(self.scores, self.units.number, seed, resamples)
-        low, high = percentile_interval(drawn)
+        low, high = percentile_interval(resampled(self.scores, self.units.number, seed, resamples))
         z = cluster_quantile(self.units.texts, len(self.units.row))
         positives = self._texts[:, 0]
         # If F1 or ROC-AUC is 1, every resample gives 1 too, so the lower end is Wilson's or

@@ -191,8 +191,7 @@ def newcombe_interval(
     def beyond(area):
         """Return a positive number if the test rejects ``area``."""
         shape = 1 + others * ((1 - area) / (2 - area) + area / (1 + area))
-        variance = area * (1 - area) * shape / (positives * negatives)
-        return abs(auc - area) - z * math.sqrt(variance)
+        return abs(auc - area) - z * math.sqrt(area * (1 - area) * shape / (positives * negatives))
 
     # An area of 0 or 1 has no variance, so an `auc` there is a root itself; the end of the
     # interval is the other root.

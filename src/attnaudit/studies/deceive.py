@@ -367,8 +367,7 @@ def _labelled(one: TrainingId, rows: pl.DataFrame) -> pl.DataFrame:
 
 def _removed(spec: Any, model: str, words: tuple[str, ...] | None) -> Training:
     """Return the training of a model on texts without the impermissible tokens."""
-    corpus = replace(spec.corpus, removed=words or "rationale")
-    spec = replace(without_scores(spec), corpus=corpus)
+    spec = replace(without_scores(spec), corpus=replace(spec.corpus, removed=words or "rationale"))
     return Training(TrainingId("removed", spec.seed, model), spec)
 
 

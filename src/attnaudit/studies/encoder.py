@@ -227,11 +227,10 @@ class Encoder(Study):
             yield total
             means = (mean_known(one).T for one in (own, terms))
             parts = mediation(np.broadcast_to(context, shape), *means)
-            half = parts.indirect - 0.5 * parts.total
             for part, of_seeds in (
                 ("indirect", parts.indirect),
                 ("direct", parts.direct),
-                ("half", half),
+                ("half", parts.indirect - 0.5 * parts.total),
             ):
                 # A mean over seeds, each of them a fit over all texts.
                 row = crossed_row(self, f"{part}_{name}", of_seeds[:, None])

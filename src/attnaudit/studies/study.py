@@ -203,8 +203,7 @@ class Study(Settings):
         """Raise InputError unless there are λ, all of them different and none below 0."""
         if not strengths or not min(strengths) >= 0 or len(set(strengths)) < len(strengths):
             where, got = f"setting {self.name}.strengths (λ)", str(list(strengths))
-            expected = "one or more, each a λ of 0 or more, none twice"
-            raise InputError("study", where, got, expected)
+            raise InputError("study", where, got, "one or more, each a λ of 0 or more, none twice")
 
 
 def with_seeds(base: Any, number: int) -> Iterator[Any]:

@@ -186,8 +186,7 @@ class Transfer(Study):
                 yield crossed_row(self, f"agreement_{name}", agreement, 1.0)
                 yield crossed_row(self, f"gain_{name}", gain, 1.0)
                 yield crossed_row(self, f"gain_errors_{name}", errors, 1.0)
-                over = agreement - (even == decided)
-                yield crossed_row(self, f"over_uniform_{name}", over, 1.0)
+                yield crossed_row(self, f"over_uniform_{name}", agreement - (even == decided), 1.0)
 
 
 def following(seeds: Sequence[int]) -> dict[int, int]:

@@ -191,8 +191,7 @@ def planes(start: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
     turn = np.arctanh(np.sqrt(1.0 - slope) * (1.0 - 1e-15))
     values = [at_start - slope * start, at_end - slope * end]
     for x in (turn, -turn):
-        within = (x > start) & (x < end)
-        values.append(np.where(within, np.tanh(x) - slope * x, values[0]))
+        values.append(np.where((x > start) & (x < end), np.tanh(x) - slope * x, values[0]))
     return (
         slope,
         np.min(values, axis=0) - TOLERANCE.rounding,

@@ -85,8 +85,7 @@ def furthest_attention(alpha: Ragged, slab: Slab) -> Ragged:
     tokens, weight = np.empty((n, 2), np.int64), np.empty(n)
     size = np.maximum(alpha.with_values(np.abs(slab.relevance)).max(), 0.0)
     # What one token contributes is read as within the slab although its sum was rounded.
-    slack = 0.1 * TOLERANCE.rounding * size
-    limits = np.column_stack([slab.low, slab.high, slack])
+    limits = np.column_stack([slab.low, slab.high, 0.1 * TOLERANCE.rounding * size])
     over_rows(_best_vertices, alpha.offsets, old, relevance, limits, tokens, weight)
     known = np.flatnonzero(tokens[:, 0] >= 0)
     one, other = tokens[known].T

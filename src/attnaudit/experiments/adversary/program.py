@@ -129,8 +129,7 @@ def solve(task: Task, box: Box) -> Solution:
     of_changes = -CLASS_ERROR * prices[-1] * np.abs(implied - gain + loss)
     points, errors = np.append(weights, implied), np.append(of_weights, of_changes)
     weights = np.clip(weights, low, high)
-    bound = float(0.5 * LN2 + start.sum() - dual)
-    return Solution(weights / weights.sum(), bound, points, errors)
+    return Solution(weights / weights.sum(), float(0.5 * LN2 + start.sum() - dual), points, errors)
 
 
 def halves(box: Box, solution: Solution) -> list[Box]:

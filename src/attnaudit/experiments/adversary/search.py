@@ -218,8 +218,7 @@ def _climb(state: State, rows: Indices, tokens: Ragged, log_p: Ragged, first: fl
             held, own = state.attention[row][tokens[place]], state.own[row]
             scores, alpha = log_p[place] - np.log(own), state.alpha[row][tokens[place]]
             task = Task.from_scores(alpha, own, scores, state.limit)
-            low, high = np.maximum(held - size[place], 0.0), np.minimum(held + size[place], 1.0)
-            box = task.box(low, high)
+            box = task.box(np.maximum(held - size[place], 0.0), np.minimum(held + size[place], 1.0))
             weights = solve(task, box).weights
             if weights is not None:
                 proposals.append(Proposal(row, tokens[place], weights, task, box))

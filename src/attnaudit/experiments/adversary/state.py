@@ -43,8 +43,8 @@ class Segments(NamedTuple):
 
     def at(self, t: Values) -> Ragged:
         """Return the attention at a point of each segment."""
-        spread, start = self.start.spread(t), self.start.values
-        return self.start.with_values((1.0 - spread) * start + spread * self.end.values)
+        spread = self.start.spread(t)
+        return self.start.with_values((1.0 - spread) * self.start.values + spread * self.end.values)
 
 
 class Proposal(NamedTuple):
@@ -119,8 +119,7 @@ class State:
         known = (above <= 0.0) | (below <= 0.0)
         worth_high = divergence(segments.end, old)
         for _ in range(STEPS):
-            worth_low = divergence(segments.at(low), old)
-            promising = np.maximum(worth_low, worth_high) > self.value[rows]
+            promising = np.maximum(divergence(segments.at(low), old), worth_high) > self.value[rows]
             left = np.flatnonzero(known & promising & (high - low > TOLERANCE.solver))
             if not len(left):
                 break
@@ -154,8 +153,8 @@ class State:
             weights[np.argsort(-weights, kind="stable")[SUPPORT:]] = 0.0
             weights[weights < TOLERANCE.solver] = 0.0
             weights /= weights.sum()
-            used, own = np.flatnonzero(weights), task.own
-            moves = centred(task.scores[used], own)
+            used = np.flatnonzero(weights)
+            moves = centred(task.scores[used], task.own)
             # A large weight keeps the sum at 1 in the least squares.
             equations = np.vstack([moves.T, np.full(len(used), 1e3)])
             target = -np.append((weights[used, None] * moves).sum(axis=0), 0.0)

@@ -126,8 +126,7 @@ class Rows:
             return None
         # It ranks positions as ``∂p_max/∂alpha_t`` does, also if that underflows: p(1 − p) is the
         # same factor for all positions of a row.
-        every = np.arange(len(self.alpha))
-        slopes = self.slopes(self.own_sums, every, nearest=False)
+        slopes = self.slopes(self.own_sums, np.arange(len(self.alpha)), nearest=False)
         return (self.readout.contribution.values * self.alpha.spread(slopes)).sum(axis=1)
 
     def slopes(

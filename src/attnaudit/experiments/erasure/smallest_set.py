@@ -49,8 +49,8 @@ class SmallestSet:
         last_best, least = len(size) - 1 - size[::-1].argmin(axis=0), size.min(axis=0)
         smaller = np.flatnonzero((least <= self.size) & (least < NONE))
         self.size[smaller] = least[smaller]
-        places, part = alpha.positions(smaller), alpha.take(smaller)
-        positions = orders[part.spread(last_best[smaller]), places]
+        part = alpha.take(smaller)
+        positions = orders[part.spread(last_best[smaller]), alpha.positions(smaller)]
         self.marked[positions] = part.places < part.spread(least[smaller])
 
     def complete(self) -> RowMask:

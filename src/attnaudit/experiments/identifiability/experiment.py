@@ -91,8 +91,8 @@ class Identifiability(Settings):
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the freedom of attention for each row."""
-        alpha, contribution = trace.alpha, trace.readout.contribution
-        moved = movements(contribution, alpha)
+        alpha = trace.alpha
+        moved = movements(trace.readout.contribution, alpha)
         width = moved.least.with_values(moved.most.values - moved.least.values)
         # The positions of a row come in the order of attention, the largest weight first.
         first = width.offsets[:-1]

@@ -52,8 +52,7 @@ def card_rows(rows: SummaryRows, about: About) -> CardRows:
 def _curves(rows: pl.DataFrame, palette: Palette) -> Drawn:
     curves = flip_curves(rows, _NAMES).rename({"name": "group"})
     names = tuple(curves["group"].unique(maintain_order=True))
-    removed, flipped = "share of the tokens removed", "share of predictions flipped"
-    axes = Scale(removed), Scale(flipped, format=".0%")
+    axes = Scale("share of the tokens removed"), Scale("share of predictions flipped", format=".0%")
     return line_chart(curves, *axes, Palette(names, Palette.RANKINGS))
 
 

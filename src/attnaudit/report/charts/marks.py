@@ -130,8 +130,7 @@ def box_chart(
     """
     value, height = pl.col("value"), _LINE * len(names)
     quantiles = (value.quantile(q, "linear").alias(end) for end, q in _QUANTILES.items())
-    keys = ["name", "group"] if palette else ["name"]
-    boxes = rows.group_by(keys, maintain_order=True).agg(
+    boxes = rows.group_by(["name", "group"] if palette else ["name"], maintain_order=True).agg(
         *quantiles, n=pl.format("n = {}", pl.len())
     )
     lines = alt.Scale(domain=list(names))

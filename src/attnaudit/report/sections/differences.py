@@ -184,8 +184,7 @@ def most_different(pair: PairedRuns) -> list[tuple[str, ...]]:
 
 def _section(pair: PairedRuns, number: int) -> Section:
     def explained(row):
-        meaning = measure_meaning(row["measure"], row["experiment"])
-        return row["measure"], meaning, texts_of(row)
+        return row["measure"], measure_meaning(row["measure"], row["experiment"]), texts_of(row)
 
     parts = pair.differences.group_by("experiment", maintain_order=True)
     content = {

@@ -151,13 +151,13 @@ def most_striking(instances: Sequence[Instance], unit: str = TEXT) -> tuple[list
             best.setdefault(one.number if unit == ROW else k, k)
     under = " (for each text under the head where it is highest)" if unit == ROW else ""
     least = f"{threshold:.2f} or more" if threshold < 0.995 else "more than 0.99"
-    rule = (
+    return list(best.values())[:STRIKING], of_unit(
         f"The listed texts of at least {SHORTEST} tokens with the highest ε-max JSD{under}, among "
         f"the quarter whose predicted class is the most probable (here {least}). Their outputs "
         "leave the attention weights most free. The more certain an output is, the more room it "
-        "leaves, so look at the random ones too."
+        "leaves, so look at the random ones too.",
+        unit,
     )
-    return list(best.values())[:STRIKING], of_unit(rule, unit)
 
 
 def read_rows(

@@ -28,8 +28,7 @@ def provenance_sections(
         for title, own in settings.items()
         if own
     }
-    content = {"about": about, "settings": written, "left_out": missing}
-    run = Section("run", content, "What was run")
+    run = Section("run", {"about": about, "settings": written, "left_out": missing}, "What was run")
     return run, Section("citations", {"bibtex": bibtex}, "Citations")
 
 

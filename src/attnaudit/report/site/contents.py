@@ -71,8 +71,7 @@ def contents(run: MeasuredRun, record: RunRecord, trace: Path) -> Contents:
     rows, read = run.rows, concatenate(list(Trace.columns(trace, _READ)))
     lengths = rows["alpha"].list.len().to_numpy()
     alpha = Ragged.from_lengths(rows["alpha"].explode().to_numpy().astype(np.float64), lengths)
-    confidence = two_classes(read.prediction).max(axis=1)
-    of_rows = (confidence, lengths.astype(float), alpha.max())
+    of_rows = (two_classes(read.prediction).max(axis=1), lengths.astype(float), alpha.max())
     values = dict(zip(OF_ROWS, of_rows, strict=True))
     for name in run.measures:
         values[name] = rows[name].cast(pl.Float64).fill_null(float("nan")).to_numpy()

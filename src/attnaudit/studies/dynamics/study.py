@@ -292,8 +292,7 @@ class Dynamics(Study):
                 known = {
                     name: column for name, column in columns.items() if column in table.columns
                 }
-                rows = part.filter(pl.col("step").eq_missing(step))
-                yield from means(self, rows, known, group)
+                yield from means(self, part.filter(pl.col("step").eq_missing(step)), known, group)
         yield from timing_rows(self, fresh.filter(pl.col("step").is_not_null()))
 
 

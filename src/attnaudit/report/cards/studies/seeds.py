@@ -51,8 +51,7 @@ def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[Figure]:
         table.filter(inside).select("jsd", name=pl.lit(f"max α {low:g} to {high:g}"))
         for low, high, inside in bins()
     ]
-    predicted = pl.format("predicted {}", "predicted")
-    parts.append(table.sort("predicted").select("jsd", name=predicted))
+    parts.append(table.sort("predicted").select("jsd", name=pl.format("predicted {}", "predicted")))
     moves = pl.concat(parts).rename({"jsd": "value"})
     taus = table.select(pl.col(f"tau_{name}").alias(word) for name, word in _SCORES.items())
     agrees = taus.unpivot(variable_name="name").drop_nulls()
