@@ -164,9 +164,13 @@ def make_experiment(name: str, settings: Mapping[str, Any] | None = None) -> Any
     known = {field.name: field for field in fields(experiment)}
     for key in settings or {}:
         if key not in known:
-            expected = f"one of {', '.join(known)}" if known else "none: it has no settings"
-            where, hint = f"setting {name}.{key}", did_you_mean(key, known)
-            raise InputError("audit", where, "no such setting", expected, hint)
+            raise InputError(
+                "audit",
+                f"setting {name}.{key}",
+                "no such setting",
+                f"one of {', '.join(known)}" if known else "none: it has no settings",
+                did_you_mean(key, known),
+            )
     return replace(experiment, **(settings or {}))
 
 

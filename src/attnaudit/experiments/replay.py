@@ -44,8 +44,13 @@ def network_of(trace: Trace | str | Path, replay: Any = None) -> Network | None:
     if known is None and network is held:
         return network
     if not isinstance(known, str):
-        got, expected = "a model for a trace that names none", "a trace that names its model"
-        raise InputError("audit", "replay", got, expected, "leave it out")
+        raise InputError(
+            "audit",
+            "replay",
+            "a model for a trace that names none",
+            "a trace that names its model",
+            "leave it out",
+        )
     # The hash is computed again, since weights may have been trained after the collection.
     current = network.current_fingerprint()
     if current != known:

@@ -82,8 +82,13 @@ def rows_of(
     tables = {name: result.rows for name, result in results.items()}
     for table in tables.values():
         if not np.array_equal(table.select("instance").collect().to_series(), trace.instance):
-            got, do = "other texts than those of the trace", "audit the trace"
-            raise InputError(operation, "results", got, "results of this trace", do)
+            raise InputError(
+                operation,
+                "results",
+                "other texts than those of the trace",
+                "results of this trace",
+                "audit the trace",
+            )
     return trace.take(picks), RunRecord("", results.summary, tables=tables).rows(picks)
 
 

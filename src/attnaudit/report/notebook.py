@@ -102,9 +102,13 @@ def figures_of(results: Results, experiment: str) -> Shown:
     if experiment not in results:
         names = ", ".join(results) or "none: no experiment was run"
         reason = results.left_out.get(experiment)
-        got = f"skipped: {reason}" if reason else "no such result"
-        where, near = f"experiment {experiment!r}", did_you_mean(experiment, results)
-        raise InputError("show figure", where, got, f"one of {names}", near)
+        raise InputError(
+            "show figure",
+            f"experiment {experiment!r}",
+            f"skipped: {reason}" if reason else "no such result",
+            f"one of {names}",
+            did_you_mean(experiment, results),
+        )
     html, figures, legend = _figures(results, experiment, with_table=False)
     drawn = "; ".join(figure.title for figure in figures) or "no figure"
     text = f"{experiment}: {drawn} (drawn in a notebook, or .save(…) it)\n{results[experiment]!r}"

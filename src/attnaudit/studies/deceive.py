@@ -325,9 +325,13 @@ class PairDeceive(Deception):
         self.check_model(base.model)
         for name, pairs in corpus.splits.items():
             if pairs.links is None or not pairs.links.size:
-                where, got = f"deceive on {corpus.name}", f"none in {name}"
-                expected, do = "alignments in every split", "files <split>.align next to the texts"
-                raise InputError("study", where, got, expected, do)
+                raise InputError(
+                    "study",
+                    f"deceive on {corpus.name}",
+                    f"none in {name}",
+                    "alignments in every split",
+                    "files <split>.align next to the texts",
+                )
         uniform = replace(base.model, attention="uniform")
         for spec in with_seeds(base, self.seeds):
             yield from self.penalised(spec, base.model.attention, DeceivePairs, also=("translate",))

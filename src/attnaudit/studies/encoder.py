@@ -161,11 +161,12 @@ class Encoder(Study):
     def __post_init__(self) -> None:
         super().__post_init__()
         if REFERENCE not in self.models or len(set(self.models)) < max(FEWEST, len(self.models)):
-            got, expected = (
+            raise InputError(
+                "study",
+                "setting encoder.models",
                 ", ".join(self.models),
                 f"{REFERENCE} and at least three others, each once",
             )
-            raise InputError("study", "setting encoder.models", got, expected)
 
     def variants(self) -> list[str]:
         """Return the models in their order; that of the base has no variant."""

@@ -73,9 +73,13 @@ class Guide(ScoredModels):
             taught_by(corpus, Trace.read(path), "alpha", path)
         known = all(split.rationale and all(split.rationale) for split in corpus.splits.values())
         if "rationale" in self.weights and not known:
-            got = f"rationale, which not every text of {corpus.name} has"
-            expected, do = "a corpus with a rationale for every text", "leave out rationale"
-            raise InputError("study", "setting guide.weights", got, expected, do)
+            raise InputError(
+                "study",
+                "setting guide.weights",
+                f"rationale, which not every text of {corpus.name} has",
+                "a corpus with a rationale for every text",
+                "leave out rationale",
+            )
         first = usual(base, base.seed)
         adversary = ModelAdversary(patience=self.patience, epochs=self.epochs)
         against = adversary.against(first, seeded(base, base.seed + 1), self.strength)

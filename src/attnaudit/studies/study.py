@@ -196,14 +196,22 @@ class Study(Settings):
     def check_classifier(self, base: Any) -> None:
         """Raise InputError for a transformer that predicts next tokens."""
         if base.causal:
-            got, expected = "a model of next tokens", "a classifier, as small-bert"
-            raise InputError("study", f"{self.name} of {base.config}", got, expected)
+            raise InputError(
+                "study",
+                f"{self.name} of {base.config}",
+                "a model of next tokens",
+                "a classifier, as small-bert",
+            )
 
     def check_strengths(self, strengths: Sequence[float]) -> None:
         """Raise InputError unless there are λ, all of them different and none below 0."""
         if not strengths or not min(strengths) >= 0 or len(set(strengths)) < len(strengths):
-            where, got = f"setting {self.name}.strengths (λ)", str(list(strengths))
-            raise InputError("study", where, got, "one or more, each a λ of 0 or more, none twice")
+            raise InputError(
+                "study",
+                f"setting {self.name}.strengths (λ)",
+                str(list(strengths)),
+                "one or more, each a λ of 0 or more, none twice",
+            )
 
 
 def with_seeds(base: Any, number: int) -> Iterator[Any]:
