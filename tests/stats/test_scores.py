@@ -62,7 +62,7 @@ def test_a_class_that_a_resample_lacks_stays_in_the_mean():
     f1 = [f1_score(label[d], predicted[d], **macro) for d in draws]
     ends = np.percentile(f1, [2.5, 97.5])
     np.testing.assert_allclose([whole.low.f1, whole.high.f1], ends, atol=0.002)
-    resampled = scores_over_seeds(label, predicted[None, None], score[None, None], 0).resampled
+    resampled = scores_over_seeds(label, predicted[None, None], score[None, None], 0)[1]
     assert resampled[..., 1].max() <= 2 / 3
     assert not np.isnan(resampled).any()
 

@@ -28,6 +28,7 @@ from attnaudit.experiments.rows import (
 from attnaudit.experiments.surrogate import fit_surrogate
 from attnaudit.experiments.through_tail import NUMBERS, output_layer
 from attnaudit.results import SIGNED, Measure
+from attnaudit.stats.bootstrap import ratio
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.stats.measures import two_classes
 from attnaudit.trace import IdentityTail, LinearTail, Readout, TanhTail, Trace
@@ -141,7 +142,8 @@ class ClassEvidence:
                 for k in range(classes.shape[1])
             )
             if several:
-                columns[f"tau_{name}_others"] = _mean(np.stack(others))
+                defined = np.isfinite(others).sum(axis=0)
+                columns[f"tau_{name}_others"] = ratio(np.nansum(others, axis=0), defined)
         if several:
             columns |= _against("runner_up", alpha, words["erasure"].values[:, 1])
             del columns["words_against_runner_up"]
@@ -304,10 +306,3 @@ def _tau(x: Ragged, y: Ragged) -> PerRow:
     known = x.spread(np.isfinite(x.with_values(x.values + y.values).sum()))
     pair = (one.with_values(np.where(known, one.values, 0.0)) for one in (x, y))
     return kendall_tau(*pair).tau
-
-
-def _mean(values: Float[np.ndarray, "k n"]) -> PerRow:
-    """Average the values of each row that are not NaN."""
-    known = np.isfinite(values)
-    number = np.where(known.any(axis=0), known.sum(axis=0), np.nan)
-    return np.where(known, values, 0.0).sum(axis=0) / number

@@ -9,10 +9,10 @@ from typing import Literal
 import numpy as np
 import polars as pl
 import polars.selectors as cs
-from jaxtyping import Float, Int64
 
 from attnaudit.core.papers import DEYOUNG2020
 from attnaudit.core.settings import Settings, setting
+from attnaudit.core.shapes import PerRow, RowInts
 from attnaudit.experiments.confidence import at_same_confidence
 from attnaudit.experiments.erasure.experiment import MOST_ORDERS
 from attnaudit.experiments.erasure.falls import falls
@@ -161,7 +161,7 @@ class Comprehensiveness(Settings):
                 return f"column {name} holds {kind}; it needs a list of numbers for every row"
         return no_single_decision(trace)
 
-    def passes(self, tokens: Int64[np.ndarray, " n"], heads: int) -> Float[np.ndarray, " n"]:
+    def passes(self, tokens: RowInts, heads: int) -> PerRow:
         """Estimate how many outputs of a network each row asks for, by its tokens."""
         return 0.0 * tokens + 10.0 * (self.orders + 6.0)
 

@@ -13,7 +13,7 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from attnaudit.core.tolerance import TOLERANCE
-from attnaudit.results import SummaryRows
+from attnaudit.results import Row, SummaryRows
 from attnaudit.results.summary import texts
 from attnaudit.stats.inference import FEWEST
 from attnaudit.stats.measures import LN2
@@ -93,7 +93,7 @@ class Finding:
 
 
 def decide(
-    row: Mapping[str, Any],
+    row: Row,
     limit: float,
     above: str = NEITHER,
     below: str = NEITHER,

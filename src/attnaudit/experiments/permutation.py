@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float, Int64
 
 from attnaudit.core.papers import JAIN2019
 from attnaudit.core.settings import Settings, setting
+from attnaudit.core.shapes import PerRow, RowInts
 from attnaudit.experiments.confidence import at_same_confidence
 from attnaudit.experiments.rows import (
     make_table,
@@ -101,7 +101,7 @@ class Permutation(Settings):
         most=1,
     )
 
-    def passes(self, tokens: Int64[np.ndarray, " n"], heads: int) -> Float[np.ndarray, " n"]:
+    def passes(self, tokens: RowInts, heads: int) -> PerRow:
         """Estimate how many outputs of a network each row asks for, by its tokens."""
         return 0.0 * tokens + 2.0 * (self.permutations or OF_MODEL[0])
 

@@ -4,14 +4,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import Field, fields, is_dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
-import numpy as np
 import polars as pl
 import polars.selectors as cs
-from jaxtyping import Float, Int64
 
 from attnaudit.core import InputError, TraceError, did_you_mean
 from attnaudit.core.papers import Paper
 from attnaudit.core.registry import Registry
+from attnaudit.core.shapes import PerRow, RowInts
 from attnaudit.results import Measure, measure_of
 from attnaudit.results.measures import OF_TRANSLATIONS
 from attnaudit.trace import Trace
@@ -52,7 +51,7 @@ class Experiment(Protocol):
 class Replaying(Protocol):
     """An experiment that estimates how many outputs of a network its rows ask for."""
 
-    def passes(self, tokens: Int64[np.ndarray, " n"], heads: int) -> Float[np.ndarray, " n"]:
+    def passes(self, tokens: RowInts, heads: int) -> PerRow:
         """Return the number for each row.
 
         Args:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -12,7 +11,7 @@ from attnaudit.experiments import measure_label
 from attnaudit.report.page import write_page
 from attnaudit.report.sections.numbers import Number, SummaryCell, numbers_section
 from attnaudit.report.words import figure, interval
-from attnaudit.results import read_table
+from attnaudit.results import Row, read_table
 
 HEADING = "Planted truth: how often is the verdict right?"
 LEAD = (
@@ -77,7 +76,7 @@ def write_calibration(folder: Path, page: Path | None = None) -> Path:
 
 
 def _numbers(
-    table: str, columns: Mapping[str, str], rows: Iterable[tuple[str, str, Mapping[str, Any]]]
+    table: str, columns: Mapping[str, str], rows: Iterable[tuple[str, str, Row]]
 ) -> Iterator[Number]:
     """Yield the numbers of rows of name, label and values by column."""
     for name, label, row in rows:
@@ -88,7 +87,7 @@ def _numbers(
             yield Number(table, (name, label), title, cell)
 
 
-def _scored(row: Mapping[str, Any]) -> tuple[str, str, Mapping[str, Any]]:
+def _scored(row: Row) -> tuple[str, str, Row]:
     """Name a measure, and say which direction is better and how many constructions have it."""
     sign = _DIRECTIONS.get(row["direction"], "no direction")
     counts = f"{row['faithful']} × {row['unfaithful']} constructions"

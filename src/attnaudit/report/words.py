@@ -1,11 +1,10 @@
 """Numbers, degrees, heads and lists as people read them."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from attnaudit.core import count
-from attnaudit.results import TEXT, Head, Heads
+from attnaudit.results import TEXT, Head, Heads, Row
 from attnaudit.results.summary import POSITION
 from attnaudit.stats.measures import LN2
 
@@ -29,13 +28,13 @@ def amount(value: float, places: int = 2) -> str:
     return f"less than {least:g}" if 0 < value < least / 2 else figure(value, places)
 
 
-def interval(row: Mapping[str, Any], places: int = 2) -> str:
+def interval(row: Row, places: int = 2) -> str:
     """Write a row's interval as ``[0.34, 0.36]``; empty if it has none."""
     low, high = row.get("low"), row.get("high")
     return "" if low is None or high is None else f"[{figure(low, places)}, {figure(high, places)}]"
 
 
-def with_interval(row: Mapping[str, Any], places: int = 2) -> str:
+def with_interval(row: Row, places: int = 2) -> str:
     """Write a row's value with its interval: ``0.35 [0.34, 0.36]``."""
     return f"{figure(row['value'], places)} {interval(row, places)}".rstrip()
 

@@ -10,7 +10,7 @@ from attnaudit.results.estimates import (
 from attnaudit.results.groups import OF_HEAD, Group, by_group, text_number
 from attnaudit.results.measures import SCORES, SIGNED, Measure, measure_of
 from attnaudit.results.record import RunRecord, read_record, read_summary
-from attnaudit.results.summary import ROW, TEXT, Head, Heads, SummaryRows
+from attnaudit.results.summary import ROW, TEXT, Head, Heads, Row, SummaryRows
 from attnaudit.results.table import Result, Results, counted, read_table, table_file
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "Measure",
     "Result",
     "Results",
+    "Row",
     "RunRecord",
     "SummaryRows",
     "by_group",

@@ -1,7 +1,7 @@
 """Summaries: means, shares and ratios over groups of rows, with 95 % intervals over texts."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,35 +13,13 @@ from attnaudit.stats.bootstrap import Units, ratio_intervals
 from attnaudit.stats.sums import UnitSums
 
 SUMMARY_SCHEMA = {
-    "experiment": pl.String,
-    "measure": pl.String,
-    "group": pl.String,
-    "value": pl.Float64,
-    "std": pl.Float64,
-    "low": pl.Float64,
-    "high": pl.Float64,
-    "n": pl.Int64,
-    "undefined": pl.Int64,
+    **dict.fromkeys(("experiment", "measure", "group"), pl.String),
+    **dict.fromkeys(("value", "std", "low", "high"), pl.Float64),
+    **dict.fromkeys(("n", "undefined"), pl.Int64),
     "reference": pl.Float64,
     "source": pl.String,
     "texts": pl.Int64,
 }
-
-
-class RowDetails(TypedDict, total=False):
-    """Further numbers of a row of a summary.
-
-    Attributes:
-        undefined: Number of rows in which the measure is undefined; default 0.
-        std: Standard deviation over the rows.
-        source: Origin of the number if it does not come from the rows.
-        texts: Number of texts if a text may have several rows; the interval resamples texts.
-    """
-
-    undefined: int
-    std: float | None
-    source: str | None
-    texts: int | None
 
 
 def summary_row(
@@ -53,7 +31,7 @@ def summary_row(
     *,
     n: int,
     group: str = ALL,
-    **details: Unpack[RowDetails],
+    **details: Any,
 ) -> dict[str, Any]:
     """Make one row of a summary.
 
@@ -65,25 +43,18 @@ def summary_row(
         high: Upper end.
         n: Number of rows in which the measure is defined.
         group: Name of the group of rows.
-        **details: Fields of `RowDetails`.
+        **details: Further columns of `SUMMARY_SCHEMA`: ``undefined``, the number of rows without a
+            value; ``std`` over the rows; ``source``, the origin of a number that does not come from
+            the rows; ``texts``, the number of texts if one may have several rows.
     """
     # NaN becomes null, because JSON, in which summaries are saved, has no NaN.
-    numbers = {"value": value, "std": details.get("std"), "low": low, "high": high}
+    numbers = {"value": value, "std": details.pop("std", None), "low": low, "high": high}
     known = {
         name: None if number is None or np.isnan(number) else float(number)
         for name, number in numbers.items()
     }
-    return {
-        "experiment": experiment,
-        "measure": measure,
-        "group": group,
-        **known,
-        "n": n,
-        "undefined": details.get("undefined", 0),
-        "reference": None,
-        "source": details.get("source"),
-        "texts": details.get("texts"),
-    }
+    names = {"experiment": experiment, "measure": measure, "group": group}
+    return dict.fromkeys(SUMMARY_SCHEMA) | names | known | {"n": n, "undefined": 0} | details
 
 
 def summarise_means(

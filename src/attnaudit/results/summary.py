@@ -15,6 +15,8 @@ ROW, TEXT, POSITION = "row", "text", "position"
 """Nouns for the unit of a mean; a text with several heads or positions has several rows."""
 _PREDICTED = "predicted:"
 
+Row = Mapping[str, Any]
+"""Row of a summary, by column."""
 Head = tuple[int, int]
 """Layer and head, each from 0."""
 
@@ -171,7 +173,7 @@ class SummaryRows:
         return max((row.get("texts") or row["n"] + row["undefined"] for row in own), default=0)
 
 
-def texts(row: Mapping[str, Any]) -> int | None:
+def texts(row: Row) -> int | None:
     """Return the number of texts behind a summary row, each counted once."""
     return row.get("texts") or row.get("n")
 

@@ -13,7 +13,7 @@ from attnaudit.core import RunError, atomic, expanded, write_json
 from attnaudit.core.display import Shown, in_notebook, render, show
 from attnaudit.results.estimates import SUMMARY_SCHEMA
 from attnaudit.results.groups import ALL, OF_HEAD
-from attnaudit.results.summary import SummaryRows
+from attnaudit.results.summary import Row, SummaryRows
 from attnaudit.trace import SHOWN
 
 ROW_GROUP = 32_768  # rows of a results file in memory at a time
@@ -253,7 +253,7 @@ class Results(Mapping[str, Result]):
             render("print_results", self, console or Console())
 
 
-def counted(row: Mapping[str, Any]) -> str:
+def counted(row: Row) -> str:
     """Format the number of rows behind a summary row: ``480`` or ``480 (12 texts)``."""
     n, texts = row["n"], row.get("texts")
     return str(n) if texts in (None, n) else f"{n} ({texts} text{'' if texts == 1 else 's'})"

@@ -13,6 +13,7 @@ import numpy as np
 from attnaudit.core import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.shapes import PerRow, RowInts
+from attnaudit.stats.bootstrap import ratio
 
 TOP = 5  # per cent of the positions, rounded up to a whole number
 
@@ -36,7 +37,7 @@ def agreement(u: Ragged, v: Ragged, percent: int = TOP) -> PerRow:
     """
     largest = u.with_values((u.values == u.spread(u.max())).astype(np.float64))
     inside = u.with_values(largest.values * _in_top(v, percent).values)
-    return _ratio(inside.sum(), largest.sum())
+    return ratio(inside.sum(), largest.sum())
 
 
 def chance_agreement(lengths: RowInts, percent: int = TOP) -> PerRow:
@@ -54,7 +55,7 @@ def chance_agreement(lengths: RowInts, percent: int = TOP) -> PerRow:
     Raises:
         InputError: If ``percent`` is outside 1 to 100.
     """
-    return _ratio(top_count(lengths, percent), lengths)
+    return ratio(top_count(lengths, percent), lengths)
 
 
 def top_count(lengths: RowInts, percent: int = TOP) -> RowInts:
@@ -100,7 +101,7 @@ def top_overlaps(scores: Sequence[Ragged], percent: int) -> list[PerRow]:
         # product of its probabilities.
         common = one.with_values(one.values * other.values).sum()
         count = np.where(one.lengths < 2, 0, top_count(one.lengths, percent))
-        overlaps.append(_ratio(common, count))
+        overlaps.append(ratio(common, count))
     return overlaps
 
 
@@ -180,7 +181,3 @@ def _in_top(score: Ragged, percent: int) -> Ragged:
     on = score.with_values((score.values == border).astype(np.float64))
     share = (count - above.sum()) / np.maximum(on.sum(), 1.0)
     return score.with_values(above.values + on.values * score.spread(share))
-
-
-def _ratio(part: np.ndarray, whole: np.ndarray) -> PerRow:
-    return np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)

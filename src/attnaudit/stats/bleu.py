@@ -29,13 +29,6 @@ class CorpusBleu(NamedTuple):
     signature: str
 
 
-class BleuOverSeeds(NamedTuple):
-    """BLEU of each training, and mean BLEU of each resample of trainings and pairs."""
-
-    values: Float[np.ndarray, " S"]
-    resampled: Float[np.ndarray, " resamples"]
-
-
 def bleu_counts(written: Sequence[str], references: Sequence[str]) -> Int64[np.ndarray, "n counts"]:
     """Count the statistics of BLEU in every pair; those of a corpus are the sums over its pairs.
 
@@ -115,13 +108,16 @@ def corpus_bleu(written: Sequence[str], references: Sequence[str]) -> CorpusBleu
 
 def bleu_over_seeds(
     counts: Int64[np.ndarray, "S n counts"], seed: int, resamples: int = RESAMPLES
-) -> BleuOverSeeds:
+) -> tuple[Float[np.ndarray, " S"], Float[np.ndarray, " resamples"]]:
     """Compute BLEU of each of S trainings, and its mean in resamples of trainings and pairs.
 
     Args:
         counts: `bleu_counts` of every training.
         seed: Seed of the draws.
         resamples: Number of resamples.
+
+    Returns:
+        BLEU of each training, and mean BLEU of each resample.
     """
 
     def scores(weights: Weights) -> Float[np.ndarray, "b S"]:
@@ -129,7 +125,7 @@ def bleu_over_seeds(
 
     seeds, pairs, _ = counts.shape
     again = resampled_over_seeds(scores, pairs, seeds, seed, resamples)
-    return BleuOverSeeds(np.array([bleu(part.sum(axis=0)) for part in counts]), again)
+    return np.array([bleu(part.sum(axis=0)) for part in counts]), again
 
 
 def _of_resamples(

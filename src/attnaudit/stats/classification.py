@@ -119,7 +119,11 @@ class ScoreSums:
             occurs.append(summed(positive) + summed(predicted == k))
             if k < (self._scored.start or 0):
                 continue
-            beaten = _beaten(_finite(score(k)), positive)
+            own = score(k)
+            if bad := int((~np.isfinite(own)).sum()):
+                where, got = f"{bad} of {len(own)} rows", "scores that are not finite"
+                raise InputError("classification scores", where, got, "finite scores")
+            beaten = _beaten(own, positive)
             won.append([summed(rows, beaten[rows]) for rows in sides])
             side.append([summed(rows) for rows in sides])
             texts.append([np.count_nonzero(np.bincount(units.text[rows])) for rows in sides])
@@ -178,25 +182,13 @@ class ScoreSums:
         return ScoreIntervals(self.value, Scores(*low.tolist()), Scores(*high.tolist()))
 
 
-class ScoresOverSeeds(NamedTuple):
-    """Scores of M models trained with S seeds each, in the order of `Scores`.
-
-    Attributes:
-        values: Scores of each training, ``(M, S, 4)``.
-        resampled: Means over seeds in every resample, ``(resamples, M, 4)``.
-    """
-
-    values: Float[np.ndarray, "M S 4"]
-    resampled: Float[np.ndarray, "resamples M 4"]
-
-
 def scores_over_seeds(
     label: Labels,
     predicted: Int[np.ndarray, "M S n"],
     score: Float[np.ndarray, "M S n K"],
     seed: int,
     resamples: int = RESAMPLES,
-) -> ScoresOverSeeds:
+) -> tuple[Float[np.ndarray, "M S 4"], Float[np.ndarray, "resamples M 4"]]:
     """Score several models, and resample rows and seeds.
 
     All models share their resamples, so the differences of two models are paired. Sort the rows if
@@ -208,6 +200,9 @@ def scores_over_seeds(
         score: Scores of each class, or a single column for class 1 of two.
         seed: Seed of the draws.
         resamples: Number of resamples.
+
+    Returns:
+        Scores of each training in the order of `Scores`, and means over seeds in every resample.
 
     Raises:
         InputError: If a score is not finite.
@@ -229,17 +224,7 @@ def scores_over_seeds(
 
     values = np.array([[one.value for one in row] for row in sums])
     drawn = resampled_over_seeds(scores, units.number, seeds, seed, resamples)
-    return ScoresOverSeeds(np.moveaxis(values, 0, 1), drawn)
-
-
-def _finite(score: PerRow) -> PerRow:
-    bad = int((~np.isfinite(score)).sum())
-    if bad:
-        got = "scores that are not finite"
-        raise InputError(
-            "classification scores", f"{bad} of {len(score)} rows", got, "finite scores"
-        )
-    return score
+    return np.moveaxis(values, 0, 1), drawn
 
 
 def _beaten(score: PerRow, positive: RowMask) -> PerRow:

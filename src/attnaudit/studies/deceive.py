@@ -240,17 +240,15 @@ class Deceive(Deception):
         decided = self.decided.items()
         return reasons | {name: f"no other than {value}, as published" for name, value in decided}
 
-    def _spec(self, base: RunSpec, model: Model) -> RunSpec:
-        training = replace(base.training, epochs=self.epochs, weight_decay=0.0, select="loss")
-        settings = replace(base.model, **MODELS[model])
-        return replace(base, vectors="random", model=settings, training=training)
-
     def trainings(self, base: RunSpec, corpus: Corpus) -> Iterator[Training]:
         """Train each model with each λ, and without the impermissible tokens."""
         self.check_texts(corpus)
         note = _covered_note(corpus, self.words)
         for spec, model in product(with_seeds(base, self.seeds), self.variants()):
-            spec, heads = self._spec(spec, model), "max" if model.endswith("_max") else "mean"
+            training = replace(spec.training, epochs=self.epochs, weight_decay=0.0, select="loss")
+            settings = replace(spec.model, **MODELS[model])
+            spec = replace(spec, vectors="random", model=settings, training=training)
+            heads = "max" if model.endswith("_max") else "mean"
             self.check_model(spec.model, one_head=False, words=True)
             objective = partial(Objective, words=self.words, heads=heads)
             yield from self.penalised(spec, model, objective, note=note)

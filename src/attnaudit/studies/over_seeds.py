@@ -97,14 +97,14 @@ def scores(
     """
     label, probability, models = _stacked(table)
     predicted = predicted_class(probability.reshape(-1, probability.shape[-1]))
-    over = scores_over_seeds(
+    of_trainings, of_resamples = scores_over_seeds(
         label, predicted.reshape(probability.shape[:-1]), probability, study.seed
     )
     r = models.index(against) if against else -1
     rarest = int(np.unique(label[label >= 0], return_counts=True)[1].min(initial=len(label)))
     for name in names:
         k, alike = SCORES.index(name), len(label) if name == "accuracy" else rarest
-        values, drawn = over.values[..., k], over.resampled[..., k]
+        values, drawn = of_trainings[..., k], of_resamples[..., k]
         for m, model in enumerate(models):
             row = seeds_row(study, f"{name}_{model}", values[m], drawn[:, m], len(label))
             yield _no_point(row, alike)

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float, Int64
 
 from attnaudit.core.papers import JAIN2019, SERRANO2019
+from attnaudit.core.shapes import PerRow, RowInts
 from attnaudit.experiments.confidence import at_same_confidence
 from attnaudit.experiments.maximal_change.bounds import change_bound
 from attnaudit.experiments.maximal_change.search import Singles, largest_change, single_tokens
@@ -88,7 +88,7 @@ class MaximalChange:
     seed: int = 0
     refuses = staticmethod(no_single_decision)
 
-    def passes(self, tokens: Int64[np.ndarray, " n"], heads: int) -> Float[np.ndarray, " n"]:
+    def passes(self, tokens: RowInts, heads: int) -> PerRow:
         """Estimate how many outputs of a network each row asks for, by its tokens."""
         return tokens + 36.0  # mixtures, of all tokens and of words
 

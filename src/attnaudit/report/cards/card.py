@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import polars as pl
 
@@ -11,7 +11,7 @@ from attnaudit.experiments.findings import AGAINST, FEW, FOR, NEITHER, Finding
 from attnaudit.report.charts.specs import FigureSpec
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.words import amount, interval
-from attnaudit.results import TEXT, About, SummaryRows
+from attnaudit.results import TEXT, About, Row, SummaryRows
 from attnaudit.stats.inference import FEWEST
 
 WITHHELD = "No conclusion: see the line on top."
@@ -74,7 +74,7 @@ CardRows = Iterator[CardRow]
 def card_row(
     question: str,
     measure: str,
-    row: Mapping[str, Any],
+    row: Row,
     yardstick: str,
     sentence: str,
     *,

@@ -1,8 +1,7 @@
 """Words and figures of the copying study."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, replace
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -24,11 +23,10 @@ from attnaudit.report.charts.marks import Scale, cell_chart, line_chart, point_c
 from attnaudit.report.charts.palette import Palette
 from attnaudit.report.charts.svg import Figure, Panel, drawn
 from attnaudit.report.words import figure, percent, with_interval
-from attnaudit.results import SummaryRows
+from attnaudit.results import Row, SummaryRows
 from attnaudit.stats.agreement import TOP, chance_agreement
 
 QUESTION = "How is attention learned? The copying task"
-Row = Mapping[str, Any]  # a row of a summary, or of the table of seeds
 _SEQUENCES = {
     "permutations": "permutations of {symbols} symbols",
     "distinct": "{length} distinct symbols of {symbols}",

@@ -7,15 +7,14 @@ from typing import Any
 import polars as pl
 
 from attnaudit.papers.published import MAX_ALPHA_BINS
-from attnaudit.report.charts.marks import Scale, box_chart, histogram
+from attnaudit.report.charts.marks import Scale as Scale
+from attnaudit.report.charts.marks import box_chart, histogram
 from attnaudit.report.charts.palette import Palette
 from attnaudit.report.charts.svg import Drawing as Drawn
 
 _OVERLAID = 2  # classes; of more, each has a box of its own
 _MEANS = "Ticks mark class means."
 _BOXES = "A line reaches from 5 to 95 % of a class, a bar has its quartiles, a tick its median."
-
-__all__ = ["Chart", "Drawing", "FigureSpec", "Histogram", "Scale", "Violins"]
 
 
 @dataclass(frozen=True)

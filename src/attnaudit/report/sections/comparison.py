@@ -15,7 +15,7 @@ from attnaudit.papers.published import published_corpus
 from attnaudit.report.page import Section
 from attnaudit.report.sections.numbers import group_label
 from attnaudit.report.words import figure, interval
-from attnaudit.results import RunRecord
+from attnaudit.results import Row, RunRecord
 
 PAPER = "jain2019"
 VECTORS_DIFFER = (
@@ -105,7 +105,7 @@ def print_table(
     console.print(table)
 
 
-def _texts(row: dict[str, Any]) -> tuple[str, ...]:
+def _texts(row: Row) -> tuple[str, ...]:
     """Return what the `_COLUMNS` show of a row."""
     places, name = _PLACES.get(row["measure"], 2), measure_label(row["measure"])
     if row["statistic"] in ("std", "median"):

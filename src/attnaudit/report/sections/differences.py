@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -16,7 +15,7 @@ from attnaudit.report.page import Section, write_page
 from attnaudit.report.sections.comparison import print_table
 from attnaudit.report.sections.heatmaps import visible
 from attnaudit.report.words import figure, interval
-from attnaudit.results import ROW
+from attnaudit.results import ROW, Row
 from attnaudit.results.paired import HIGHER, LOWER, MOST, B, PairedRuns
 from attnaudit.trace import SEVERAL
 
@@ -27,15 +26,15 @@ _CHANCE = 0.05  # of an interval to exclude 0 if there is no difference
 COLUMNS = ("measure", "a", "b", "b − a", "95 % interval", "n", "undefined", "conclusion")
 DECIDING = ("measure", "better", "a", "b", "b − a", "95 % interval", "speaks for")
 # Measures of a card, and whether a higher value speaks for the model, or for its heatmaps.
-_MEASURES = (
-    ("prediction", "accuracy", True),
-    ("replacement", "replacement_attention", True),
-    ("replacement", "replacement_shown", True),
-    ("correlation", "tau_gradient", True),
-    ("correlation", "tau_loo", True),
-    ("permutation", "matched_delta_y", True),
-    ("adversary", "matched_emax_jsd", False),
-)
+_MEASURES = {
+    "prediction.accuracy": True,
+    "replacement.replacement_attention": True,
+    "replacement.replacement_shown": True,
+    "correlation.tau_gradient": True,
+    "correlation.tau_loo": True,
+    "permutation.matched_delta_y": True,
+    "adversary.matched_emax_jsd": False,
+}
 _FIRST = 3  # rows that differ most, on a terminal
 # Titles with the class of the columns.
 _COLUMNS = [(name, "" if name in ("measure", "conclusion") else "num") for name in COLUMNS]
@@ -92,13 +91,13 @@ def statements(pair: PairedRuns) -> list[tuple[str, str]]:
 def deciding(pair: PairedRuns) -> list[tuple[str, ...]]:
     """Return what `DECIDING` show of the measures of a card that both runs have."""
     rows = {
-        (row["experiment"], row["measure"]): row
+        f"{row['experiment']}.{row['measure']}": row
         for row in pair.differences.iter_rows(named=True)
         if row["n"]
     }
     lines = []
-    for name, measure, is_for in _MEASURES:
-        row = rows.get((name, measure))
+    for name, is_for in _MEASURES.items():
+        row = rows.get(name)
         if row is None:
             continue
         speaks = {HIGHER: "b" if is_for else "a", LOWER: "a" if is_for else "b"}
@@ -212,7 +211,7 @@ def _title(pair: PairedRuns) -> str:
     return f"a: {pair.a}, b: {pair.b}"
 
 
-def texts_of(row: dict[str, Any]) -> tuple[str, ...]:
+def texts_of(row: Row) -> tuple[str, ...]:
     """Return what `COLUMNS` show of a row of differences."""
     # Six places for a difference that three would show as none.
     places = 6 if 0 < abs(row["difference"] or 0) < SHOWN else 3

@@ -1,7 +1,7 @@
 """All summary numbers: tables of measures by groups, models, steps or constructions."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import polars as pl
 
@@ -9,7 +9,7 @@ from attnaudit.experiments import measure_label
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import Section
 from attnaudit.report.words import figure, interval
-from attnaudit.results import OF_HEAD, TEXT, Heads, counted
+from attnaudit.results import OF_HEAD, TEXT, Heads, Row, counted
 from attnaudit.results.groups import OF_CLASS
 
 MOST_COLUMNS = 7  # that fit the width of a page
@@ -120,7 +120,7 @@ def group_label(group: str, unit: str = TEXT) -> str:
     return f"all {unit}s" if group == "all" else group.replace(OF_CLASS, "predicted ", 1)
 
 
-def summary_cell(row: Mapping[str, Any]) -> SummaryCell:
+def summary_cell(row: Row) -> SummaryCell:
     """Write one row of a summary."""
     details = [f"n {counted(row)}"]
     if row["std"] is not None:

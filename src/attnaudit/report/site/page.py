@@ -18,7 +18,7 @@ from attnaudit.report.page import Section, write_page
 from attnaudit.report.sections.provenance import corpus_title
 from attnaudit.report.site.contents import measure_facts
 from attnaudit.report.words import figure, interval
-from attnaudit.results import TEXT, About, RunRecord
+from attnaudit.results import TEXT, About, Row, RunRecord
 
 SCRIPTS = (
     *("heatmap.js", "chart.js"),
@@ -154,7 +154,7 @@ def write_index(
     return write_page(path, [section], "Attention audits", subtitle, allows="'strict-dynamic'")
 
 
-def _cell(row: Mapping[str, Any] | None, axis: tuple[float, float]) -> dict[str, Any] | None:
+def _cell(row: Row | None, axis: tuple[float, float]) -> dict[str, Any] | None:
     """Return a mean as the table shows it, with its interval as percentages of the axis."""
     if row is None or row["value"] is None:
         return None

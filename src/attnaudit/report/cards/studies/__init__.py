@@ -14,15 +14,7 @@ from attnaudit.report.cards.studies import (
     uniform,
 )
 
+_MODULES = need, uniform, seeds, transfer, guide, adversary, deceive, dynamics, encoder, complexity
 STUDY_CARDS: dict[str, StudyCard] = {
-    "need": need.CARD,
-    "uniform": uniform.CARD,
-    "seeds": seeds.CARD,
-    "transfer": transfer.CARD,
-    "guide": guide.CARD,
-    "adversary": adversary.CARD,
-    "deceive": deceive.CARD,
-    "dynamics": dynamics.CARD,
-    "encoder": encoder.CARD,
-    "complexity": complexity.CARD,
+    module.__name__.rpartition(".")[2]: module.CARD for module in _MODULES
 }

@@ -1,8 +1,7 @@
 """Can attention be trained to hide what it uses? (Pruthi et al. 2020)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import polars as pl
 
@@ -11,7 +10,7 @@ from attnaudit.report.cards.card import CardRows, StudyCard, card_row
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.models import score_figure
 from attnaudit.report.words import percent
-from attnaudit.results import About, SummaryRows
+from attnaudit.results import About, Row, SummaryRows
 from attnaudit.studies.base import PREFERRED
 from attnaudit.studies.deceive import Deceive
 
@@ -68,9 +67,9 @@ def card_rows(rows: SummaryRows, about: About) -> CardRows:
 
 
 def _deceived(
-    masses: Sequence[Mapping[str, Any]],
-    accuracies: Sequence[Mapping[str, Any]],
-    bare: Mapping[str, Any],
+    masses: Sequence[Row],
+    accuracies: Sequence[Row],
+    bare: Row,
     without: str,
 ) -> tuple[str, Finding | None]:
     """Say whether attention hides what the model uses, and what that decides.

@@ -1,7 +1,6 @@
 """What is attention learned from? (Snell et al. 2021)."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import polars as pl
 
@@ -11,7 +10,7 @@ from attnaudit.report.cards.card import CardRows, StudyCard, card_row
 from attnaudit.report.charts.marks import Scale, line_chart
 from attnaudit.report.charts.svg import Figure, Panel, drawn
 from attnaudit.report.words import figure, percent, with_interval
-from attnaudit.results import About, SummaryRows
+from attnaudit.results import About, Row, SummaryRows
 from attnaudit.studies.dynamics.measures import ABOVE_HABIT, ELSEWHERE, STEP
 from attnaudit.studies.dynamics.study import Dynamics
 
@@ -49,7 +48,7 @@ def card_rows(rows: SummaryRows, about: About) -> CardRows:
     )
 
 
-def _timing(rows: SummaryRows, chance: Mapping[str, Any]) -> str:
+def _timing(rows: SummaryRows, chance: Row) -> str:
     """Say what was known when attention got its own, or why that cannot be said."""
     xi, step, gap, reached, threshold = (
         rows.get("dynamics", name)
