@@ -16,6 +16,7 @@ Below the slab the same holds with all signs changed.
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Bool
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.shapes import PerPosition, PerRow, RowInts
@@ -72,8 +73,7 @@ def ranges_on_line(value: Ragged, alpha: Ragged, low: PerRow, high: PerRow) -> W
         # Rounding of the sum may leave no readout inside.
         inmost = np.minimum(inmost, bound[beyond])
         most[beyond] = (bound[beyond] - inmost) / (outward[beyond] - inmost)
-        inside = alpha.with_values((~beyond).astype(np.int64)).sum()
-        alone = ~beyond & alpha.spread((inside == 1) & (alpha.lengths > 1))
+        alone = _alone(alpha, ~beyond)
         nearest = value.with_values(np.where(beyond, outward, np.inf)).reduce(np.minimum)
         nearest = alpha.spread(nearest)[alone]
         least[alone] = (nearest - bound[alone]) / (nearest - outward[alone])
@@ -85,3 +85,9 @@ def lowest(rows: Ragged) -> RowInts:
     """Find the flat position of the first smallest value in each row."""
     smallest = np.flatnonzero(rows.values == rows.spread(rows.reduce(np.minimum)))
     return smallest[np.searchsorted(smallest, rows.offsets[:-1])]
+
+
+def _alone(alpha: Ragged, marked: Bool[np.ndarray, " N"]) -> Bool[np.ndarray, " N"]:
+    """Keep the marks that are the only ones of a row with several positions."""
+    alone = (alpha.with_values(marked.astype(np.int64)).sum() == 1) & (alpha.lengths > 1)
+    return marked & alpha.spread(alone)
