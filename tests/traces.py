@@ -38,7 +38,7 @@ def make_trace(
     rationale=True,
     label=True,
     candidates=False,
-    split="test",
+    split: str | None = "test",
     class_names=None,
     importance=(),
     zeros=0.0,
