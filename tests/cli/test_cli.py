@@ -510,9 +510,14 @@ def test_a_terminal_of_few_letters_gets_escapes(trace):
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, -15), (signal.SIGHUP, -1)]
 )
-def test_a_signal_during_imports_ends_with_one_line(number, status):
-    program = "import sys, attnaudit.cli; print(flush=True); sys.exit(attnaudit.cli.main())"
-    command = [sys.executable, "-c", program, "run", "planted-decisive", "--out", "nowhere/at/all"]
+def test_a_signal_during_imports_ends_with_one_line(number, status, tmp_path):
+    # Below nohup a process would ignore SIGHUP.
+    program = """if True:
+        import signal, sys, attnaudit.cli
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        print(flush=True)
+        sys.exit(attnaudit.cli.main())"""
+    command = [sys.executable, "-c", program, "run", "planted-decisive", "--out", tmp_path / "run"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout
         assert process.stdout.readline() == b"\n"
