@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -240,14 +241,27 @@ def wait_for_epochs(out, number=2):
     wait_for(lambda: len(trained_epochs(out, known)) >= before + number)
 
 
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """The run, done by this process; here and on the cluster in shards of a few rows."""
+@contextmanager
+def in_shards():
+    """Traces in shards of a few rows, here and, as calls have their number, on the cluster."""
     options = partial(tracing_texts.CollectOptions, shard_rows=8)
     with summaries_as_pages(), experiments(*FEW), pytest.MonkeyPatch.context() as patch:
         patch.setattr(tracing_texts, "CollectOptions", options)
         patch.setattr("attnaudit.recipes.job.SHARD_ROWS", 8)
-        yield run(SPEC, tmp_path_factory.mktemp("local") / "run")
+        yield
+
+
+@pytest.fixture(scope="module")
+def done_here(tmp_path_factory):
+    with in_shards():
+        return run(SPEC, tmp_path_factory.mktemp("local") / "run")
+
+
+@pytest.fixture
+def whole(done_here):
+    """The run, done by this process."""
+    with in_shards():
+        yield done_here
 
 
 def kill_a_driver(work, ready):
