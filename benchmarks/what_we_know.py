@@ -180,7 +180,7 @@ def tables(study: str, records: dict[str, dict[str, Any]]) -> str:
     """Return all tables of a study."""
     missing = [corpus for corpus in STUDIES[study] if corpus not in records]
     hours = sum(one["seconds"] for one in records.values()) / 3600
-    done = f"{len(records)} of {len(STUDIES[study])} corpora, {hours:.1f} hours of one core"
+    done = f"{len(records)} of {len(STUDIES[study])} corpora, {hours:.1f} hours of a busy core"
     head = f"{done}; not run yet: {listed(missing)}." if missing else f"{done}."
     parts = [head.replace("_", "\\_"), outcomes(study, records), by_corpus(study, records)]
     if study == "need":
@@ -194,7 +194,12 @@ def tables(study: str, records: dict[str, dict[str, Any]]) -> str:
 def spans(rows: pl.DataFrame, title: str, at: Sequence[float] = (0.0,)) -> str:
     """Draw a value with its interval for each name, and lines at the values to compare with."""
     names = rows["name"].to_list()
-    x = alt.X("low:Q", title=title, axis=alt.Axis(tickCount=5), scale=alt.Scale(zero=False))
+    x = alt.X(
+        "low:Q",
+        title=title,
+        axis=alt.Axis(tickCount=4, labelOverlap=True),
+        scale=alt.Scale(zero=False),
+    )
     chart = alt.Chart(rows).encode(y=alt.Y("name:N", sort=names, title=None, axis=name_axis(names)))
     lines = alt.Chart(pl.DataFrame({"at": at}))
     layers = (
