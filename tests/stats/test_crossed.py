@@ -101,7 +101,7 @@ def test_a_mediator_that_carries_all_leaves_no_direct_effect():
 
 @pytest.mark.parametrize(("spread", "texts"), [(0.0, 0.0), (0.1, 0.3), (1.0, 0.0), (0.0, 1.0)])
 def test_five_seeds_hold_the_truth_as_often_as_said(spread, texts):
-    held, rng = 0, np.random.default_rng(0)  # of its own, so that the order of tests is nothing
+    held, rng = 0, np.random.default_rng(0)  # its own, so that the order of tests does not matter
     for _ in range(600):
         parts = rng.normal(0, spread, (5, 1)), rng.normal(0, texts, 300), rng.normal(size=(5, 300))
         mean = crossed_mean(parts[0] + parts[1] + parts[2])

@@ -99,7 +99,7 @@ def _is_unicode(text: str) -> bool:
 
 
 def is_whole(value: object) -> bool:
-    """Tell whether a value is a whole number; booleans, which Python counts as such, are none."""
+    """Tell whether a value is a whole number; True and False do not count."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 

@@ -87,13 +87,13 @@ class Settings:
 def check_numbers(
     section: Any, where: str = "", operation: str = "read settings"
 ) -> dict[str, Any]:
-    """Check that the fields of a dataclass that are numbers hold numbers; booleans are none.
+    """Check that fields declared as numbers hold numbers; booleans do not count as numbers.
 
     Returns:
         The types of the fields.
 
     Raises:
-        InputError: For the first that does not.
+        InputError: A field holds something else.
     """
     # Dataclasses do not check types, and annotations are strings until they are resolved.
     hints = get_type_hints(type(section))

@@ -10,7 +10,7 @@ RowMask = Bool[np.ndarray, " n"]
 RowInts = Int64[np.ndarray, " n"]
 """A whole number for each row, such as its length or its text."""
 Streams = UInt64[np.ndarray, " n"]
-"""Random stream of each row."""
+"""Key of the random stream of each row."""
 Indices = Int64[np.ndarray, " m"]
 """Numbers of rows or positions; they may repeat."""
 Values = Float[np.ndarray, " m"]

@@ -44,7 +44,19 @@ class TransformerCollect(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class _Training(Spec):
-    """Parts of a spec that the training of any transformer has."""
+    """What the specs of all transformer trainings share.
+
+    Attributes:
+        corpus: The corpus.
+        model: Settings of the model.
+        training: Settings of the training loop.
+        schedule: Schedule of the learning rate.
+        objective: Penalty on the mean attention of the last layer, besides the loss on labels.
+        seed: Seed of the split, of new weights and of the training.
+        collect: Settings of the trace.
+        replacement: Settings of the copies of texts with words replaced.
+        experiments: Settings of every experiment by name.
+    """
 
     device: ClassVar[str] = "cpu"
     probe: ClassVar[None] = None
@@ -89,17 +101,9 @@ class TransformerTraining(_Training):
     """One training of a transformer and its audit, with every setting resolved.
 
     Attributes:
-        corpus: The corpus.
         config: Name of an entry of `CONFIGS`, which has the defaults.
         model: Sizes.
-        training: Settings of the training loop.
-        schedule: Schedule of the learning rate.
         uniform: Layers that attend uniformly, from the first step on and for good.
-        objective: Penalty on the mean attention of the last layer, besides the loss on labels.
-        seed: Seed of the split, the model and the training.
-        collect: Settings of the trace.
-        replacement: Settings of the copies of texts with words replaced.
-        experiments: Settings of every experiment by name.
     """
 
     kind: ClassVar[str] = "transformer-training"
@@ -168,17 +172,8 @@ class FineTuning(_Training):
     """One training of a pretrained transformer as a classifier, and its audit.
 
     Attributes:
-        corpus: The corpus.
         folder: Folder of the model.
         weights: sha256 of its weights.
-        model: Settings of the model.
-        training: Settings of the training loop.
-        schedule: Schedule of the learning rate.
-        objective: Penalty on the mean attention of the last layer, besides the loss on labels.
-        seed: Seed of the split, the head and the training.
-        collect: Settings of the trace.
-        replacement: Settings of the copies of texts with words replaced.
-        experiments: Settings of every experiment by name.
     """
 
     kind: ClassVar[str] = "fine-tuning"

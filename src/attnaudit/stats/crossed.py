@@ -55,7 +55,7 @@ def crossed_mean(terms: Terms, most: float = math.inf) -> Crossed:
         return Crossed(*[math.nan] * 5)
     each = np.where(known, terms, 0.0).sum(axis=1) / seeds
     value = float(each.mean())
-    # How far each cell moves the mean.
+    # Contribution of each seed and text to the error of the mean.
     cells = np.where(known, terms - value, 0.0) / (len(terms) * seeds[:, None])
     between = [
         float(np.square(sums).sum()) * count / max(count - 1, 1) if count > 1 else 0.0

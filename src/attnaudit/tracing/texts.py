@@ -66,7 +66,7 @@ class Replacement(TextReplacement):
         return 1 if next(self.model.parameters()).device.type == "cuda" else cores()
 
     def run(self, rows: Int64[np.ndarray, " b"], copies: int) -> Iterator[Predicted]:
-        """Run the copies of some texts at once."""
+        """Run the model on the copies of several texts in shared batches."""
         if not len(rows):
             return
         words = self.inputs.ids.take(rows)

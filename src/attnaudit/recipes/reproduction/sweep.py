@@ -137,7 +137,7 @@ class Job:
 
     @property
     def shared(self) -> Path:
-        """Folder of all studies with the corpus and settings of this one."""
+        """Folder that this study shares with all of the same corpus and settings."""
         cell = self.cell
         parts = (cell.corpus, cell.config, cell.variant, "quick" if cell.quick else "")
         return self.sweep.out / STUDIES / "-".join(filter(None, parts))

@@ -113,7 +113,7 @@ def _learned(rows: SummaryRows, won: Row, study: Copying) -> CardRow:
             sentence += " Token accuracy is possible without that."
         if not none_learned(rows):
             seeds = f"{_number(attending)} of {count(attending['n'], 'seed')}"
-            # Wilson's interval is right for few seeds too.
+            # One seed is enough, since Wilson's interval also holds for few.
             finding = decide(attending, 0.5, FOR, AGAINST, fewest=1)
             clause = f"attention finds the position that a symbol comes from in {seeds}"
     if inverted is not None and inverted["value"]:
