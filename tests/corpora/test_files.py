@@ -3,6 +3,8 @@
 import gzip
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from attnaudit.corpora.read import read_corpus
@@ -25,6 +27,14 @@ def test_every_format_holds_the_same_corpus(tmp_path, kind):
     assert corpus.fingerprint == plain.fingerprint
     assert (corpus.name, corpus.class_names, corpus.min_df) == ("films", ("0", "1"), 1)
     assert labels_by_row(corpus) == dict(enumerate(LABELS))
+
+
+def test_views_of_strings_are_strings(tmp_path):
+    columns = {"text": TEXTS, "label": [str(label) for label in LABELS]}
+    views = {name: pa.array(values, pa.string_view()) for name, values in columns.items()}
+    pq.write_table(pa.table(views), tmp_path / "films.parquet")
+    plain = read_corpus(write(tmp_path / "plain/films.csv"))
+    assert read_corpus(tmp_path / "films.parquet").fingerprint == plain.fingerprint
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv"])
