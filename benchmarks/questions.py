@@ -1,14 +1,13 @@
 """The four open questions on every corpus at hand: what is trained, and a record of each finished study.
 
-``python -m benchmarks.questions run DIR`` does the studies below, one after the other, and resumes; with ``1/2`` and ``2/2`` two
-processes share them. ``python -m benchmarks.questions record DIR`` writes ``docs/research/records/questions/<study>-<corpus>.json``.
-The cells were fixed before the first of them was run. Rows are at most `ROWS` of train and `TEST` of test; word vectors are the
-GloVe vectors of the data folder.
+``python -m benchmarks.questions DIR`` does the studies below that have no record yet, one after the other, and resumes; with
+``1/2`` and ``2/2`` two processes share them. Each record is ``docs/research/records/questions/<study>-<corpus>.json``, written when
+its study ends. The cells were fixed before the first of them was run; `SMALLER` was halved, and its texts cut to 100 words, before
+any of its cells was, as all studies together have ten hours. Word vectors are the GloVe vectors of the data folder.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -25,7 +24,7 @@ from attnaudit.results import read_summary
 from attnaudit.studies import EVERY_STUDY
 
 RECORDS = Path(__file__).parents[1] / "docs" / "research" / "records" / "questions"
-ROWS, TEST = 5000, 1000
+ROWS, SMALLER, TEST = 5000, 2500, 1000  # of train, of train of the slow corpora, of test
 # Ten seeds where a training takes under a minute on one core, else five.
 FAST = ("sst", "ag_news", "subj", "ag_news4", "mr", "trec6", "sms_spam", "deceptive_pronoun")
 SLOW = ("imdb", "20news_sports", "yelp", "yahoo", "amazon", "movies_rationales")
@@ -46,15 +45,10 @@ MODEL = {"model.hidden": 64, "collect.scores": ()}
 
 
 def cells(part: str = "1/1") -> list[tuple[str, str]]:
-    """Return study and corpus of every cell of a part, which has whole corpora, the fast first."""
+    """Return study and corpus of every cell of a part, which has whole corpora: they share trainings."""
     number, parts = map(int, part.split("/"))
-    return [
-        (name, corpus)
-        for corpora in (PLANTED, FAST, SLOW)
-        for corpus in tuple(corpora)[number - 1 :: parts]
-        for name, of_study in STUDIES.items()
-        if corpus in of_study
-    ]
+    mine = {one for group in (PLANTED, FAST, SLOW) for one in tuple(group)[number - 1 :: parts]}
+    return [(name, one) for name, corpora in STUDIES.items() for one in corpora if one in mine]
 
 
 def options(name: str, corpus: str) -> tuple[str, dict[str, Any]]:
@@ -68,23 +62,23 @@ def options(name: str, corpus: str) -> tuple[str, dict[str, Any]]:
         settings["complexity.texts"] = 30  # a linear program for each pair of its classes
     if source in CORPORA:
         if corpus in SLOW:
-            settings["corpus.max_tokens"] = 150
+            settings["corpus.max_tokens"] = 100
         sizes = {
             part: len(split)
             for part, split in read_corpus(RunSpec.of(source).corpus).splits.items()
         }
-        for part, most in (("train", ROWS), ("test", TEST)):
+        for part, most in (("train", SMALLER if corpus in SLOW else ROWS), ("test", TEST)):
             if sizes[part] > most:
                 settings[f"corpus.{part}_kept"] = round(most / sizes[part], 3)
     return source, settings
 
 
-def run(place: Path, part: str) -> None:
-    """Do the studies of one part of all cells that are not done."""
+def run(place: Path, part: str = "1/1") -> None:
+    """Do the studies of one part of all cells that have no record."""
     vectors = next(Path(os.environ["ATTNAUDIT_DATA"], "glove").glob("*.txt.gz"))
     for name, corpus in cells(part):
-        done = place / corpus / "done" / f"{name}.json"
-        if done.exists():
+        record = RECORDS / f"{name}-{corpus}.json"
+        if record.exists():
             continue
         source, settings = options(name, corpus)
         given: dict[str, Any] = {} if corpus == "copy" else {"vectors": str(vectors)}
@@ -96,12 +90,11 @@ def run(place: Path, part: str) -> None:
         except Exception as error:  # noqa: BLE001 - the next cell may work
             print(f"{name} {corpus}: {error!r}", flush=True)
             continue
-        done.parent.mkdir(parents=True, exist_ok=True)
-        write_json(done, command_of(name, source, settings, folder, time.monotonic() - start))
+        write_json(record, record_of(name, source, settings, folder, time.monotonic() - start))
         print(f"{name} {corpus}: {time.monotonic() - start:.0f} s", flush=True)
 
 
-def command_of(
+def record_of(
     name: str, source: str, settings: dict[str, Any], folder: Path, seconds: float
 ) -> dict[str, Any]:
     """Return what a record holds."""
@@ -121,17 +114,5 @@ def command_of(
     }
 
 
-def record(place: Path) -> None:
-    """Copy the records of finished studies into the documentation."""
-    RECORDS.mkdir(parents=True, exist_ok=True)
-    for done in sorted(place.glob("*/done/*.json")):
-        write_json(
-            RECORDS / f"{done.stem}-{done.parent.parent.name}.json", json.loads(done.read_text())
-        )
-
-
 if __name__ == "__main__":
-    if sys.argv[1] == "run":
-        run(Path(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else "1/1")
-    else:
-        record(Path(sys.argv[2]))
+    run(Path(sys.argv[1]), *sys.argv[2:])
