@@ -26,8 +26,8 @@ from attnaudit.studies import EVERY_STUDY
 RECORDS = Path(__file__).parents[1] / "docs" / "research" / "records" / "questions"
 ROWS, SMALLER, TEST = 5000, 2500, 1000  # of train, of train of the slow corpora, of test
 # Ten seeds where a training takes under a minute on one core, else five.
-FAST = ("sst", "ag_news", "subj", "ag_news4", "mr", "trec6", "sms_spam", "deceptive_pronoun")
-SLOW = ("imdb", "20news_sports", "yelp", "yahoo", "amazon", "movies_rationales")
+FAST = ("sst", "ag_news", "subj", "mr", "trec6", "sms_spam", "deceptive_pronoun")
+SLOW = ("ag_news4", "imdb", "20news_sports", "yelp", "yahoo", "amazon", "movies_rationales")
 # Tasks whose need is known: a majority of n words needs no attention, one word of n little, a copy all.
 PLANTED = {
     "majority": ("planted-prior", {"corpus.planted": "majority"}),
