@@ -58,6 +58,8 @@ def options(name: str, corpus: str) -> tuple[str, dict[str, Any]]:
     if corpus == "copy":
         return source, settings
     settings |= MODEL
+    if name == "complexity":
+        settings["complexity.hidden"] = (16, 128)  # a training of 256 takes five minutes
     if name == "complexity" and corpus == "ag_news4":
         settings["complexity.texts"] = 30  # a linear program for each pair of its classes
     if source in CORPORA:
