@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import rankdata
 
 from attnaudit.core.ragged import Ragged, concatenate
 
@@ -71,3 +72,9 @@ def test_every_row_is_sorted_stably_with_nan_last():
     rows = Ragged.from_lengths(values, lengths)
     expected = [np.argsort(row, kind="stable") + rows.offsets[i] for i, row in enumerate(rows)]
     np.testing.assert_array_equal(rows.argsort(), np.concatenate(expected))
+
+
+@given(rows)
+def test_equal_values_of_a_row_share_their_mean_rank(lists):
+    ranks = Ragged.from_rows(lists, dtype=np.float64).ranks()
+    assert [row.tolist() for row in ranks] == [rankdata(row).tolist() for row in lists]

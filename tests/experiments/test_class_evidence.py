@@ -7,7 +7,7 @@ from scipy.stats import kendalltau
 import attnaudit as aa
 from attnaudit.experiments import make_experiment, refusal
 from attnaudit.experiments.class_evidence import ClassEvidence
-from attnaudit.experiments.replacement import copies_of
+from attnaudit.experiments.copies import copies_of
 from attnaudit.experiments.surrogate import fit_surrogate
 from benchmarks.class_evidence import PLANTED, SCORES, separate, summary
 from tests.experiments.test_invariances import of_translator

@@ -8,7 +8,7 @@ import torch
 
 import attnaudit as aa
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.replacement import copies_of, log_odds
+from attnaudit.experiments.copies import copies_of, log_odds
 from attnaudit.experiments.verdict import decide_verdict
 from attnaudit.models.seq2seq import Additive
 from attnaudit.stats.measures import tvd
@@ -94,7 +94,8 @@ def test_three_of_many_outputs_have_the_log_odds_of_all(monkeypatch):
         few = trace.table["replaced_prediction"][row].to_numpy()
         assert few.shape == (240, 3)
         np.testing.assert_allclose(few.sum(axis=1), 1.0)
-        falls = log_odds(full[:1], predicted) - log_odds(full[1:], predicted)
+        odds = log_odds(full, np.full(len(full), predicted))
+        falls = odds[0] - odds[1:]
         np.testing.assert_allclose(copies.fall, falls, atol=2e-4)
         p, q = few[:, :1], np.full((240, 1), own[predicted])
         assert (np.abs(p - q)[:, 0] <= tvd(full[1:], np.tile(own, (240, 1))) + 1e-6).all()

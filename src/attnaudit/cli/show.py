@@ -12,18 +12,12 @@ import polars as pl
 import typer
 from rich.console import Console
 
-from attnaudit.calibration.verdicts import confusion
 from attnaudit.core import count, printable, read_json, read_with_digest
-from attnaudit.corpora.check import CorpusCheck
-from attnaudit.corpora.fetch import Fetched
 from attnaudit.recipes.audit import VERDICT
 from attnaudit.recipes.job import DICTIONARY
 from attnaudit.report.answer import answer
 from attnaudit.report.card import verdict
-from attnaudit.report.sections.comparison import print_comparison, print_table
-from attnaudit.report.sections.differences import print_differences
-from attnaudit.report.study_page import copying_card, study_card
-from attnaudit.report.terminal import print_answer
+from attnaudit.report.terminal import print_answer, print_table
 from attnaudit.report.words import figure, interval
 from attnaudit.results import (
     About,
@@ -34,14 +28,16 @@ from attnaudit.results import (
     read_summary,
     read_table,
 )
-from attnaudit.results.paired import PairedRuns
 from attnaudit.steps import Planned
 from attnaudit.trace import trace_metadata
 
 if TYPE_CHECKING:
+    from attnaudit.corpora.check import CorpusCheck
+    from attnaudit.corpora.fetch import Fetched
     from attnaudit.hf.gate import Gate
     from attnaudit.recipes.reproduction.sweep import Outcome
     from attnaudit.recipes.settings import Setting
+    from attnaudit.results.paired import PairedRuns
 
 REPORT = "report"
 PAGES = {"report.html": REPORT, "translation.html": "texts", DICTIONARY: "words"}
@@ -124,6 +120,8 @@ def show_plan(planned: Sequence[Planned], as_json: bool) -> None:
 
 def show_study(folder: Path, as_json: bool) -> None:
     """Print the card of a study, its first numbers over all instances, and where its pages are."""
+    from attnaudit.report.study_page import copying_card, study_card  # not for every audit
+
     rows = read_json(folder / "summary.json")
     if as_json:
         show_json(rows)
@@ -145,6 +143,8 @@ def show_study(folder: Path, as_json: bool) -> None:
 
 def show_calibration(folder: Path, as_json: bool) -> None:
     """Print how often verdicts are right, and the best measures of each half."""
+    from attnaudit.calibration.verdicts import confusion
+
     scores, verdicts = (
         read_table(folder / f"{name}.parquet").collect() for name in ("scores", "verdicts")
     )
@@ -201,6 +201,8 @@ def _print_summary(rows: list[dict[str, Any]], title: str, most: int | None = No
 
 def show_comparison(rows: pl.DataFrame, as_json: bool) -> None:
     """Print our numbers beside the published ones."""
+    from attnaudit.report.sections.comparison import print_comparison
+
     if as_json:
         show_json(rows.to_dicts())
     else:
@@ -211,6 +213,8 @@ def show_differences(
     compared: Sequence[PairedRuns], page: Path | None, as_json: bool, every: bool
 ) -> None:
     """Print runs compared with the first of them, and where the page is."""
+    from attnaudit.report.sections.differences import print_differences
+
     if as_json:
         show_json([one.to_json() for one in compared])
         return

@@ -26,6 +26,8 @@ def printable(text: str) -> str:
 
 def without_controls(text: str) -> str:
     r"""Escape control characters and marks that reverse a line as JSON does, like ``\u001b``."""
+    if text.isprintable():
+        return text
     return _CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 

@@ -124,6 +124,18 @@ class Ragged:
         """Return flat positions that sort every row in descending order, like `argsort`."""
         return self.with_values(-self.values).argsort()
 
+    def ranks(self) -> Ragged:
+        """Rank the numbers of every row from 1; equal ones share their mean rank."""
+        order = self.argsort()
+        ordered = self.values[order]
+        is_new = np.append(True, ordered[1:] != ordered[:-1])[: len(order)]
+        is_new[self.offsets[:-1][self.lengths > 0]] = True
+        first = np.flatnonzero(is_new)
+        last = np.append(first[1:], len(order)) - 1
+        mean, ranks = 0.5 * (first + last), np.empty(len(order))
+        ranks[order] = mean[np.cumsum(is_new) - 1]
+        return self.with_values(ranks - self.spread(self.offsets[:-1]) + 1.0)
+
     def take(self, rows: Int64[np.ndarray, " m"]) -> Ragged:
         """Return the chosen rows, in the order given."""
         return Ragged.from_lengths(self.values[self.positions(rows)], self.lengths[rows])

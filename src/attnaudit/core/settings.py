@@ -84,6 +84,12 @@ class Settings:
                 raise InputError("read settings", f"setting {key}", str(value), expected)
 
 
+@cache
+def _hints(section: type) -> dict[str, Any]:
+    # Annotations are strings, each of which takes longer to resolve than a check.
+    return get_type_hints(section)
+
+
 def check_numbers(
     section: Any, where: str = "", operation: str = "read settings"
 ) -> dict[str, Any]:
@@ -95,8 +101,8 @@ def check_numbers(
     Raises:
         InputError: A field holds something else.
     """
-    # Dataclasses do not check types, and annotations are strings until they are resolved.
-    hints = get_type_hints(type(section))
+    # Dataclasses do not check types.
+    hints = _hints(type(section))
     for declared in fields(section):
         value, hint = getattr(section, declared.name), hints[declared.name]
         is_union = get_origin(hint) in (Union, types.UnionType)
@@ -220,7 +226,7 @@ def from_plain(cls: type[Section], values: Mapping[str, Any], where: str) -> Sec
     for key in values:
         if f"{where}.{key}" not in known:
             raise _unknown(f"{where}.{key}", known)
-    hints = get_type_hints(cls)
+    hints = _hints(cls)
     return cls(**{key: coerce(values[key], hints[key], f"{where}.{key}") for key in values})
 
 

@@ -17,7 +17,7 @@ from attnaudit.core.papers import COHENWANG2024, SERRANO2019, SNELL2020
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.shapes import Indices, PerPosition, PerRow, RowInts
 from attnaudit.core.tolerance import TOLERANCE
-from attnaudit.experiments.replacement import DIGITS, copies_of, log_odds
+from attnaudit.experiments.copies import DIGITS, copies_of, log_odds
 from attnaudit.experiments.rows import (
     differences,
     make_table,
@@ -271,15 +271,16 @@ def fit_each(trace: Trace, classes: Classes) -> Ragged:
     weights = alpha.with_values(np.full((len(alpha.values), len(classes.T)), np.nan))
     copies = trace.table["replaced"].list.len().fill_null(0).to_numpy()
     outputs, fits = trace.array("prediction").shape[1], dict[tuple[Any, ...], np.ndarray]()
-    for row, (lost, fall, _) in copies_of(trace, (copies > 1) & (trace.lengths > 1)):
-        runs = trace.table["replaced_prediction"][row].to_numpy()
+    for row, (lost, fall, _, runs) in copies_of(trace, (copies > 1) & (trace.lengths > 1)):
         for k, of_class in enumerate(classes[row].tolist()):
             if k and (of_class == NONE or runs.shape[1] < outputs):
                 continue
             # The heads of a text share its fits.
             key = instance[row], of_class, lost.tobytes(), fall.tobytes()
             if key not in fits:
-                loss = np.round(-log_odds(runs, of_class), DIGITS) if k else fall
+                loss = (
+                    np.round(-log_odds(runs, np.full(len(runs), of_class)), DIGITS) if k else fall
+                )
                 fits[key] = fit_surrogate(lost, loss)[0]
             weights[row][:, k] = fits[key]
     return weights

@@ -3,20 +3,15 @@
 Source: the linear datamodeling score of Ilyas et al. 2022 and Cohen-Wang et al. 2024.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 import polars.selectors as cs
-from jaxtyping import Bool, Float
-from scipy.special import expit
 
 from attnaudit.core.papers import COHENWANG2024, ILYAS2022
 from attnaudit.core.ragged import Ragged
-from attnaudit.core.shapes import PerClass, PerRow, PerToken, RowMask
-from attnaudit.experiments.confidence import CONFIDENCE
+from attnaudit.experiments.copies import copies_of, partial_spearman
 from attnaudit.experiments.rows import (
     against_heatmap,
     differences,
@@ -30,35 +25,13 @@ from attnaudit.experiments.rows import (
     words_of,
 )
 from attnaudit.results import SIGNED, Measure, by_group, summarise_means
-from attnaudit.trace import SHOWN, IdentityTail, LinearTail, Trace
-from attnaudit.trace.schema import flat, lengths_of
+from attnaudit.trace import SHOWN, Trace
 
 REFERENCES = ("loo", "gradient")  # the first that a trace has is what a heatmap is compared with
 SHARE = "replacement_share"
 # Share of the reference from which heatmaps may be shown: in the fit half, the middle between the
 # highest share of a model with unfaithful attention, 0.46, and the lowest of a faithful one, 0.71.
 LIMIT = 0.6
-LEAST = 1e-45  # smallest float32, in place of a probability of 0, which has no logarithm
-CLOSE = 2.0**-53  # smallest distance of a single float64 output from 0 or 1, for the same reason
-DIGITS = 5  # of changes; smaller differences are float32 noise
-
-
-Lost = Bool[np.ndarray, "M T"]
-PerCopy = Float[np.ndarray, " M"]
-
-
-class Copies(NamedTuple):
-    """Copies of one text, each with some words replaced.
-
-    Attributes:
-        lost: The positions whose words are replaced.
-        fall: Fall of the log-odds of the predicted class.
-        change: Change of the output at matched confidence.
-    """
-
-    lost: Lost
-    fall: PerCopy
-    change: PerCopy
 
 
 @dataclass(frozen=True)
@@ -123,26 +96,18 @@ class Replacement:
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the table, one row per row of the trace."""
-        scores = judged_scores(trace)
-        columns = {f"replacement_{name}": np.full(len(trace), np.nan) for name in scores}
         words = Ragged.from_lengths(np.ones(trace.lengths.sum()), trace.lengths)
         if trace.has("special"):
             words = words.with_values(words_of(trace)[0].values.astype(np.float64))
-        copies = trace.table["replaced"].list.len()
-        is_given = copies.is_not_null().to_numpy()
-        text, known = b"", dict[bytes, float]()
-        for row, (lost, _, change) in copies_of(trace, is_given & (words.sum() > 1)):
-            # The heads of a text share its copies and all scores but attention.
-            own = lost.tobytes() + change.tobytes()
-            if own != text:
-                text, known = own, {}
-            for name, score in scores.items():
-                values = score[row] * words[row]
-                key = values.tobytes()
-                if key not in known:
-                    known[key] = partial_spearman(lost, values, change)
-                columns[f"replacement_{name}"][row] = known[key]
-        return make_table(trace, {"copies": copies, **columns})
+        number = trace.table["replaced"].list.len()
+        copies = copies_of(trace, number.is_not_null().to_numpy() & (words.sum() > 1))
+        columns = {}
+        for name, score in judged_scores(trace).items():
+            found = np.full(len(trace), np.nan)
+            of_words = score.with_values(score.values * words.values)
+            found[copies.rows] = partial_spearman(copies, of_words)
+            columns[f"replacement_{name}"] = found
+        return make_table(trace, {"copies": number, **columns})
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         """Average the correlations, and divide the heatmap's by the reference's."""
@@ -180,75 +145,3 @@ class Replacement:
         measures = table.select(cs.starts_with("replacement_"))
         names = measures.collect_schema().names()
         return measures.with_columns(differences(*against_heatmap(names, ["replacement"])))
-
-
-def copies_of(trace: Trace, rows: RowMask) -> Iterator[tuple[int, Copies]]:
-    """Yield the number and the copies of each marked row of a trace."""
-    predicted, own, lengths = trace.predicted, trace.prediction, trace.lengths
-    # A column of float32 rounds a certain prediction to 1, which says nothing of its log-odds.
-    if isinstance(trace.tail, IdentityTail | LinearTail) and trace.has("readout"):
-        own = trace.readout(trace.alpha)
-    for row in np.flatnonzero(rows).tolist():
-        lists = trace.table["replaced"][row]
-        runs = trace.table["replaced_prediction"][row].to_numpy()
-        lost = np.zeros((len(lists), lengths[row]), bool)
-        lost[np.repeat(np.arange(len(lists)), lengths_of(lists)), flat(lists).to_numpy()] = True
-        output, few = int(predicted[row]), runs.shape[1] < own.shape[1]
-        lead = log_odds(own[row : row + 1], output)
-        # Few of many outputs are the predicted one, the most probable other one, and the rest.
-        leads = log_odds(runs[:, :2], 0) if few else log_odds(runs, output)
-        # On the decision boundary no scale gives the text this confidence, and nothing is known.
-        scale = np.log(CONFIDENCE / (1.0 - CONFIDENCE)) / lead if lead > 0.0 else 0.0
-        change = np.abs(expit(leads * scale) - CONFIDENCE)
-        yield row, Copies(lost, np.round(lead - leads, DIGITS), np.round(change, DIGITS))
-
-
-def log_odds(prediction: PerClass, predicted: int) -> PerRow:
-    """Return the log-odds of a class against the most probable other class."""
-    if prediction.shape[1] == 1:
-        positive = np.clip(prediction[:, 0], CLOSE, 1.0 - CLOSE)
-        ours, other = (positive, 1.0 - positive) if predicted else (1.0 - positive, positive)
-    else:
-        ours, other = prediction[:, predicted], np.delete(prediction, predicted, 1).max(axis=1)
-    return np.log(np.maximum(ours, LEAST)) - np.log(np.maximum(other, LEAST))
-
-
-def partial_spearman(
-    lost: Lost,
-    score: PerToken,
-    change: PerCopy,
-) -> float:
-    """Return the partial rank correlation of lost scores and changes, given the lost words.
-
-    Args:
-        lost: Positions that each copy loses.
-        score: The score of each position.
-        change: Change of each copy.
-
-    Returns:
-        The partial rank correlation: NaN if the number of words explains all of the change, 0 if
-        it explains all of the loss.
-    """
-    number = _ranks(lost.sum(axis=1))
-    # Relative to the largest: leave-one-out of a certain prediction may be 1e-15 at every word.
-    score = score / max(np.abs(score).max(initial=0.0), LEAST)
-    loss, changed = (_without(_ranks(values), number) for values in (lost @ score, change))
-    # Sums of ranks are large, and their rounding error is far below 1.
-    if changed @ changed <= 1e-3:
-        return np.nan
-    if loss @ loss <= 1e-3:
-        return 0.0
-    return float(loss @ changed / np.sqrt((loss @ loss) * (changed @ changed)))
-
-
-def _without(ranks: PerCopy, number: PerCopy) -> np.ndarray:
-    """Return the residuals of ranks after a linear fit on the ranks of the number of words."""
-    own, line = ranks - ranks.mean(), number - number.mean()
-    return own - line * (own @ line) / max(line @ line, 1.0)
-
-
-def _ranks(values: np.ndarray) -> PerCopy:
-    """Rank numbers from 1; equal ones share their mean rank."""
-    # Sums of the same words in another order differ by rounding.
-    _, place, counts = np.unique(np.round(values, 12), return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - 0.5 * (counts - 1.0))[place]

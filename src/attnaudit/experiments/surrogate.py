@@ -4,7 +4,6 @@ Source: the sparse linear surrogate of ContextCite (Cohen-Wang et al. 2024), wit
 sources and the penalty of the square-root LASSO.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,7 +16,7 @@ from numba import njit
 from attnaudit.core.papers import BELLONI2011, COHENWANG2024
 from attnaudit.core.random import bits, stream_keys
 from attnaudit.core.shapes import PerToken
-from attnaudit.experiments.replacement import Lost, PerCopy, copies_of, partial_spearman
+from attnaudit.experiments.copies import Lost, PerCopy, copies_of, partial_spearman
 from attnaudit.experiments.rows import (
     attention_on,
     make_table,
@@ -115,29 +114,40 @@ class Surrogate:
         """Compute the table, one row per row of the trace."""
         heatmap = SHOWN if trace.heatmap_column != "alpha" else "attention"
         lead_name, on_surrogate = LEAD.format(score=heatmap), f"{heatmap}_on_surrogate"
-        weights = trace.shown.with_values(np.zeros(len(trace.shown.values)))
+        # The weights of the fit to all copies, and the absolute ones of the fits to halves.
+        weights, *of_halves = (
+            trace.shown.with_values(np.zeros(len(trace.shown.values))) for _ in range(3)
+        )
         scores = {heatmap: trace.shown, "weights": weights}
         words = over_words(trace, scores)[heatmap].lengths
-        copies = trace.table["replaced"].list.len().fill_null(0).to_numpy()
+        number = trace.table["replaced"].list.len().fill_null(0).to_numpy()
         names = (lead_name, "replacement_surrogate", on_surrogate, "r2_held_out", "surrogate_words")
         columns = {name: np.full(len(trace), np.nan) for name in names}
         # The heads of a text have the same copies, so they share halves and fits.
-        streams = stream_keys(self.seed, self.name, trace.instance)
+        instance = trace.instance
+        streams = stream_keys(self.seed, self.name, instance)
         fits: dict[tuple[Any, ...], CrossFit] = {}
-        found: dict[tuple[Any, ...], float] = {}
-        for row, (lost, fall, change) in copies_of(trace, (copies > 1) & (words > 1)):
-            text = trace.instance[row], lost.tobytes(), fall.tobytes()
+        copies = copies_of(trace, (number > 1) & (words > 1))
+        first = [np.zeros(0, bool)]
+        for row, (lost, fall, *_) in copies:
+            text = instance[row], lost.tobytes(), fall.tobytes()
             if text not in fits:
                 fits[text] = cross_fit(lost, fall, streams[row : row + 1])
-                found[text] = fits[text].correlation(lost, change, np.abs(fits[text].of_halves))
-            fit, key = fits[text], (*text, trace.shown[row].tobytes())
-            if key not in found:
-                found[key] = fit.correlation(lost, change, [trace.shown[row]] * 2)
-            columns[lead_name][row] = found[key] - found[text]
-            columns["replacement_surrogate"][row] = found[text]
+            fit = fits[text]
+            for values, fitted in zip(of_halves, fit.of_halves, strict=True):
+                values[row][:] = np.abs(fitted)
+            weights[row][:] = fit.weights
+            first.append(fit.first)
             columns["r2_held_out"][row] = fit.r2
             columns["surrogate_words"][row] = np.count_nonzero(fit.weights)
-            weights[row][:] = fit.weights
+        half = np.concatenate(first)
+        judged = copies.where(~half), copies.where(half)
+        own, ours = (
+            np.mean(list(map(partial_spearman, judged, pair)), axis=0)
+            for pair in (of_halves, [trace.shown] * 2)
+        )
+        columns["replacement_surrogate"][copies.rows] = own
+        columns[lead_name][copies.rows] = ours - own
         columns[on_surrogate] = attention_on(*over_words(trace, scores).values())
         table = make_table(trace, {**columns, "weights": weights})
         has_fit = pl.col("surrogate_words").is_not_null()
@@ -161,27 +171,14 @@ class CrossFit(NamedTuple):
     Attributes:
         weights: Weights of the fit to all copies.
         of_halves: Weights of the fit to each half.
-        others: The copies that each half lacks.
-        r2: R² on them.
+        first: The copies of the first half.
+        r2: R² on the copies that a half lacks.
     """
 
     weights: PerToken
     of_halves: Float[np.ndarray, "2 T"]
-    others: Bool[np.ndarray, "2 M"]
+    first: Bool[np.ndarray, " M"]
     r2: float
-
-    def correlation(
-        self,
-        lost: Lost,
-        change: PerCopy,
-        scores: Iterable[np.ndarray],
-    ) -> float:
-        """Return the mean over halves of the partial rank correlation, with a score for each."""
-        found = [
-            partial_spearman(lost[half], score, change[half])
-            for half, score in zip(self.others, scores, strict=True)
-        ]
-        return float(np.mean(found))
 
 
 def cross_fit(lost: Lost, fall: PerCopy, stream: UInt64[np.ndarray, " 1"]) -> CrossFit:
@@ -197,7 +194,7 @@ def cross_fit(lost: Lost, fall: PerCopy, stream: UInt64[np.ndarray, " 1"]) -> Cr
     return CrossFit(
         fit_surrogate(lost, fall)[0],
         np.stack(of_halves),
-        np.stack([~half, half]),
+        half,
         1.0 - error / power if np.ptp(fall) > 0.0 else np.nan,
     )
 
@@ -218,13 +215,19 @@ def fit_surrogate(lost: Lost, fall: PerCopy) -> tuple[PerToken, float]:
         The log-odds that each position adds, and the base. Positions that are always lost
         together, such as the pieces of a word, share one weight equally.
     """
-    columns, place, number = np.unique(lost, axis=1, return_inverse=True, return_counts=True)
+    # Columns as strings of bytes: `unique` over an axis takes far longer.
+    packed = np.ascontiguousarray(np.packbits(lost, axis=0).T)
+    names = packed.view(f"S{packed.shape[1]}").reshape(-1)
+    _, first, place, number = np.unique(
+        names, return_index=True, return_inverse=True, return_counts=True
+    )
+    columns = lost[:, first]
     spread = columns.std(axis=0)
     spread[spread == 0.0] = np.inf  # a word that no copy, or every copy, loses has no weight
     x, y = (columns - columns.mean(axis=0)) / spread, fall - fall.mean()
     penalty = np.sqrt(2.0 * np.log(max(len(spread), 2)) / len(y))
     found = _descend(x.T @ x / len(y), x.T @ y / len(y), y @ y / len(y), penalty)
-    weights = (found / spread / number)[place.reshape(-1)]
+    weights = (found / spread / number)[place]
     return weights, float(fall.mean() - lost.mean(axis=0) @ weights)
 
 

@@ -1,13 +1,15 @@
 """The answer on a terminal, in at most 25 lines."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from attnaudit.core import printable
+from attnaudit.core.escapes import as_markup
 from attnaudit.report.answer import Answer, Example, outstanding
 from attnaudit.report.sections.heatmaps import visible
 from attnaudit.report.words import figure
@@ -163,3 +165,19 @@ def _fit(text: str, cells: int) -> str:
     text = printable(text)
     cut = text if cell_len(text) <= cells else f"{set_cell_size(text, cells - 1).rstrip()}…"
     return set_cell_size(cut, cells)
+
+
+def print_table(
+    console: Console,
+    title: str,
+    columns: Iterable[tuple[str, str]],
+    rows: Iterable[Iterable[str]],
+) -> None:
+    """Print rows of texts below (title, class) of columns; numbers stand on the right."""
+    table = Table(title=as_markup(title) or None, title_justify="left")
+    for name, kind in columns:
+        justify = "right" if kind == "num" else "left"
+        table.add_column(as_markup(name), justify=justify, overflow="fold", no_wrap=bool(kind))
+    for texts in rows:
+        table.add_row(*map(as_markup, texts))
+    console.print(table)

@@ -4,7 +4,7 @@ import math
 from statistics import NormalDist
 
 import numpy as np
-import scipy  # imports its parts on use: importing scipy.stats takes as long as a small audit
+from numpy.polynomial import Polynomial
 from scipy.special import bdtr, bdtrik, betaincinv, stdtrit
 
 from attnaudit.core.shapes import PerRow, RowInts
@@ -186,19 +186,14 @@ def newcombe_interval(
     """
     if not positives or not negatives or math.isinf(z):
         return 0.0, 1.0
-    others = (positives + negatives) / 2 - 1
-
-    def beyond(area):
-        """Return a positive number if the test rejects ``area``."""
-        shape = 1 + others * ((1 - area) / (2 - area) + area / (1 + area))
-        return abs(auc - area) - z * math.sqrt(area * (1 - area) * shape / (positives * negatives))
-
-    # An area of 0 or 1 has no variance, so an `auc` there is a root itself; the end of the
-    # interval is the other root.
-    near = 1e-9
-    low = scipy.optimize.brentq(beyond, 0.0, auc - near) if auc > near else 0.0
-    high = scipy.optimize.brentq(beyond, auc + near, 1.0) if auc < 1.0 - near else 1.0
-    return low, high
+    others, area = (positives + negatives) / 2 - 1, Polynomial([0.0, 1.0])
+    both = (2 - area) * (1 + area)
+    shape = both + others * ((1 - area) * (1 + area) + area * (2 - area))
+    distance, variance = positives * negatives * (auc - area) ** 2 * both, area * (1 - area) * shape
+    roots = (distance - z**2 * variance).roots()
+    ends = roots.real[(np.abs(roots.imag) < 1e-9) & (np.abs(roots.real - 0.5) < 0.5)]
+    # An area of 0 or 1 has no variance, so an `auc` there is an end of its own interval.
+    return min(auc, *ends), max(auc, *ends)
 
 
 def benjamini_hochberg(p_values: PerRow, level: float) -> float:

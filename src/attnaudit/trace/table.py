@@ -321,12 +321,12 @@ class Trace:
         """Task of the model, such as ``classification``; None if unknown."""
         return task_of(self.metadata)
 
-    @property
+    @cached_property
     def instance(self) -> np.ndarray:
         """Id of every row's text, int64 ``(n,)``."""
         return self.array("instance")
 
-    @property
+    @cached_property
     def lengths(self) -> np.ndarray:
         """Number of positions of every row, int64 ``(n,)``."""
         return lengths_of(self.table["tokens"])
@@ -396,7 +396,7 @@ class Trace:
         outputs = width_of(self.table, "prediction")
         return list(names) if names else [str(k) for k in range(max(outputs, 2))]
 
-    @property
+    @cached_property
     def predicted(self) -> np.ndarray:
         """Predicted class of every row, int64 ``(n,)``."""
         return predicted_class(self.array("prediction"))

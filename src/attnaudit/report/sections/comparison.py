@@ -1,19 +1,18 @@
 """The comparison with published numbers as people read it, on a terminal and in the page."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import polars as pl
 from rich.console import Console
-from rich.table import Table
 
 from attnaudit.core import InputError
-from attnaudit.core.escapes import as_markup, printable
+from attnaudit.core.escapes import printable
 from attnaudit.experiments import measure_label
 from attnaudit.papers.comparison import AGREEMENTS, compare_runs, legend_of, tally
 from attnaudit.papers.published import published_corpus
 from attnaudit.report.page import Section
 from attnaudit.report.sections.numbers import group_label
+from attnaudit.report.terminal import print_table
 from attnaudit.report.words import figure, interval
 from attnaudit.results import Row, RunRecord
 
@@ -87,22 +86,6 @@ def print_comparison(frame: pl.DataFrame, console: Console | None = None) -> Non
             console.print(printable(line), markup=False, highlight=False)
     for line in (legend_of(frame["agreement"]), VECTORS_DIFFER):
         console.print(line, markup=False, highlight=False)
-
-
-def print_table(
-    console: Console,
-    title: str,
-    columns: Iterable[tuple[str, str]],
-    rows: Iterable[Iterable[str]],
-) -> None:
-    """Print rows of texts below (title, class) of columns; numbers stand on the right."""
-    table = Table(title=as_markup(title) or None, title_justify="left")
-    for name, kind in columns:
-        justify = "right" if kind == "num" else "left"
-        table.add_column(as_markup(name), justify=justify, overflow="fold", no_wrap=bool(kind))
-    for texts in rows:
-        table.add_row(*map(as_markup, texts))
-    console.print(table)
 
 
 def _texts(row: Row) -> tuple[str, ...]:

@@ -12,8 +12,8 @@ from attnaudit.experiments import measure_label
 from attnaudit.report.answer import ADVICE, LABELS, SIGNS
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import Section, write_page
-from attnaudit.report.sections.comparison import print_table
 from attnaudit.report.sections.heatmaps import visible
+from attnaudit.report.terminal import print_table
 from attnaudit.report.words import figure, interval
 from attnaudit.results import ROW, Row
 from attnaudit.results.paired import HIGHER, LOWER, MOST, B, PairedRuns

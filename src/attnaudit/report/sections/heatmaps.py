@@ -269,15 +269,16 @@ def read_instances(trace: Trace, rows: pl.DataFrame) -> list[Instance]:
     }
     shown = (*MEASURES, "alpha", "prediction", "delta_y", "necessary", "possible", *EVIDENCE)
     known = rows.select(name for name in shown if name in rows.columns).to_dicts()
-    instances = []
+    labels = trace.array("label") if trace.has("label") else np.full(len(trace), -1)
+    outputs, full, instances = two_classes(trace.array("prediction")), full_names(trace), []
     for k, facts in enumerate(known or [{}] * len(trace)):
         # Sums of large float32 would overflow.
         weights = {name: column[k].astype(np.float64) for name, column in columns.items()}
-        label = int(trace.array("label")[k]) if trace.has("label") else -1
+        label = int(labels[k])
         chosen, main = int(trace.predicted[k]), next(iter(weights))
         alpha = weights.get("alpha", weights[main])
         predicted = trace.class_names[chosen]
-        probability = float(two_classes(trace.array("prediction")[k : k + 1])[0, chosen])
+        probability = float(outputs[k, chosen])
         notes = {
             kind: f"τ with attention {figure(facts[f'tau_{kind}'])}"
             for kind in ("gradient", "loo")
@@ -302,7 +303,7 @@ def read_instances(trace: Trace, rows: pl.DataFrame) -> list[Instance]:
         question = trace.cell("question", k) if trace.has("question") else None
         instances.append(
             Instance(
-                full_name(trace, k),
+                full[k],
                 int(trace.instance[k]),
                 tokens,
                 weights,
@@ -346,11 +347,16 @@ def _words(
     return join_tokens([tokens], word_id)[0], merged, marks
 
 
-def full_name(trace: Trace, k: int) -> str:
-    """Name a row: ``103``, or ``103, layer 3, head 1, query 0``."""
+def full_names(trace: Trace) -> list[str]:
+    """Name all rows: ``103``, or ``103, layer 3, head 1, query 0``."""
     keys = [key for key in ROW_KEYS if key not in ("split", "instance") and trace.has(key)]
-    known = [f"{key} {trace.array(key)[k]}" for key in keys if trace.array(key)[k] >= 0]
-    return ", ".join([str(trace.instance[k]), *known])
+    found = (trace.array(key).tolist() for key in keys)
+    return [
+        ", ".join(
+            [str(number), *(f"{key} {one}" for key, one in zip(keys, row, strict=True) if one >= 0)]
+        )
+        for number, *row in zip(trace.instance.tolist(), *found, strict=True)
+    ]
 
 
 def as_address(name: str) -> str:

@@ -18,7 +18,7 @@ from attnaudit.experiments.adversary.exact import one_logit_decides
 from attnaudit.experiments.adversary.frontier import frontier, frontier_epsilons
 from attnaudit.experiments.erasure.experiment import MINIMUM
 from attnaudit.report.page import Section
-from attnaudit.report.sections.heatmaps import as_address, full_name, visible
+from attnaudit.report.sections.heatmaps import as_address, full_names, visible
 from attnaudit.results import TEXT, About
 from attnaudit.trace import TanhTail, Trace
 
@@ -95,10 +95,13 @@ def playground_data(rows: Trace, facts: pl.DataFrame, epsilon: float) -> dict[st
         points = np.stack([np.broadcast_to(epsilons, found.shape), found, upper], axis=2)
         curves = dict(zip(drawn.tolist(), np.round(points, 6).tolist(), strict=True))
     tail = rows.tail if isinstance(rows.tail, TanhTail) else None
-    known = facts.to_dicts() or [{}] * len(rows)
+    known, names = facts.to_dicts() or [{}] * len(rows), full_names(rows)
     return {
         "instances": [
-            _entry(rows, k, known[k], budget) | {"frontier": curves.get(k)} for k in fit.tolist()
+            {"title": names[k], "id": as_address(names[k])}
+            | _entry(rows, k, known[k], budget)
+            | {"frontier": curves.get(k)}
+            for k in fit.tolist()
         ],
         "classes": [visible(name) for name in rows.class_names],
         "model": {
@@ -127,8 +130,6 @@ def _entry(rows: Trace, k: int, facts: Mapping[str, Any], budget: int) -> dict[s
     candidates = rows.readout.candidates
     question = rows.cell("question", k) if rows.has("question") else None
     return {
-        "title": full_name(rows, k),
-        "id": as_address(full_name(rows, k)),
         "predicted": visible(rows.class_names[int(rows.predicted[k])]),
         "question": " ".join(map(visible, question or ())),
         "tokens": [visible(tokens[t]) for t in positions.tolist()],
