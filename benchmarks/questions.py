@@ -3,7 +3,7 @@
 ``python -m benchmarks.questions DIR`` does the studies below that have no record yet, one after the other, and resumes; with
 ``1/2`` and ``2/2`` two processes share them. Each record is ``docs/research/records/questions/<study>-<corpus>.json``, written when
 its study ends. The cells were fixed before the first of them was run; `SMALLER` was halved, and its texts cut to 100 words, before
-any of its cells was, as all studies together have ten hours. Word vectors are the GloVe vectors of the data folder.
+a result of its cells was seen, as all studies together have ten hours. Word vectors are the GloVe vectors of the data folder.
 """
 
 from __future__ import annotations
