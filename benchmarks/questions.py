@@ -2,8 +2,9 @@
 
 ``python -m benchmarks.questions DIR`` does the studies below that have no record yet, one after the other, and resumes; with
 ``1/2`` and ``2/2`` two processes share them. Each record is ``docs/research/records/questions/<study>-<corpus>.json``, written when
-its study ends. The cells were fixed before the first of them was run; `SMALLER` was halved, and its texts cut to 100 words, before
-a result of its cells was seen, as all studies together have ten hours. Word vectors are the GloVe vectors of the data folder.
+its study ends. The cells were fixed before the first of them was run. Later, as all studies together have ten hours, the slow
+corpora were halved and their texts cut to 100 words; no result of theirs had been seen. Word vectors are the GloVe vectors of the
+data folder.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from attnaudit.results import read_summary
 from attnaudit.studies import EVERY_STUDY
 
 RECORDS = Path(__file__).parents[1] / "docs" / "research" / "records" / "questions"
-ROWS, SMALLER, TEST = 5000, 2500, 1000  # of train, of train of the slow corpora, of test
+ROWS, SLOW_ROWS, TEST = 5000, 2500, 1000  # of train, of train of the slow corpora, of test
 # Ten seeds where a training takes under a minute on one core, else five.
 FAST = ("sst", "ag_news", "subj", "mr", "trec6", "sms_spam", "deceptive_pronoun")
 SLOW = ("ag_news4", "imdb", "20news_sports", "yelp", "yahoo", "amazon", "movies_rationales")
@@ -45,7 +46,7 @@ MODEL = {"model.hidden": 64, "collect.scores": ()}
 
 
 def cells(part: str = "1/1") -> list[tuple[str, str]]:
-    """Return study and corpus of every cell of a part, which has whole corpora: they share trainings."""
+    """Return the cells of a part, each a study and a corpus. The studies of a corpus share trainings."""
     number, parts = map(int, part.split("/"))
     mine = {one for group in (PLANTED, FAST, SLOW) for one in tuple(group)[number - 1 :: parts]}
     return [(name, one) for name, corpora in STUDIES.items() for one in corpora if one in mine]
@@ -69,7 +70,7 @@ def options(name: str, corpus: str) -> tuple[str, dict[str, Any]]:
             part: len(split)
             for part, split in read_corpus(RunSpec.of(source).corpus).splits.items()
         }
-        for part, most in (("train", SMALLER if corpus in SLOW else ROWS), ("test", TEST)):
+        for part, most in (("train", SLOW_ROWS if corpus in SLOW else ROWS), ("test", TEST)):
             if sizes[part] > most:
                 settings[f"corpus.{part}_kept"] = round(most / sizes[part], 3)
     return source, settings

@@ -3,8 +3,9 @@
     python -m benchmarks.two_versions SRC [TRACE ...] [--only NAME ...] [--threads 1 2] [--repeat N]
 
 SRC is the folder `src` of a checkout of the other version. Without a trace, generated ones of three
-sizes and three kinds are timed. The least time of all calls counts. CPU time is that of all
-threads; on busy cores only CPU times can be compared.
+sizes and three kinds are timed. ``--only audit`` times the whole command with its page. The least
+time of all calls counts. CPU time is that of all threads; on busy cores only CPU times can be
+compared.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import numpy as np
 
 from attnaudit.experiments import EXPERIMENTS, make_experiment, refusal
 from attnaudit.trace import Trace
+from benchmarks.cost import cost_of_attnaudit
 
 ROOT = Path(__file__).parents[1]
 SIZES = ((2_000, 20), (20_000, 20), (500, 400))
@@ -41,9 +43,10 @@ class Version:
         names = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "POLARS_MAX_THREADS")
         settings = dict.fromkeys(names, str(threads))
         paths = os.pathsep.join(map(str, (source.resolve(), ROOT)))
+        self.environment = {**os.environ, **settings, "PYTHONPATH": paths}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.two_versions", "answer"],
-            env={**os.environ, **settings, "PYTHONPATH": paths},
+            env=self.environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -51,6 +54,11 @@ class Version:
 
     def seconds(self, trace: Path, name: str) -> list[float]:
         """Return CPU and wall seconds of a call; an empty list if it does not apply."""
+        if name == "audit":
+            with tempfile.TemporaryDirectory() as folder:
+                whole = ["audit", str(trace), "--out", f"{folder}/audit"]
+                cost = cost_of_attnaudit(whole, self.environment)
+            return [cost.cpu, cost.wall]
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         print(json.dumps([str(trace), name]), file=self.process.stdin, flush=True)

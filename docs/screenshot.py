@@ -16,7 +16,7 @@ from typing import Any
 
 IMAGES = Path(__file__).with_name("images")
 ANSWER = r'<section id="answer".*?</section>'
-# Two texts are nearly as typical as each other: which one is shown depends on the processor.
+# Two texts are equally typical but for rounding, so the processor decides which one is shown.
 EXAMPLE = r'<article class="example".*?</article>'
 
 

@@ -1,4 +1,7 @@
-"""Output of commands: cards and tables for people, JSON for programs."""
+"""Output of commands: cards and tables for people, JSON for programs.
+
+Functions import what few commands need, so that an audit starts quickly.
+"""
 
 from __future__ import annotations
 
@@ -120,7 +123,7 @@ def show_plan(planned: Sequence[Planned], as_json: bool) -> None:
 
 def show_study(folder: Path, as_json: bool) -> None:
     """Print the card of a study, its first numbers over all instances, and where its pages are."""
-    from attnaudit.report.study_page import copying_card, study_card  # not for every audit
+    from attnaudit.report.study_page import copying_card, study_card
 
     rows = read_json(folder / "summary.json")
     if as_json:

@@ -125,7 +125,7 @@ class Ragged:
         return self.with_values(-self.values).argsort()
 
     def ranks(self) -> Ragged:
-        """Rank the numbers of every row from 1; equal ones share their mean rank."""
+        """Rank the numbers of each row from 1. Equal numbers share their mean rank."""
         order = self.argsort()
         ordered = self.values[order]
         is_new = np.append(True, ordered[1:] != ordered[:-1])[: len(order)]

@@ -86,7 +86,7 @@ class Settings:
 
 @cache
 def _hints(section: type) -> dict[str, Any]:
-    # Annotations are strings, each of which takes longer to resolve than a check.
+    # Annotations are strings. Resolving them takes longer than all checks.
     return get_type_hints(section)
 
 

@@ -1,4 +1,4 @@
-"""Copies of texts with some words replaced, and how the output of the model changes in them."""
+"""Copies of texts in which some words are replaced, and the change of the output in each copy."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -41,7 +41,7 @@ class Copied(NamedTuple):
 
 @dataclass(frozen=True)
 class Copies:
-    """Copies of some rows of a trace, those of the first row first.
+    """The copies of some rows of a trace, row after row.
 
     Attributes:
         rows: Numbers of the rows.
@@ -91,16 +91,16 @@ class Copies:
 
     @cached_property
     def number(self) -> Ragged:
-        """Rank of each copy by the number of its replaced words, less the mean."""
+        """Ranks of the numbers of replaced words, less their mean."""
         return _centred(self.fall.with_values(self.replaced.lengths).ranks())
 
     @cached_property
     def changed(self) -> Ragged:
-        """Rank of each copy by its change, less what the number of words explains."""
+        """Ranks of the changes, less what the number of replaced words explains."""
         return self.given_number(self.change)
 
     def given_number(self, values: Ragged) -> Ragged:
-        """Return residuals of ranks after a linear fit on the ranks of the number of words."""
+        """Return ranks of values, less their linear fit to the ranks of the number of words."""
         # Sums of the same words in another order differ by rounding.
         own, line = _centred(values.with_values(np.round(values.values, 12)).ranks()), self.number
         slope = _products(own, line) / np.maximum(_products(line, line), 1.0)

@@ -1,4 +1,4 @@
-"""The answer on a terminal, in at most 25 lines."""
+"""What a terminal shows: the answer, in at most 25 lines, and tables."""
 
 from collections.abc import Iterable, Sequence
 

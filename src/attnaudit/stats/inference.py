@@ -192,7 +192,7 @@ def newcombe_interval(
     distance, variance = positives * negatives * (auc - area) ** 2 * both, area * (1 - area) * shape
     roots = (distance - z**2 * variance).roots()
     ends = roots.real[(np.abs(roots.imag) < 1e-9) & (np.abs(roots.real - 0.5) < 0.5)]
-    # An area of 0 or 1 has no variance, so an `auc` there is an end of its own interval.
+    # Without variance, at 0 and 1, the `auc` itself ends its interval.
     return min(auc, *ends), max(auc, *ends)
 
 
