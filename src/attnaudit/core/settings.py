@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 Section = TypeVar("Section")
 _NUMBERS = {int: Integral, float: Real, type(None): type(None)}
+_LIMITS = {"least": operator.ge, "above": operator.gt, "most": operator.le, "below": operator.lt}
 _SCALARS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
 
 
@@ -144,18 +146,13 @@ def refuse_unused(
 
 
 def _within(value: Any, facts: Mapping[str, Any]) -> bool:
-    least, above, most, below = map(facts.get, ("least", "above", "most", "below"))
-    return (
-        (least is None or value >= least)
-        and (above is None or value > above)
-        and (most is None or value <= most)
-        and (below is None or value < below)
-    )
+    limits = ((facts.get(name), holds) for name, holds in _LIMITS.items())
+    return all(limit is None or holds(value, limit) for limit, holds in limits)
 
 
 def bounds(facts: Mapping[str, Any]) -> str:
     """Describe the bounds of a field declared with `setting`; empty if it has none."""
-    least, above, most, below = map(facts.get, ("least", "above", "most", "below"))
+    least, above, most, below = map(facts.get, _LIMITS)
     if below is not None:
         return f"{least} to below {below}"
     if least is not None and most is None:
@@ -320,5 +317,6 @@ def described(hint: Any) -> str:
             return ",".join(f"<{described(part)}>" for part in get_args(hint))
         if get_origin(first) is Literal:
             return f"some of {', '.join(get_args(first))} joined by commas, or none"
-        return "one or more joined by commas"
+        # "a whole number" becomes "whole numbers".
+        return f"one or more {described(first).removeprefix('a ')}s joined by commas"
     return _SCALARS.get(hint, str(hint))
