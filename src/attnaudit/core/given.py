@@ -58,17 +58,15 @@ def named_outputs(operation: str, where: str, given: Any, number: int | None = N
     # The index of a pandas Series names or numbers its values, in any order.
     if hasattr(given, "to_dict") and not callable(getattr(given, "index", len)):
         given = given.to_dict()
-    names, pairs = plain(given), ""
-    if isinstance(given, memoryview):
-        names = given
+    names, pairs = None if isinstance(given, memoryview) else plain(given), ""
     if isinstance(given, Mapping):
         # A tuple is no name, and what it holds could not be a key once it is turned.
         keys = (key if isinstance(key, tuple) else plain(key) for key in given)
         by_number = dict(zip(keys, map(plain, given.values()), strict=True))
-        if by_number and all(map(is_whole, by_number.values())):
-            turned = {value: key for key, value in by_number.items()}
-            by_number = turned if len(turned) == len(by_number) else {}
-        names = [by_number.get(k) for k in range(len(by_number))]
+        if all(map(is_whole, by_number.values())):
+            by_number = {value: key for key, value in by_number.items()}
+        # Two names of one number leave another number without a name.
+        names = [by_number.get(k) for k in range(len(given))]
         pairs = str(dict(given))
     if not isinstance(names, list | tuple):
         raise InputError(operation, where, f"{given!r} of type {type(given).__name__}", expected)

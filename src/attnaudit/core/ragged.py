@@ -28,9 +28,7 @@ class Ragged:
     def from_lengths(cls, values: np.ndarray, lengths: Iterable[int] | np.ndarray) -> Ragged:
         """Split flat values into rows of these lengths."""
         counts = np.fromiter(lengths, dtype=np.int64)
-        return cls(
-            values, np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
-        )
+        return cls(values, np.append(0, np.cumsum(counts)))
 
     @classmethod
     def from_rows(

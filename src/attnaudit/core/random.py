@@ -106,15 +106,15 @@ def shuffled(rows: Ragged, keys: np.ndarray, number: int | np.ndarray) -> Ragged
     return rows.with_values(values)
 
 
+_compiled_mixed = njit(cache=True, nogil=True)(_mixed)
+
+
 @njit(cache=True, nogil=True)
 def _shuffle(offsets, keys, numbers, values):
     """Let every position of a row, from its last, change places with one drawn by `below`."""
     for row in range(len(keys)):
         start, size = offsets[row], offsets[row + 1] - offsets[row]
         for t in range(size - 1, 0, -1):
-            x = keys[row] + np.uint64(numbers[row] * size + t + 1) * _STEP
-            x = (x ^ (x >> np.uint64(30))) * _MIX_1
-            x = (x ^ (x >> np.uint64(27))) * _MIX_2
-            x = x ^ (x >> np.uint64(31))
+            x = _compiled_mixed(keys[row] + np.uint64(numbers[row] * size + t + 1) * _STEP)
             other = start + np.int64(((x >> np.uint64(32)) * np.uint64(t + 1)) >> np.uint64(32))
             values[start + t], values[other] = values[other], values[start + t]

@@ -2,22 +2,11 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import entry_points
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 from attnaudit.core.errors import InputError, require_known
 
-
-@runtime_checkable
-class Named(Protocol):
-    """Anything with a name."""
-
-    @property
-    def name(self) -> str:
-        """Unique within its registry."""
-        ...
-
-
-Entry = TypeVar("Entry", bound=Named)
+Entry = TypeVar("Entry", bound=Any)  # anything with a name
 
 
 class Registry(Mapping[str, Entry]):
