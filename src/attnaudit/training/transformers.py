@@ -4,8 +4,10 @@ The command line and plans read this, so nothing here imports torch. To add a co
 entry to `CONFIGS`.
 """
 
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 from attnaudit.core import InputError, require_known
@@ -103,58 +105,14 @@ class Architecture:
     config: str
     arguments: Mapping[str, str]
     fixed: Mapping[str, Any]
-    scores: tuple[str, ...]
+    scores: Sequence[str]
     causal: bool = False
     reads_types: bool = False
 
 
-BERT = Architecture(
-    "BertForSequenceClassification",
-    "BertConfig",
-    {
-        "num_hidden_layers": "layers",
-        "num_attention_heads": "heads",
-        "hidden_size": "width",
-        "intermediate_size": "inner",
-        "hidden_dropout_prob": "dropout",
-        "max_position_embeddings": "length",
-    },
-    {"attention_probs_dropout_prob": 0.0},
-    tuple(f"bert.encoder.layer.{{layer}}.attention.self.{name}" for name in ("query", "key")),
-    reads_types=True,
-)
-DISTILBERT = Architecture(
-    "DistilBertForSequenceClassification",
-    "DistilBertConfig",
-    {
-        "n_layers": "layers",
-        "n_heads": "heads",
-        "dim": "width",
-        "hidden_dim": "inner",
-        "dropout": "dropout",
-        "seq_classif_dropout": "dropout",
-        "max_position_embeddings": "length",
-    },
-    {"attention_dropout": 0.0},
-    tuple(
-        f"distilbert.transformer.layer.{{layer}}.attention.{name}" for name in ("q_lin", "k_lin")
-    ),
-)
-GPT2 = Architecture(
-    "GPT2LMHeadModel",
-    "GPT2Config",
-    {
-        "n_layer": "layers",
-        "n_head": "heads",
-        "n_embd": "width",
-        "n_inner": "inner",
-        "embd_pdrop": "dropout",
-        "resid_pdrop": "dropout",
-        "n_positions": "length",
-    },
-    {"attn_pdrop": 0.0},
-    ("transformer.h.{layer}.attn.c_attn",),
-    causal=True,
+_TABLES = Path(__file__).with_name("architectures.toml").read_text(encoding="utf-8")
+_BERT, _DISTILBERT, _GPT2 = (
+    Architecture(**tomllib.loads(_TABLES)[name]) for name in ("bert", "distilbert", "gpt2")
 )
 
 
@@ -177,12 +135,12 @@ _TINY_TRAINING = replace(_SMALL_TRAINING, epochs=10, learning_rate=1e-3)
 _SMALL = TransformerSizes()
 _TINY = TransformerSizes(layers=2, heads=2, width=64, inner=128, vocabulary=1000)
 CONFIGS: dict[str, TransformerConfig] = {
-    "small-bert": TransformerConfig(BERT, _SMALL, _SMALL_TRAINING),
-    "tiny-bert": TransformerConfig(BERT, _TINY, _TINY_TRAINING),
-    "small-distilbert": TransformerConfig(DISTILBERT, _SMALL, _SMALL_TRAINING),
+    "small-bert": TransformerConfig(_BERT, _SMALL, _SMALL_TRAINING),
+    "tiny-bert": TransformerConfig(_BERT, _TINY, _TINY_TRAINING),
+    "small-distilbert": TransformerConfig(_DISTILBERT, _SMALL, _SMALL_TRAINING),
     # A model that predicts the next token is selected by its loss.
-    "small-gpt2": TransformerConfig(GPT2, _SMALL, replace(_SMALL_TRAINING, select="loss")),
-    "tiny-gpt2": TransformerConfig(GPT2, _TINY, replace(_TINY_TRAINING, select="loss")),
+    "small-gpt2": TransformerConfig(_GPT2, _SMALL, replace(_SMALL_TRAINING, select="loss")),
+    "tiny-gpt2": TransformerConfig(_GPT2, _TINY, replace(_TINY_TRAINING, select="loss")),
 }
 
 

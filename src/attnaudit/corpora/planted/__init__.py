@@ -1,8 +1,10 @@
 """Generated corpora: texts whose deciding words are known, and pairs with exact alignments."""
 
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,52 +29,9 @@ def _words(text: str) -> Choice:
     return tuple(text.split())
 
 
-_WORDS = {
-    kind: _words(text)
-    for kind, text in {
-        "article": "the this that each another one",
-        "person": (
-            "baker gardener teacher ferryman neighbour clerk painter farmer nurse tailor cousin "
-            "student postman carpenter librarian visitor"
-        ),
-        "thing": (
-            "basket lantern letter ladder kettle bicycle blanket notebook umbrella bench bucket "
-            "ticket map coat parcel window table clock rope cup"
-        ),
-        "place": (
-            "market harbour station orchard bridge square mill garden library field workshop "
-            "river tower school barn street"
-        ),
-        "adjective": (
-            "small round wooden narrow old quiet heavy tall local distant folded empty striped wide"
-        ),
-        "did": (
-            "carried found moved left kept opened borrowed measured painted showed counted lifted "
-            "noticed brought"
-        ),
-        "went": "walked waited stayed arrived turned worked stood slept",
-        "where": "near behind beside towards inside across from past",
-        "when": "yesterday later again early often today twice soon then once",
-        "joined": "and while because before after so",
-        "stop": ".",
-        "comma": ",",
-    }.items()
-}
-_SENTENCES = tuple(
-    map(
-        str.split,
-        (
-            "article person did article thing where article place stop",
-            "article adjective person went where article place stop",
-            "when comma article person did article adjective thing stop",
-            "article thing went where article adjective place when stop",
-            "article person went joined article person did article thing stop",
-            "where article place comma article adjective thing went stop",
-            "article person did article thing joined went where article place when stop",
-        ),
-    )
-)
-VOCABULARY = frozenset(word for words in _WORDS.values() for word in words)
+_FILLER = tomllib.loads(Path(__file__).with_name("filler.toml").read_text(encoding="utf-8"))
+_WORDS = {slot: _words(text) for slot, text in _FILLER["words"].items()}
+_SENTENCES = tuple(map(_words, _FILLER["sentences"]))
 GOOD = _words("excellent delightful superb charming splendid lovely")
 BAD = _words("awful dreadful horrible dismal terrible tedious")
 NEGATING, AFFIRMING = ("not",), _words("truly indeed really")
@@ -174,11 +133,7 @@ _COLOURS = (
     (COLD_FIRST, COLD_SECOND),
 )
 KINDS = {
-    "decisive": Kind(
-        _FEELING,
-        (0, 1),
-        partial(_planted, ((BAD,), (GOOD,)), _one),
-    ),
+    "decisive": Kind(_FEELING, (0, 1), partial(_planted, ((BAD,), (GOOD,)), _one)),
     "negation": Kind(_FEELING, (0, 0, 1, 1), partial(_planted, _NEGATIONS, _neighbours)),
     "conjunction": Kind(("different", "alike"), (0, 0, 1, 1), partial(_planted, _COLOURS, _ends)),
     "prior": Kind(("rare", "common"), (0, 1), partial(_planted, ((), ()), lambda *_: ())),
@@ -211,13 +166,8 @@ def planted_corpus(
     Raises:
         InputError: For an unknown kind or a size out of range.
     """
-    operation, fewest, most = "plant corpus", *length
-    require_known(operation, "kind", kind, KINDS)
-    if size < _SMALLEST:
-        raise InputError(operation, "size", str(size), f"at least {_SMALLEST}")
-    if not _SHORTEST <= fewest <= most:
-        expected = f"at least {_SHORTEST}, the shorter first"
-        raise InputError(operation, "length", f"{fewest} to {most}", expected)
+    require_known("plant corpus", "kind", kind, KINDS)
+    fewest, most = _lengths("plant corpus", size, _SMALLEST, length, _SHORTEST)
     made, splits = KINDS[kind], {}
     for name, share in _SHARES.items():
         rng, rows = keyed(seed, "planted", kind, name), round(share * size)
@@ -262,12 +212,9 @@ def planted_pairs(
     Raises:
         InputError: For an unknown kind or a size out of range.
     """
-    operation, fewest, most = "plant pairs", *length
+    operation = "plant pairs"
     require_known(operation, "kind", kind, TARGETS)
-    if size < _FEWEST_PAIRS:
-        raise InputError(operation, "size", str(size), f"at least {_FEWEST_PAIRS}")
-    if not 1 <= fewest <= most:
-        raise InputError(operation, "length", f"{fewest} to {most}", "1 or more, the shorter first")
+    fewest, most = _lengths(operation, size, _FEWEST_PAIRS, length, 1)
     if not 2 <= symbols <= _MOST_SYMBOLS:
         raise InputError(operation, "symbols", str(symbols), f"2 to {_MOST_SYMBOLS}")
     splits = {}
@@ -288,6 +235,19 @@ def planted_pairs(
     sizes = f"{size} of {fewest} to {most} words out of {symbols}"
     note = f"planted pairs, {kind}: {sizes}, made with seed {seed}"
     return ParallelCorpus(f"planted-{kind}", splits, (note,))
+
+
+def _lengths(
+    operation: str, size: int, least: int, length: tuple[int, int], shortest: int
+) -> tuple[int, int]:
+    """Return the bounds of the lengths. Raises InputError for these or the size out of range."""
+    fewest, most = length
+    if size < least:
+        raise InputError(operation, "size", str(size), f"at least {least}")
+    if not shortest <= fewest <= most:
+        expected = f"at least {shortest}, the shorter first"
+        raise InputError(operation, "length", f"{fewest} to {most}", expected)
+    return length
 
 
 def _texts(side: str, rows: list[Int64[np.ndarray, " words"]]) -> tuple[str, ...]:
