@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attnaudit.core import InputError, Progress, RunError, sha256
+from attnaudit.core import InputError, Progress, RunError, sha256, silent
 from attnaudit.models.batch import Inputs, PairInputs
 from attnaudit.training.checkpoint import (
     load_checkpoint,
@@ -113,7 +113,7 @@ class TrainingOptions:
     seed: int = 0
     device: str | torch.device = "cpu"
     checkpoint: Path | None = None
-    progress: Progress | None = None
+    progress: Progress = silent
     callback: Callable[[int], Any] | None = None
     optimizer: Callable[[Any, TrainingSettings], torch.optim.Optimizer] = adam
     share: Callable[[int, int], float] = lambda step, steps: 1.0
@@ -224,8 +224,7 @@ class _Loop:
         """Inform callback and progress that ``step`` optimizer steps are done."""
         if self.options.callback is not None:
             self.options.callback(step)
-        if self.options.progress is not None:
-            self.options.progress(f"train, epoch {epoch + 1} of {self.epochs}", step, self.steps)
+        self.options.progress(f"train, epoch {epoch + 1} of {self.epochs}", step, self.steps)
 
     def save(self, folder: Path) -> None:
         """Write a checkpoint into ``folder``, replacing an earlier one atomically."""

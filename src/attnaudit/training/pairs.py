@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from attnaudit.core import InputError, Progress
+from attnaudit.core import InputError, Progress, silent
 from attnaudit.corpora.corpus import ParallelCorpus
 from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, UNK
 from attnaudit.models.batch import Inputs, PairBatch, PairInputs
@@ -165,7 +165,7 @@ def token_scores(
 
 
 def decode(
-    model: EncoderDecoder, inputs: PairInputs, beam: int = 5, progress: Progress | None = None
+    model: EncoderDecoder, inputs: PairInputs, beam: int = 5, progress: Progress = silent
 ) -> list[list[int]]:
     """Translate every source by beam search.
 
@@ -188,8 +188,7 @@ def decode(
             for row, target in zip(rows.tolist(), _search(model, source, beam), strict=True):
                 targets[row] = target
             done += len(rows)
-            if progress is not None:
-                progress("translate", done, len(inputs))
+            progress("translate", done, len(inputs))
     return targets
 
 

@@ -180,10 +180,8 @@ def objective_loss(objective: Objective, model: Any, split: Split, labels: Loss)
     Raises:
         InputError: The split lacks what the objective needs.
     """
-    if isinstance(objective, Adversary):
-        return _adversary_loss(objective, model, split)
-    if isinstance(objective, Distilled):
-        labels = _base_distance(model, split, "objective distilled")
+    if isinstance(objective, Adversary | Distilled):
+        labels = _base_distance(model, split, f"objective {objective.kind}")
     penalty = PENALTIES[type(objective)](objective, model, split)
 
     def measure(done, rows):
@@ -191,21 +189,6 @@ def objective_loss(objective: Objective, model: Any, split: Split, labels: Loss)
         for strength, per_row in penalty(done, rows):
             loss = loss + strength * per_row.mean()
         return loss
-
-    return measure
-
-
-def _adversary_loss(objective: Adversary, model: AttentionModel, split: Split) -> Loss:
-    where = "objective adversary"
-    if model.settings.heads > 1:
-        got = f"a model of {model.settings.heads} heads"
-        raise InputError("train", where, got, "one attention a text")
-    distance, attention = _base_distance(model, split, where), split.attention
-    assert attention is not None
-
-    def measure(done, rows):
-        apart = _kl(done.alpha, padded(attention, rows, done.alpha.device))
-        return distance(done, rows) - objective.strength * apart.mean()
 
     return measure
 
@@ -228,6 +211,19 @@ def _kl(p: Float[Tensor, "B L"], q: Float[Tensor, "B L"]) -> Float[Tensor, " B"]
     """Return ``KL(p ‖ q)`` in nats."""
     log_p, log_q = p.clamp_min(SMALLEST_WEIGHT).log(), q.clamp_min(SMALLEST_WEIGHT).log()
     return (p * (log_p - log_q)).sum(dim=1)
+
+
+def _divergence(objective: Adversary, model: AttentionModel, split: Split) -> Penalty:
+    if model.settings.heads > 1:
+        got = f"a model of {model.settings.heads} heads"
+        raise InputError("train", "objective adversary", got, "one attention a text")
+    attention = split.attention
+    assert attention is not None
+
+    def penalty(done, rows):
+        yield -objective.strength, _kl(done.alpha, padded(attention, rows, done.alpha.device))
+
+    return penalty
 
 
 def _deception(objective: Deceive, model: Any, split: Split) -> Penalty:
@@ -267,6 +263,7 @@ def _guidance(objective: Guided, model: Any, split: Split) -> Penalty:
 
 
 PENALTIES: dict[type, Callable[[Any, Any, Split], Penalty]] = {
+    Adversary: _divergence,
     Deceive: _deception,
     Guided: _guidance,
     Distilled: _guidance,
