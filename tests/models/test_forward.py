@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from attnaudit.corpora.prepare.vocabulary import PAD
-from attnaudit.models.classifier import build_model
 from attnaudit.models.presets import ENCODERS, model_preset
-from tests.models.tiny import of_sentences, tiny_model, tiny_split, tiny_vocabulary
+from tests.models.tiny import built, of_sentences, tiny_model, tiny_split
 from tests.oracles.forward import forward
 
 LENGTHS = [5, 1, 9, 2]
@@ -20,19 +18,6 @@ RECURRENT_OR_NOT = [name for name in ENCODERS if name != "transformer"]
 
 def weights_of(model):
     return {name: values.detach().numpy() for name, values in model.state_dict().items()}
-
-
-def built(settings, classes):
-    vocabulary = tiny_vocabulary()
-    vectors = (
-        np.random.default_rng(0)
-        .normal(size=(len(vocabulary), settings.embedding))
-        .astype(np.float32)
-    )
-    vectors[PAD] = 0.0
-    return build_model(
-        settings, vocabulary, vectors, [f"class {c}" for c in range(classes)], 0
-    ).eval()
 
 
 def assert_agrees(model, split):

@@ -10,12 +10,11 @@ import torch
 from attnaudit.core import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.prepare.derived import marks
-from attnaudit.models.classifier import build_model
 from attnaudit.models.presets import model_preset
 from attnaudit.tracing.texts import collect_shards
 from attnaudit.training.settings import Adversary, Deceive
 from attnaudit.training.texts import labels_loss, objective_loss
-from tests.models.tiny import tiny_model, tiny_split, tiny_vocabulary
+from tests.models.tiny import built, tiny_model, tiny_split
 from tests.oracles.importance import naive_leave_one_out, one_row
 
 LENGTHS = [4, 1, 7, 3, 2, 6]
@@ -144,8 +143,7 @@ def test_leave_one_out_of_a_score_that_dwarfs_all_others(encoder):
 
 def test_imposed_attention_is_what_the_model_uses():
     split, settings = taught(2), replace(model_preset("average", "uniform"), attention="imposed")
-    vectors = np.ones((len(tiny_vocabulary()), settings.embedding), np.float32)
-    model = build_model(settings, tiny_vocabulary(), vectors, ["no", "yes"], 0).eval()
+    model = built(settings)
     trace = next(collect_shards(model, split, scores=("gradient",)))
     assert split.attention is not None
     np.testing.assert_allclose(trace.alpha.values, split.attention.values, atol=1e-7)

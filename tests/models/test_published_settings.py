@@ -7,14 +7,13 @@ import pytest
 import torch
 
 from attnaudit.corpora.corpus import Corpus
-from attnaudit.models.classifier import build_model
 from attnaudit.models.presets import model_preset
 from attnaudit.papers import Cell
 from attnaudit.plans.spec import RunSpec
 from attnaudit.recipes.reproduction.sweep import Sweep
 from attnaudit.training.loop import adam
 from attnaudit.training.texts import labels_loss, training_split
-from tests.models.tiny import tiny_model, tiny_split, tiny_vocabulary
+from tests.models.tiny import built, tiny_model, tiny_split
 
 # Settings by corpus, encoder and preset. ``paper``: Jain & Wallace 2019, sections 2 and 4.2.2, but
 # for batch sizes of questions and pairs; these and ``code2019``: their released code. ``flan`` and
@@ -90,10 +89,8 @@ def test_a_preset_is_as_published(run, settings):
     assert {name: value_of(spec, name) for name in settings} == settings
 
 
-def built(encoder, preset, seed=0):
-    settings, vocabulary = model_preset(encoder, "additive", preset), tiny_vocabulary()
-    vectors = np.zeros((len(vocabulary), settings.embedding), np.float32)
-    return build_model(settings, vocabulary, vectors, ["no", "yes"], seed)
+def of_preset(encoder, preset, seed=0):
+    return built(model_preset(encoder, "additive", preset), seed=seed)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +101,8 @@ def built(encoder, preset, seed=0):
 )  # fmt: skip
 def test_hidden_states_and_attention_have_the_published_widths(encoder, preset, width, units):
     weights = {
-        name: tuple(values.shape) for name, values in built(encoder, preset).state_dict().items()
+        name: tuple(values.shape)
+        for name, values in of_preset(encoder, preset).state_dict().items()
     }
     assert (weights["attention.units.weight"], weights["attention.score.weight"]) == (
         (units, width),
@@ -114,7 +112,7 @@ def test_hidden_states_and_attention_have_the_published_widths(encoder, preset, 
 
 
 def test_the_models_seed_draws_all_weights_but_the_vectors():
-    one, same, other = (built("bilstm", "paper", seed).state_dict() for seed in (0, 0, 1))
+    one, same, other = (of_preset("bilstm", "paper", seed).state_dict() for seed in (0, 0, 1))
     assert all(torch.equal(one[name], same[name]) for name in one)
     assert [name for name in one if torch.equal(one[name], other[name])] == ["embedding.weight"]
 
@@ -123,7 +121,7 @@ def test_the_models_seed_draws_all_weights_but_the_vectors():
 def test_weight_decay_on_attention_is_the_presets(preset, decay):
     """A parameter without a gradient of the loss moves by the decay alone: Adam's first step is the learning rate, against its sign."""
     spec = RunSpec.of("sst", preset=preset)
-    model = built("bilstm", preset).train()
+    model = of_preset("bilstm", preset).train()
     optimizer = adam(model, spec.training)
     before = {name: values.detach().clone() for name, values in model.named_parameters()}
     for parameter in model.parameters():

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from attnaudit.corpora.corpus import Split
-from attnaudit.corpora.prepare.vocabulary import Vocabulary
+from attnaudit.corpora.prepare.vocabulary import PAD, Vocabulary
 from attnaudit.models.classifier import TanhHead, build_model
 from attnaudit.models.presets import model_preset
 from attnaudit.trace import concatenate
@@ -15,28 +15,28 @@ from attnaudit.tracing.texts import collect_shards
 WORDS = 40
 
 
-def tiny_vocabulary():
-    return Vocabulary.build([[f"w{k}" for k in range(WORDS)]], min_df=1)
-
-
 def tiny_model(
     encoder, attention, classes = 2, seed = 0, has_question = False, hierarchical = False, **more
 ):  # fmt: skip
-    vocabulary = tiny_vocabulary()
-    vectors = np.random.default_rng(seed).normal(size=(len(vocabulary), 12)).astype(np.float32)
-    vectors[0] = 0.0
-    settings = replace(
-        model_preset(encoder, attention), hidden=8, hierarchical=hierarchical, **more
-    )
-    model = build_model(
-        settings, vocabulary, vectors, [f"class {c}" for c in range(classes)], seed, has_question
-    )
+    more = {"hidden": 8, "embedding": 12, "hierarchical": hierarchical, **more}
+    settings = replace(model_preset(encoder, attention), **more)
+    model = built(settings, classes, seed, has_question)
     with torch.no_grad():
         head = model.head.passage if isinstance(model.head, TanhHead) else model.head.output
         lower = list(model.sentence.attention.parameters()) if model.sentence else []
         for parameter in [*model.attention.parameters(), *lower, head.weight]:
             parameter.mul_(4.0)
-    return model.eval()
+    return model
+
+
+def built(settings, classes=2, seed=0, has_question=False):
+    """An untrained model of any settings; the vectors of its words are the same for all seeds."""
+    vocabulary = Vocabulary.build([[f"w{k}" for k in range(WORDS)]], min_df=1)
+    size = (len(vocabulary), settings.embedding)
+    vectors = np.random.default_rng(0).normal(size=size).astype(np.float32)
+    vectors[PAD] = 0.0
+    names = [f"class {c}" for c in range(classes)]
+    return build_model(settings, vocabulary, vectors, names, seed, has_question).eval()
 
 
 def tiny_split(lengths, classes=2, seed=0, has_question=False):

@@ -71,7 +71,7 @@ class Average(nn.Module):
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
         self.linear = nn.Linear(settings.embedding, settings.hidden)
-        self.activation = torch.relu if settings.activation == "relu" else torch.tanh
+        self.activation = getattr(torch, settings.activation)
         self.width = settings.hidden
 
     def forward(self, embedded: Embedded, lengths: Lengths) -> Hidden:
