@@ -229,6 +229,11 @@ def ordered_classes(names: Iterable[str]) -> tuple[str, ...]:
         return tuple(distinct)
 
 
+def _is_pair(span: object) -> bool:
+    is_pair = isinstance(span, list | tuple) and len(span) == 2
+    return is_pair and all(type(end) is int for end in span)
+
+
 def usable_spans(value: Any, length: int) -> list[Span]:
     """Sort the spans of a rationale and join those that overlap.
 
@@ -241,9 +246,7 @@ def usable_spans(value: Any, length: int) -> list[Span]:
     """
     value = plain(value)
     for span in value if isinstance(value, list | tuple) else [value]:
-        is_pair = isinstance(span, list | tuple) and len(span) == 2
-        whole = is_pair and all(type(end) is int for end in span)
-        if not whole or not 0 <= span[0] < span[1] <= length:
+        if not _is_pair(span) or not 0 <= span[0] < span[1] <= length:
             expected = f"[start, stop] in a text of {length} characters was expected"
             raise BadCell(f"a rationale with {str(span)[:40]!r} where {expected}")
     spans: list[Span] = []
@@ -275,8 +278,7 @@ def usable_segments(value: Any, text: str) -> list[Segment]:
             start = text.find(span.strip(), end)
             span = (start, start + len(span.strip()))
         called = f"segment {number} of {len(parts)}, {str(part)[:40]!r},"
-        is_pair = isinstance(span, list | tuple) and len(span) == 2
-        if not is_pair or not all(type(place) is int for place in span):
+        if not _is_pair(span):
             raise BadCell(f"{called} where a text, [start, stop] or a title and text was expected")
         start, stop = span
         if not 0 <= start < stop <= len(text):

@@ -126,11 +126,11 @@ class Gathering:
             if label not in answers:
                 raise BadCell(f"a passage without its answer entity ({label[:40]})")
         asked = row.question if isinstance(row.question, str) else None
-        raw = RawText(text, asked, None if spans is None else tuple(spans)) if self.raw else None
-        if raw is not None and row.segments is not None:
-            raw = replace(raw, segments=tuple(usable_segments(row.segments, text)))
-        if raw is not None and row.answer is not None:
-            raw = replace(raw, answer=usable_text(row.answer, "answer"))
+        raw = None
+        if self.raw:
+            parts = None if row.segments is None else tuple(usable_segments(row.segments, text))
+            answer = None if row.answer is None else usable_text(row.answer, "answer")
+            raw = RawText(text, asked, None if spans is None else tuple(spans), parts, answer)
         cut = tokens[: self.max_tokens]
         return Example(row.row, cut, len(tokens), label, question, marks, answers, raw)
 
