@@ -101,7 +101,7 @@ def transformer(lengths: np.ndarray) -> float:
     )
     replacement = PieceReplacement(
         model=model, gate=check_model(model), budget=4096, keys=(texts.instance,),
-        lengths=lengths, donors=WordDonors(texts), outputs=2, settings=SETTINGS,
+        donors=WordDonors(texts), outputs=2, settings=SETTINGS,
     )  # fmt: skip
 
     def batch(length: int) -> int:

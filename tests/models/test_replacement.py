@@ -48,7 +48,7 @@ def test_replaced_words_come_from_the_same_position_of_other_texts():
     for row in range(4):  # no other text is as long as the last
         replacement = Replacement(
             model=Places(row), inputs=Inputs(ids), donors=Donors(ids, np.arange(5)), budget=4096,
-            keys=(np.arange(5),), lengths=ids.lengths, outputs=1, settings=ReplacementSettings(texts=5, copies=200),
+            keys=(np.arange(5),), outputs=1, settings=ReplacementSettings(texts=5, copies=200),
         )  # fmt: skip
         columns = replacement.columns(np.array([row]))
         lost, runs = columns["replaced"][0].to_list(), columns["replaced_prediction"][0].to_list()

@@ -458,9 +458,8 @@ def output_names(model: Any, tokenizer: Any, class_names: Sequence[str]) -> tupl
     tokens = tokenizer.convert_ids_to_tokens(list(range(min(size, known))))
     special, bytewise = set(tokenizer.all_special_tokens), spells_bytes(tokenizer)
     names, taken = list[str](), set[str]()
-    for number, token in enumerate([*tokens, *[None] * (size - known)]):
-        name = token if token is None or token in special or not bytewise else spelled(token)
-        is_usable = name is not None and name.strip() and name not in taken
-        names.append(str(name) if is_usable else f"<{number}>")
+    for number, token in enumerate([*tokens, *[""] * (size - known)]):
+        name = spelled(token or "") if bytewise and token not in special else token or ""
+        names.append(f"<{number}>" if not name.strip() or name in taken else name)
         taken.add(names[-1])
     return tuple(names)

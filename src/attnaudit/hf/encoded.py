@@ -118,13 +118,13 @@ class Encoded:
         """
         if self.segment is None or self.segment_names is None:
             return {}
-        own = self.segment[row][seen]
-        keys = np.where(own == SPECIAL, -3 - np.arange(len(own)), own)
-        found, first, number = np.unique(keys, return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        group = np.append(np.argsort(order)[number], [len(found)] * sink).astype(np.int32)
-        names = ["" if key < 0 else self.segment_names[row][key] for key in found[order]]
-        return {"group": group, "group_names": names + [""] * sink}
+        own = self.segment[row][seen].tolist()
+        # Numbers below those of all segments are one for each special token.
+        keys = [-3 - place if key == SPECIAL else key for place, key in enumerate(own)]
+        number = {key: k for k, key in enumerate(dict.fromkeys(keys))}
+        group = [*(number[key] for key in keys), *[len(number)] * sink]
+        names = ["" if key < 0 else self.segment_names[row][key] for key in number]
+        return {"group": np.array(group, np.int32), "group_names": names + [""] * sink}
 
     @property
     def read(self) -> Encoded | Written:
@@ -192,7 +192,7 @@ class Encoded:
             "decoder_input_ids": (chosen.written and chosen.written.ids, self.pad),
         }
         return {
-            name: torch.from_numpy(_padded(values, pad)).to(device)
+            name: torch.from_numpy(padded(values, pad)).to(device)
             for name, (values, pad) in columns.items()
             if values is not None
         }
@@ -211,9 +211,9 @@ class Encoded:
         order = np.lexsort((target, size))
         for stop in range(1, len(order) + 1):
             rows = order[start : stop + 1]
-            padded = len(rows) * int(size[rows].max() + target[rows].max())
-            fits = stop < len(order) and batching != "none" and padded <= budget
-            fits &= len(rows) <= FEW or padded <= MOST_PADDED * int((size + target)[rows].sum())
+            cells = len(rows) * int(size[rows].max() + target[rows].max())
+            fits = stop < len(order) and batching != "none" and cells <= budget
+            fits &= len(rows) <= FEW or cells <= MOST_PADDED * int((size + target)[rows].sum())
             unlike = any(one[rows[0]] != one[rows[-1]] for one in (size, target))
             if not fits or (batching != "any" and unlike):
                 yield order[start:stop]
@@ -228,7 +228,8 @@ def _changed(texts: Any, names: Iterable[str], change: Callable[[Any], Any]) -> 
     return replace(texts, **{name: change(getattr(texts, name)) for name in names})
 
 
-def _padded(values: Ragged, pad: int) -> Int64[np.ndarray, "m T"]:
+def padded(values: Ragged, pad: int) -> Int64[np.ndarray, "m T"]:
+    """Return rows as an array, with ``pad`` behind the shorter ones."""
     lengths = values.lengths
     out = np.full((len(values), int(lengths.max(initial=0))), pad, dtype=np.int64)
     out[np.arange(out.shape[1]) < lengths[:, None]] = values.values

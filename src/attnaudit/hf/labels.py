@@ -1,12 +1,14 @@
 """Labels of tokens: the positions of texts that are audited, and the ends of extracted answers."""
 
 import copy
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import wraps
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 from transformers.modeling_outputs import TokenClassifierOutput
 
 from attnaudit.core import InputError
@@ -17,8 +19,8 @@ from attnaudit.hf.model import OF_TOKENS, positions_per_pass, reading, require_t
 ENDS = ("start", "end")
 
 
-class OneEnd:
-    """A model that `one_end` has made."""
+class OneOutput:
+    """A model that `with_logits` has made."""
 
 
 def require_end(model: str, name: str | None) -> None:
@@ -26,6 +28,32 @@ def require_end(model: str, name: str | None) -> None:
     if name not in ENDS:
         do = f"choose one: --set collect.output={ENDS[0]}"
         raise InputError("check model", model, f"output {name}", "start or end of an answer", do)
+
+
+def with_logits(
+    model: Any, classes: tuple[str, str], change: Callable[[Any, Mapping[str, Tensor]], Tensor]
+) -> Any:
+    """Return a copy of a model that decides between two classes.
+
+    Args:
+        model: The model.
+        classes: Names of the classes.
+        change: Makes their logits of the model's output and its inputs.
+    """
+    kind = type(model)
+
+    @wraps(kind.forward)
+    def forward(self, **inputs):
+        output = kind.forward(self, **inputs)
+        logits = change(output, inputs)
+        return TokenClassifierOutput(None, logits, output.hidden_states, output.attentions)
+
+    copied = copy.deepcopy(model)
+    copied.__class__ = type(kind.__name__, (OneOutput, kind), {"forward": forward})
+    copied.config.id2label = dict(enumerate(classes))
+    copied.config.label2id = {name: k for k, name in enumerate(classes)}
+    copied.config.problem_type = None
+    return copied
 
 
 def one_end(model: Any, name: str | None) -> Any:
@@ -42,24 +70,16 @@ def one_end(model: Any, name: str | None) -> Any:
     Raises:
         InputError: It is another name, or none.
     """
-    kind = type(model)
-    require_end(kind.__name__, name)
+    require_end(type(model).__name__, name)
 
-    @wraps(kind.forward)
-    def forward(self, **inputs):
-        output = kind.forward(self, **inputs)
+    def logits(output, inputs):
         own = output[f"{name}_logits"]
         hidden = inputs["attention_mask"] == 0
         itself = torch.eye(own.shape[1], dtype=torch.bool, device=own.device)
         scores = own.masked_fill(hidden, -torch.inf)[:, None].masked_fill(itself, -torch.inf)
-        logits = torch.stack([scores.logsumexp(dim=-1), own], dim=-1)
-        return TokenClassifierOutput(None, logits, output.hidden_states, output.attentions)
+        return torch.stack([scores.logsumexp(dim=-1), own], dim=-1)
 
-    copied = copy.deepcopy(model)
-    copied.__class__ = type(kind.__name__, (OneEnd, kind), {"forward": forward})
-    copied.config.id2label = {0: "elsewhere", 1: name}
-    copied.config.label2id = {"elsewhere": 0, name: 1}
-    return copied
+    return with_logits(model, ("elsewhere", str(name)), logits)
 
 
 def labelled(

@@ -22,7 +22,7 @@ from attnaudit.corpora.spec import CorpusSpec, ParallelSpec
 from attnaudit.hf.choose import OPERATION, Chosen, Numbers, choose_layers, keys_seen
 from attnaudit.hf.classes import outputs_of
 from attnaudit.hf.encode import encode, notes_of, output_names
-from attnaudit.hf.encoded import Encoded, Positions, positions_of
+from attnaudit.hf.encoded import Encoded, Positions, Written, positions_of
 from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.importance import (
     USUAL,
@@ -128,7 +128,6 @@ def collect_shards(
             ends = ends if encoded.at is None else (encoded.at,)
             replaced = PieceReplacement(
                 keys=(encoded.instance, *ends),
-                lengths=encoded.ids.lengths,
                 donors=(WordDonors if encoded.segment is None else SegmentDonors)(encoded),
                 outputs=len(ANSWER if answers else given.class_names),
                 settings=settings,
@@ -229,8 +228,10 @@ class _Collector:
                 for name, one in measure(case, self.options.scores, heatmap).items()
             }
             for k, row in enumerate(rows.tolist()):
-                rows_of = _answer_rows(case, k, scores) if answers else None
-                found[row] = rows_of or self._rows(case, k, columns, scores, hidden)
+                if answers:
+                    found[row] = [_answer_row(case, k, scores)]
+                else:
+                    found[row] = self._rows(case, k, columns, scores, hidden)
         texts, every = zip(*((k, row) for k in sorted(found) for row in found[k]), strict=True)
         # Copies of a text do not apply to a row with only some of its positions.
         whole = [
@@ -278,14 +279,9 @@ class _Collector:
                 rest = 1.0 - weights.sum(axis=1, keepdims=True).astype(np.float64)
                 weights = np.concatenate([weights, rest.clip(min=0).astype(np.float32)], axis=1)
             own = texts.keys_of(layer.stack)
-            if own is texts:
-                text |= texts.groups(k, keys, sink)
-            words = np.pad(own.word_id[k][keys], (0, sink), constant_values=SPECIAL)
-            columns: dict[str, Any] = {
+            columns = {
                 **text,
-                "tokens": own.tokens[k][keys] + [SINK] * sink,
-                "word_id": words,
-                "special": words == SPECIAL,
+                **_of_tokens(case, k, own, keys, scores, sink),
                 "query": query,
                 "stack": layer.stack,
                 "layer": layer.layer,
@@ -294,15 +290,6 @@ class _Collector:
             }
             if texts.written is not None:
                 columns["question"] = (texts if own is texts.written else texts.written).tokens[k]
-            if own is texts:
-                columns |= {name: np.pad(one[k][keys], (0, sink)) for name, one in scores.items()}
-                if (shown := columns.get(f"importance_{SHOWN}")) is not None:
-                    # The query may see only some tokens, whose weights then sum to less than 1.
-                    shown = shown if shown.any() else np.ones_like(shown)
-                    columns[f"importance_{SHOWN}"] = shown / shown.sum()
-                if texts.rationale is not None:
-                    marks = texts.rationale[k]
-                    columns["rationale"] = marks[keys] + [False] * sink if marks else None
             for head in one.heads:
                 offset = np.zeros(layer.width, np.float32)
                 if hidden is not None:
@@ -315,34 +302,50 @@ class _Collector:
         return rows
 
 
-def _answer_rows(case: Case, k: int, scores: Mapping[str, Ragged]) -> list[dict[str, Any]]:
+def _answer_row(case: Case, k: int, scores: Mapping[str, Ragged]) -> dict[str, Any]:
     """Return the row of a text whose answer is predicted; it has scores and no attention.
 
     The weights of several queries act on an answer together, which no readout can tell.
     """
     texts = case.texts
     assert texts.answered is not None
-    own = np.ones(len(texts.tokens[k]), bool)
-    answer = texts.written
-    if answer is None:
-        own[len(own) + texts.answered[k].min() + 1 :] = False
-    shown = texts.tokens[k] if answer is None else answer.tokens[k]
-    columns = {
-        **_of_text(case, k),
-        "tokens": [token for token, keep in zip(texts.tokens[k], own, strict=True) if keep],
-        "word_id": texts.word_id[k][own],
-        "special": texts.word_id[k][own] == SPECIAL,
-        "question": shown[len(own.nonzero()[0]) :] if answer is None else shown[1:],
-        **{name: one[k][own] for name, one in scores.items()},
-        **texts.groups(k, own),
+    if texts.written is not None:
+        prompt, answer = slice(None), texts.written.tokens[k][1:]
+    else:
+        size = len(texts.tokens[k]) + int(texts.answered[k].min()) + 1
+        prompt, answer = slice(size), texts.tokens[k][size:]
+    of_tokens = _of_tokens(case, k, texts, prompt, scores)
+    return {**_of_text(case, k), **of_tokens, "question": answer}
+
+
+def _of_tokens(
+    case: Case,
+    k: int,
+    own: Encoded | Written,
+    chosen: slice,
+    scores: Mapping[str, Ragged],
+    sink: int = 0,
+) -> dict[str, Any]:
+    """Return columns of some tokens of a text, or of its target, and of a sink behind them."""
+    texts = case.texts
+    words = np.pad(own.word_id[k][chosen], (0, sink), constant_values=SPECIAL)
+    columns: dict[str, Any] = {
+        "tokens": own.tokens[k][chosen] + [SINK] * sink,
+        "word_id": words,
+        "special": words == SPECIAL,
     }
+    if own is not texts:
+        return columns
+    columns |= {name: np.pad(one[k][chosen], (0, sink)) for name, one in scores.items()}
+    columns |= texts.groups(k, chosen, sink)
+    if (shown := columns.get(f"importance_{SHOWN}")) is not None:
+        # Values of tokens that are left out are missing from the sum.
+        shown = shown if shown.any() else np.ones_like(shown)
+        columns[f"importance_{SHOWN}"] = shown / shown.sum()
     if texts.rationale is not None:
-        marks = np.array(texts.rationale[k], bool)
-        columns["rationale"] = marks[own].tolist() if len(marks) else None
-    if (name := f"importance_{SHOWN}") in columns:
-        total = columns[name].sum()  # without the part that the answer attends to itself
-        columns[name] = columns[name] / total if total > 0.0 else np.full(own.sum(), 1 / own.sum())
-    return [columns]
+        marks = texts.rationale[k]
+        columns["rationale"] = marks[chosen] + [False] * sink if marks else None
+    return columns
 
 
 def _of_text(case: Case, k: int) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from torch.nn.parallel import DistributedDataParallel
 from transformers import Pipeline, PreTrainedModel
 
 from attnaudit.core import describe_error
-from attnaudit.hf.labels import one_end
+from attnaudit.hf.labels import one_end, with_logits
 from attnaudit.hf.layers import Probe, refusal
-from attnaudit.hf.model import FAILURES, difference, reading, tvd
+from attnaudit.hf.model import FAILURES, reading, tvd
 
 LOGITS = ("logits", "start_logits", "end_logits")
 EXACT = 1e-6  # TVD of the predictions with adapters apart, and merged
@@ -81,22 +81,10 @@ def one_output(model: Any, name: str | None) -> Any:
         raise refusal(kind, got, expected, "leave output out, or correct config.json")
     if name not in names:
         raise refusal(kind, f"no output {name!r}", f"one of {', '.join(names)}", "")
-    copied, k = copy.deepcopy(model), names.index(name)
-    copied.config.id2label = {0: f"not {name}", 1: name}
-    copied.config.label2id = {f"not {name}": 0, name: 1}
-    copied.config.problem_type, copied.num_labels = None, 2
-    layers = [one for one in copied.modules() if isinstance(one, nn.Linear)]
-    for layer in [one for one in layers if one.out_features == len(names)][-1:]:
-        for part, values in (("weight", layer.weight), ("bias", layer.bias)):
-            if values is not None:
-                own = values.detach()[k]
-                setattr(layer, part, nn.Parameter(torch.stack([torch.zeros_like(own), own])))
-        layer.out_features = 2
-    with reading(model), reading(copied), torch.no_grad():
-        inputs = Probe.of(model).inputs
-        own = model(**inputs).logits[:, [k]]
-        wanted, logits = torch.cat([torch.zeros_like(own), own], dim=1), copied(**inputs).logits
-    if logits.shape != wanted.shape or difference(logits, wanted) > 10 * EXACT:
-        expected = "a linear layer that gives the outputs"
-        raise refusal(kind, "outputs that cannot be told apart", expected)
-    return copied
+    k = names.index(name)
+
+    def logits(output, inputs):
+        own = output.logits[:, k]
+        return torch.stack([torch.zeros_like(own), own], dim=1)
+
+    return with_logits(model, (f"not {name}", name), logits)

@@ -470,7 +470,6 @@ class TokenReplacement(TextReplacement):
         words, instance = arguments.words, np.arange(len(arguments.words))
         return cls(
             keys=(instance,),
-            lengths=words.lengths,
             donors=Donors(words, instance),
             outputs=outputs,
             settings=settings,

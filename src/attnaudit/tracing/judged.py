@@ -223,7 +223,6 @@ class _Judged(TextReplacement):
         words, instance = Ragged.from_rows(ids, np.int64), np.arange(len(strings))
         return cls(
             keys=(instance,),
-            lengths=words.lengths,
             donors=Donors(words, instance),
             outputs=own.shape[1],
             model=model,

@@ -116,7 +116,6 @@ class PairReplacement(TextReplacement):
             inputs=inputs,
             pair=pair,
             keys=(instance, Ragged.from_lengths(pair, inputs.tokens).places),
-            lengths=words.lengths,
             donors=Donors(words, instance),
             outputs=len(translator.model.target),
             **options,

@@ -120,7 +120,6 @@ class TextReplacement(ABC):
 
     Attributes:
         keys: Numbers that identify the texts: of the instance, perhaps of the position predicted.
-        lengths: Their lengths, in words or tokens.
         donors: Their ``words``; its ``copies`` draws copies of a text.
         outputs: Length of a prediction.
         settings: Numbers of texts and of copies.
@@ -129,7 +128,6 @@ class TextReplacement(ABC):
     """
 
     keys: tuple[Int64[np.ndarray, " n"], ...]
-    lengths: Int64[np.ndarray, " n"]
     donors: Any
     outputs: int
     settings: ReplacementSettings
@@ -173,7 +171,8 @@ class TextReplacement(ABC):
             runs = prediction.reshape(len(masks), -1, self.outputs)
             predictions.append(most_probable(runs) if many else prediction)
             if not stage:
-                work = self.lengths[chosen].sum() / self.lengths[asked[: len(lost)]].sum()
+                lengths = self.donors.words.lengths
+                work = lengths[chosen].sum() / lengths[asked[: len(lost)]].sum()
                 seconds = (time.monotonic() - began) * work / self.threads
                 cost = f", {total * copies:,} runs of the model, about {seconds:.0f} s"
                 stage = f"replace words{cost if seconds > LONG else ''}"

@@ -54,7 +54,6 @@ class Replacement(TextReplacement):
             model=model,
             inputs=inputs,
             keys=(split.instance,),
-            lengths=inputs.ids.lengths,
             donors=Donors(inputs.ids, split.instance, inputs.sentences),
             outputs=model.outputs,
             **options,

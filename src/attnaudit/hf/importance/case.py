@@ -9,13 +9,12 @@ from functools import cached_property
 from inspect import signature
 from typing import Any
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from attnaudit.core import InputError
-from attnaudit.hf.encoded import Encoded
+from attnaudit.hf.encoded import Encoded, padded
 from attnaudit.hf.gate import Gate
 from attnaudit.hf.model import positions_per_pass, require_task
 from attnaudit.torch.capture import Attention, Exchange, forward
@@ -138,14 +137,8 @@ class Answer:
         places = spots.values + spots.spread(read.lengths)
         following = (read, 1) if texts.written is None else (texts.written.next_ids, 0)
         flat = places + spots.spread(read.offsets[:-1]) + following[1]
-        columns = [places, following[0].values[flat]]
-        inside = np.arange(spots.lengths.max()) < spots.lengths[:, None]
-        out = []
-        for values in columns:
-            padded = np.full(inside.shape, -1)
-            padded[inside] = values
-            out.append(torch.from_numpy(padded).to(device))
-        return cls(*out)
+        both = (spots.with_values(one) for one in (places, following[0].values[flat]))
+        return cls(*(torch.from_numpy(padded(one, -1)).to(device) for one in both))
 
     def __getitem__(self, rows: Any) -> Answer:
         return Answer(self.positions[rows], self.tokens[rows])
@@ -156,9 +149,14 @@ class Answer:
 
     def mean(self, values: Tensor) -> Tensor:
         """Average values, (B, Q, …), over the positions of each answer."""
-        inside = self.positions >= 0
+        return self._mean(self._own(values))
+
+    def _own(self, values: Tensor) -> Tensor:
         rows = torch.arange(len(values), device=values.device)[:, None]
-        own = values[rows, self.positions.clamp(min=0)]
+        return values[rows, self.positions.clamp(min=0)]
+
+    def _mean(self, own: Tensor) -> Tensor:
+        inside = self.positions >= 0
         inside = inside.reshape(*inside.shape, *[1] * (own.dim() - 2))
         return torch.where(inside, own, 0).sum(dim=1) / inside.sum(dim=1)
 
@@ -168,11 +166,8 @@ class Answer:
         The probability of an answer is the geometric mean of those of its tokens, which does not
         fall with its length.
         """
-        rows = torch.arange(len(logits), device=logits.device)[:, None]
-        own = logits[rows, self.positions.clamp(min=0)].double().log_softmax(dim=-1)
-        chosen = own.gather(2, self.tokens.clamp(min=0)[..., None])[..., 0]
-        inside = self.positions >= 0
-        answer = torch.where(inside, chosen, 0).sum(dim=1) / inside.sum(dim=1)
+        own = self._own(logits).double().log_softmax(dim=-1)
+        answer = self._mean(own.gather(2, self.tokens.clamp(min=0)[..., None])[..., 0])
         # A certain answer leaves nothing to others, whose logarithm must stay finite.
         other = torch.log((-torch.expm1(answer)).clamp(min=torch.finfo(torch.float64).tiny))
         return torch.stack([other, answer], dim=1)
