@@ -5,7 +5,7 @@ them. Layers are the elements of an ``nn.ModuleList`` that is in no other; a mod
 layer several times has as many calls.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -122,13 +122,19 @@ def resumed(place: Place, choose: Choice, until: int | None = None) -> Iterator[
                 kwargs = {**kwargs, next(iter(kwargs)): hidden}
         return own(*args, **kwargs)
 
-    distinct = list(dict.fromkeys(call.module for call in place.calls))
-    for module in distinct:
+    with running(dict.fromkeys(call.module for call in place.calls), run):
+        yield latest
+
+
+@contextmanager
+def running(modules: Collection[nn.Module], run: Callable[..., Any]) -> Iterator[None]:
+    """Let modules run ``run(forward, …)`` in place of their ``forward`` inside the block."""
+    for module in modules:
         module.forward = partial(run, module.forward)
     try:
-        yield latest
+        yield
     finally:
-        for module in distinct:
+        for module in modules:
             del module.forward
 
 

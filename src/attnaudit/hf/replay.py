@@ -19,9 +19,8 @@ tried on the model itself (`ways`).
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from attnaudit.hf.model import FAILURES, ModelTask, difference, logits_at_query, tvd
-from attnaudit.hf.record import Place, ReachedError, record, repeated, resumed
+from attnaudit.hf.record import Place, ReachedError, record, repeated, resumed, running
 from attnaudit.torch.capture import Attention, Exchange, Mixture, forward
 
 WAYS = ("position", "step", "query", "upper", "full")
@@ -244,8 +243,9 @@ def _through_query(
     return replayed(model, states, sums, "position", latest[0][:, position])
 
 
-@contextmanager
-def _elsewhere(layer: nn.Module, own: Tensor, hidden: Tensor, position: int) -> Iterator[None]:
+def _elsewhere(
+    layer: nn.Module, own: Tensor, hidden: Tensor, position: int
+) -> AbstractContextManager[None]:
     """Let linear maps of a layer's input, ``hidden``, compute what is not that of ``own``."""
 
     def run(apply, given):
@@ -255,14 +255,7 @@ def _elsewhere(layer: nn.Module, own: Tensor, hidden: Tensor, position: int) -> 
         output[:, position] = apply(hidden[:, position])
         return output
 
-    linear: list[Any] = [one for one in layer.modules() if isinstance(one, nn.Linear)]
-    for one in linear:
-        one.forward = partial(run, one.forward)
-    try:
-        yield
-    finally:
-        for one in linear:
-            del one.forward
+    return running([one for one in layer.modules() if isinstance(one, nn.Linear)], run)
 
 
 def _from_layer(

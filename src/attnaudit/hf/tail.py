@@ -30,15 +30,14 @@ class Tail(nn.Module):
     def __init__(self, model: nn.Module, states: States, attention: int) -> None:
         super().__init__()
         self.model, self.states, self.attention = model, states, attention
-        self.heads, self.width = states.sums[attention].shape
-        self.size = self.heads * self.width + states.hidden(attention).shape[-1]
+        self.sums = states.sums[attention]
+        self.size = self.sums.numel() + states.hidden(attention).shape[-1]
 
     def forward(self, pooled: Float[Tensor, "n Q"]) -> Float[Tensor, "n C"]:
         """Return the logits."""
-        split = self.heads * self.width
-        sums = pooled[:, :split].reshape(-1, self.heads, self.width)
-        changes, hidden = {self.attention: sums}, pooled[:, split:]
-        return replayed(self.model, self.states, changes, "position", hidden)
+        split = self.sums.numel()
+        changes = {self.attention: pooled[:, :split].reshape(-1, *self.sums.shape)}
+        return replayed(self.model, self.states, changes, "position", pooled[:, split:])
 
 
 def write_tail(

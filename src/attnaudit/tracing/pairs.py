@@ -46,12 +46,12 @@ def collect_pairs(
     translator: Translator,
     pairs: Pairs,
     name: str,
-    settings: PairCollectSettings | None = None,
+    settings: PairCollectSettings,
     *,
     replacement: ReplacementSettings | None = None,
     part: np.ndarray | None = None,
     metadata: Mapping[str, Any] | None = None,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Iterator[Trace]:
     """Collect the trace of a translator shard by shard.
 
@@ -73,11 +73,10 @@ def collect_pairs(
     Raises:
         InputError: The model has no attention.
     """
-    settings = settings or PairCollectSettings()
     if translator.model.settings.attention == "none":
         advice = "bilinear, additive or uniform"
         raise InputError("collect", "model.attention", "none", "a model with attention", advice)
-    progress, replaced = progress or silent, None
+    replaced = None
     every = np.arange(len(pairs)) if part is None else part
     with frozen(translator.model):
         if replacement is not None and replacement.texts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -134,10 +134,10 @@ class CollectOptions:
     scores: tuple[Score, ...] = ("gradient", "loo")
     replacement: ReplacementSettings | None = None
     part: np.ndarray | None = None
-    metadata: Mapping[str, Any] | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
     shard_rows: int = SHARD_ROWS
     budget: int | None = None
-    progress: Progress | None = None
+    progress: Progress = silent
 
 
 def collect(model: AttentionModel, corpus: Corpus, split: str = "test", **options: Any) -> Trace:
@@ -198,12 +198,11 @@ def collect_shards(
         )
         raise InputError("collect", "scores", got, "gradient, or none")
     collector = _Collector(model, name, chosen)
-    replacement, progress = chosen.replacement, chosen.progress or silent
     with frozen(model):
-        replaced = None
-        if replacement is not None and replacement.texts:
-            options = {"settings": replacement, "budget": collector.budget, "progress": progress}
-            replaced = Replacement.of(model, split, **options)
+        replaced, settings = None, chosen.replacement
+        if settings is not None and settings.texts:
+            options = {"budget": collector.budget, "progress": chosen.progress}
+            replaced = Replacement.of(model, split, settings=settings, **options)
         every = np.arange(len(split)) if chosen.part is None else chosen.part
         for start in range(0, len(every), chosen.shard_rows):
             rows = every[start : start + chosen.shard_rows]
@@ -240,7 +239,7 @@ class _Collector:
         for rows, measured in self._batches(inputs):
             batches.append((rows, measured))
             done += len(rows)
-            (self.options.progress or silent)("collect", done, total)
+            self.options.progress("collect", done, total)
         order = np.concatenate([rows for rows, _ in batches])
         lengths, place = inputs.positions.lengths[order], np.argsort(order)
         columns: dict[str, Any] = dict(replaced)
@@ -280,7 +279,7 @@ class _Collector:
         return Trace.from_arrays(
             activation=model.activation,
             class_names=model.class_names,
-            metadata=dict(options.metadata or {}),
+            metadata=dict(options.metadata),
             origin=f"{self.name} split",
             tail=_tail(model),
             instance=split.instance,

@@ -336,9 +336,8 @@ def defined_measures(
         InputError: A name is unknown, or a measure that is named is not defined for the model.
     """
     names = (names,) if isinstance(names, str) else tuple(names)
-    named = require_measures(name for name in names if name != "all")
+    named, defined = require_measures(name for name in names if name != "all"), list(MEASURES)
     asked = {*named, require_heatmap(heatmap)} if heatmap else {*named}
-    defined = list(MEASURES)
     for name in CHECKS if "all" in names else asked & {*CHECKS}:
         try:
             CHECKS[name](model)
@@ -372,7 +371,7 @@ def measure(case: Case, names: Iterable[str], heatmap: str | None = None) -> dic
     Raises:
         InputError: A value is not finite, or a head does not exist.
     """
-    found, wanted = dict[str, np.ndarray](), list(require_measures(names))
+    found, wanted = dict[str, np.ndarray](), require_measures(names)
     every = {*wanted, heatmap} if heatmap else {*wanted}
     for name in sorted(sorted(every), key=lambda name: name.startswith("loo")):
         values = _measure_named(name)(case).float()
