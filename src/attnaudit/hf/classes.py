@@ -43,9 +43,7 @@ class Outputs:
         """Notes on assumptions."""
         pairs = zip(self.classes, self.of_class.tolist(), strict=True)
         unknown = " or ".join(name for name, output in pairs if output < 0)
-        return [*([f"labels {unknown} are read as not known"] if unknown else []), *self._assumed()]
-
-    def _assumed(self) -> list[str]:
+        notes = [f"labels {unknown} are read as not known"] if unknown else []
         if self.matched == "order":
             pairs = zip(self.own, self.names, strict=True)
             given = "the model does not name its outputs; assumed, in the order of the classes"
@@ -56,11 +54,11 @@ class Outputs:
             pairs = ((name, names[k]) for name, k in numbers if k >= 0)
             given = "labels are assumed to be numbers of the model's outputs"
         else:
-            return []
+            return notes
         named = _listed(
             [f"{one} is {f'“{own}”' if any(map(str.isspace, own)) else own}" for one, own in pairs]
         )
-        return [f"{given}: {named}; if wrong, {NAME_THEM}"]
+        return [*notes, f"{given}: {named}; if wrong, {NAME_THEM}"]
 
     def to_json(self) -> dict[str, Any]:
         """Return the part that the metadata of a trace keeps."""

@@ -109,10 +109,8 @@ def encode(
         label=label,
         class_names=() if outputs is None else outputs.names,
         segment=_column(pieces, "segment", np.int32) if texts.segments else None,
-        segment_names=None
-        if texts.segments is None
-        else [[name for *_, name in row] for row in texts.segments],
-        answered=None if texts.answer is None else Ragged.from_rows(map(_answered, pieces)),
+        segment_names=texts.segments and [[name for *_, name in row] for row in texts.segments],
+        answered=texts.answer and Ragged.from_rows(one.answered for one in pieces),
         rationale=[one.marked for one in pieces] if texts.spans else None,
         notes=reader.notes(cut, limit, int(empty.sum())),
         written=reader.written(targets) if kind == "seq2seq" else None,
@@ -334,10 +332,10 @@ class _Pieces:
     def is_empty(self) -> bool:
         return all(word == SPECIAL for word in self.word_id)
 
-
-def _answered(pieces: _Pieces) -> Int64[np.ndarray, " A"]:
-    """Return the positions at which the tokens of an answer are predicted, from the end."""
-    return np.array(pieces.answer, np.int64) - 1 - len(pieces.ids)
+    @property
+    def answered(self) -> Int64[np.ndarray, " A"]:
+        """Positions at which the tokens of an answer are predicted, from the end."""
+        return np.array(self.answer, np.int64) - 1 - len(self.ids)
 
 
 def _column(pieces: Sequence[_Pieces], name: str, dtype: type) -> Ragged:

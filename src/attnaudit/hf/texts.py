@@ -20,7 +20,7 @@ from jaxtyping import Int, Int32, Int64
 from torch.utils.data import Dataset
 
 from attnaudit.core import InputError, Progress, count, describe_error, expanded, printable, silent
-from attnaudit.core.given import plain, whole
+from attnaudit.core.given import listed, plain, whole
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import from_plain
 from attnaudit.corpora.corpus import SPLITS, Corpus, ParallelCorpus, RawText, SkippedRow, Split
@@ -236,10 +236,10 @@ def _in_memory(
         raise InputError(OPERATION, f"split {split!r}", f"a {name}, which has no splits", "none")
     if table:
         return _of_table(source, kind, options)
-    values = plain(source)
-    if isinstance(values, list | tuple) and values:
+    values = listed(source)
+    if values:
         return _of_list(values, kind)
-    got = f"an empty {name}" if isinstance(values, list | tuple) else f"a {name}"
+    got = f"a {name}" if values is None else f"an empty {name}"
     raise InputError(OPERATION, "corpus", got, SOURCES)
 
 
@@ -261,7 +261,7 @@ def _of_items(source: Any) -> Any:
     """Return a table of a list of dictionaries, or of a data set with such items."""
     if isinstance(source, Dataset) and hasattr(source, "__len__"):
         source = [source[row] for row in range(len(source))]  # pyright: ignore[reportArgumentType]
-    if not isinstance(source, list | tuple) or not isinstance(next(iter(source), None), Mapping):
+    if not isinstance(source, list | tuple) or not source:
         return source
     if not all(isinstance(item, Mapping) for item in source):
         return source

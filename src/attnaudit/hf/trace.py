@@ -143,7 +143,11 @@ def collect_shards(
             try:
                 shard = collector.shard(part, {} if replaced is None else replaced.columns(own))
             except FAILURES as error:
-                raise _unlike_the_checks(gate, part, error) from error
+                longest = int(part.ids.lengths.max(initial=0))
+                got = f"it fails on texts of up to {longest} tokens ({describe_error(error)})"
+                expected = "a model that treats all texts as it does the short ones of the checks"
+                do = "cut the texts (--set collect.max_tokens=…), or mend the model"
+                raise InputError(OPERATION, gate.model, got, expected, do) from error
             yield shard
             given.progress("collect", start + len(part), len(texts))
 
@@ -165,15 +169,6 @@ def texts_of_a_shard(encoded: Encoded, chosen: Sequence[Chosen], class_names: Se
     longest, outputs = int(encoded.ids.lengths.max(initial=1)), len(class_names)
     size = sum(len(one.heads) * (longest * one.layer.width + outputs) * 4 for one in chosen)
     return int(np.clip(SHARD_BYTES // size, 1, SHARD_TEXTS))
-
-
-def _unlike_the_checks(gate: Gate, encoded: Encoded, error: Exception) -> InputError:
-    """Return the error for texts on which the model fails, unlike on those of the checks."""
-    longest = int(encoded.ids.lengths.max(initial=0))
-    got = f"it fails on texts of up to {longest} tokens ({describe_error(error)})"
-    expected = "a model that treats texts of all lengths as it does the short ones of the checks"
-    do = "cut the texts (--set collect.max_tokens=…), or mend the model"
-    return InputError(OPERATION, gate.model, got, expected, do)
 
 
 @dataclass(frozen=True)

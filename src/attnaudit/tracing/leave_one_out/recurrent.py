@@ -13,7 +13,7 @@ serves all gates; on a CPU it takes a fifth of the time of a tanh.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -167,10 +167,10 @@ class LstmCell:
 
     memories = 2
 
-    def __init__(self, layer: nn.LSTM, embedded: Embedded) -> None:
-        bias = parameter(layer, "bias_ih") + parameter(layer, "bias_hh")
-        inputs = functional.linear(embedded, parameter(layer, "weight_ih"), bias)
-        self.recurrent = parameter(layer, "weight_hh").clone()
+    def __init__(self, layer: Any, embedded: Embedded) -> None:
+        bias = layer.bias_ih_l0 + layer.bias_hh_l0
+        inputs = functional.linear(embedded, layer.weight_ih_l0, bias)
+        self.recurrent = layer.weight_hh_l0.clone()
         new = slice(2 * layer.hidden_size, 3 * layer.hidden_size)
         inputs[..., new] *= 2.0
         self.recurrent[new] *= 2.0
@@ -195,12 +195,12 @@ class GruCell:
 
     memories = 1
 
-    def __init__(self, layer: nn.GRU, embedded: Embedded) -> None:
-        inputs = functional.linear(embedded, parameter(layer, "weight_ih"))
-        self.recurrent = parameter(layer, "weight_hh").clone()
+    def __init__(self, layer: Any, embedded: Embedded) -> None:
+        inputs = functional.linear(embedded, layer.weight_ih_l0)
+        self.recurrent = layer.weight_hh_l0.clone()
         self.new = slice(2 * layer.hidden_size, 3 * layer.hidden_size)
-        bias = parameter(layer, "bias_hh").clone()
-        inputs += parameter(layer, "bias_ih")
+        bias = layer.bias_hh_l0.clone()
+        inputs += layer.bias_ih_l0
         # The reset gate multiplies the state's part of the tanh gate, including its bias, so only
         # the other gates can have both biases added in advance.
         inputs[..., : self.new.start] += bias[: self.new.start]
@@ -216,8 +216,3 @@ class GruCell:
         reset, keep = others.sigmoid_().chunk(2, dim=-1)
         new = twice_new.mul_(reset).add_(inputs[..., self.new]).sigmoid_().mul_(2.0).sub_(1.0)
         torch.lerp(new, state, keep, out=state)
-
-
-def parameter(layer: nn.LSTM | nn.GRU, name: str) -> Tensor:
-    """Return a parameter of a recurrent layer."""
-    return cast(Tensor, getattr(layer, f"{name}_l0"))
