@@ -13,6 +13,7 @@ from jaxtyping import Float
 from attnaudit.core import InputError, describe_error, require
 from attnaudit.core.given import is_whole, listed
 from attnaudit.corpora.formats.tables import collected, is_table
+from attnaudit.corpora.prepare.tokenise import Tokeniser
 
 OPERATION = "judge"
 Cut = Callable[[str], Sequence[str]]
@@ -122,10 +123,7 @@ class Strings:
 
 def _spacy_words() -> Cut:
     require("train", "judge without words=str.split")
-    import spacy
-
-    cut = spacy.blank("en").tokenizer
-    return lambda text: [one.text for one in cut(text) if not one.is_space]
+    return Tokeniser(mask_digits=False, lowercase=False)
 
 
 def _gaps(row: int, text: str, words: Sequence[str]) -> list[str]:
