@@ -12,7 +12,7 @@ from jaxtyping import Float
 from safetensors import SafetensorError
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from torch import Tensor, nn
-from transformers import PreTrainedModel, PreTrainedTokenizerFast, logging
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 from transformers.pytorch_utils import Conv1D
 
 from attnaudit.core import InputError, unwritable
@@ -20,6 +20,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import SPLITS, Corpus, Split
 from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, UNK
 from attnaudit.hf.encoded import Encoded
+from attnaudit.hf.load import quiet
 from attnaudit.hf.texts import Texts
 from attnaudit.models.batch import Batch, Inputs
 from attnaudit.stats.measures import Activation
@@ -270,14 +271,12 @@ class Tuned(nn.Module):
         Raises:
             RunError: The place cannot be written.
         """
-        logging.disable_progress_bar()
         try:
-            self.model.save_pretrained(folder)
-            self.tokenizer.save_pretrained(folder)
+            with quiet():
+                self.model.save_pretrained(folder)
+                self.tokenizer.save_pretrained(folder)
         except (OSError, SafetensorError) as error:
             raise unwritable(folder, error) from error
-        finally:
-            logging.enable_progress_bar()
 
 
 class Network(Tuned):
