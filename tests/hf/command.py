@@ -1,8 +1,7 @@
 """``attnaudit audit`` of tiny models: folders, texts, and the one line of what is refused."""
 
 from attnaudit.cli import main
-from tests.hf.classes import tiny
-from tests.hf.tokenizing import SIZE, tokenizer
+from tests.hf.tokenizing import small, tokenizer
 
 CLASSIFIER, WRITER = "BertForSequenceClassification", "GPT2LMHeadModel"
 LITTLE = ("--experiment", "permutation", "--set", "collect.scores=gradient", "--sample", "4")
@@ -12,7 +11,7 @@ LEAST = (*LITTLE, "--layers", "all", "--heads", "0")  # behind no graph, whose e
 def save_models(place):
     """Save a classifier and a language model."""
     for name, kind, special in ((CLASSIFIER, "wordpiece", "[CLS] $A [SEP]"), (WRITER, "bytes", "")):
-        tiny(name, vocab_size=SIZE).save_pretrained(place / name)
+        small(name).save_pretrained(place / name)
         tokenizer(kind, special).save_pretrained(place / name)
     return place
 

@@ -13,8 +13,7 @@ from attnaudit.experiments import audit
 from attnaudit.hf import collect, read_texts
 from attnaudit.hf.texts import with_answers
 from attnaudit.tracing.settings import ReplacementSettings
-from tests.hf.classes import tiny
-from tests.hf.tokenizing import SIZE, tokenizer
+from tests.hf.tokenizing import small, tokenizer
 
 ROWS = pl.DataFrame(
     {
@@ -32,7 +31,7 @@ COLUMNS: dict[str, Any] = {"question": "question", "answer": "answer"}
 
 @pytest.fixture(scope="module")
 def model() -> Any:
-    return tiny("GPT2LMHeadModel", vocab_size=SIZE)
+    return small("GPT2LMHeadModel")
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +53,7 @@ def naive(model, own, prompt, answer):
 
 
 def test_prediction_attention_and_leave_one_out_are_those_of_own_passes(model, own):
-    eager: Any = tiny("GPT2LMHeadModel", vocab_size=SIZE, attn_implementation="eager")
+    eager: Any = small("GPT2LMHeadModel", attn_implementation="eager")
     eager.load_state_dict(model.state_dict())
     trace = collect(model, own, read_texts(ROWS, "causal-lm", **COLUMNS), scores="loo")
     assert (len(trace), trace.has("alpha"), trace.class_names[1]) == (3, False, "the answer")
@@ -113,7 +112,7 @@ def test_each_token_of_an_answer_is_a_row_with_attention_if_asked(model, own):
 
 
 def test_a_translation_is_an_answer_too():
-    model: Any = tiny("MarianMTModel", vocab_size=SIZE)
+    model: Any = small("MarianMTModel")
     own = tokenizer("wordpiece", "$A [SEP]")
     pairs = [("It was late .", "Es war kalt ."), ("Rain fell .", "Regen .")]
     trace = collect(model, own, pairs, positions="answer", scores="loo")
@@ -128,7 +127,7 @@ def test_a_translation_is_an_answer_too():
 
 @pytest.mark.parametrize("name", ["GPT2LMHeadModel", "MarianMTModel"])
 def test_answers_that_the_model_writes_are_its_most_probable_tokens(name):
-    model: Any = tiny(name, vocab_size=SIZE)
+    model: Any = small(name)
     texts, special = read_texts([("It was", "x")] * 2, "seq2seq"), "$A [SEP]"
     if name.startswith("GPT"):
         texts, special = read_texts(ROWS["text"].to_list(), "causal-lm"), "$A"
@@ -146,7 +145,7 @@ def test_answers_that_the_model_writes_are_its_most_probable_tokens(name):
     trace = collect(model, own, texts, generate=3, scores="loo", replacement=None)
     assert len(trace) == len(found)
     with pytest.raises(InputError, match="a classifier; expected a language model"):
-        with_answers(tiny("BertForSequenceClassification", vocab_size=SIZE), own, texts, 3)
+        with_answers(small(), own, texts, 3)
 
 
 def test_wrong_answers_are_refused(model, own):

@@ -12,7 +12,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.hf import Replay, check_model, collect
 from attnaudit.trace.tails import GraphTail
 from tests.hf.classes import tiny
-from tests.hf.tokenizing import SIZE, tokenizer
+from tests.hf.tokenizing import small, tokenizer
 
 ONE = ["permutation"]
 FEW: dict[str, Any] = {"layers": "all", "heads": [0], "scores": ("gradient",)}
@@ -20,7 +20,7 @@ FEW: dict[str, Any] = {"layers": "all", "heads": [0], "scores": ("gradient",)}
 
 @pytest.fixture(scope="module")
 def model() -> Any:
-    return tiny("GPT2LMHeadModel", vocab_size=SIZE)
+    return small("GPT2LMHeadModel")
 
 
 @pytest.fixture(scope="module")
@@ -83,25 +83,25 @@ def test_a_model_that_computes_otherwise_since_is_refused(model, trace):
 
 @pytest.mark.slow
 def test_a_trace_with_a_graph_needs_no_model_and_takes_no_other(trace):
-    small = tiny("DistilBertForSequenceClassification", vocab_size=SIZE)
-    stored = collect(small, tokenizer("wordpiece"), ["the baker"], scores=("gradient",))
+    model = small("DistilBertForSequenceClassification")
+    stored = collect(model, tokenizer("wordpiece"), ["the baker"], scores=("gradient",))
     assert isinstance(stored.tail, GraphTail)
-    with trained_further(small):
+    with trained_further(model):
         expected = table(stored)  # what the graph says
         with pytest.raises(InputError, match="replay: a model with the fingerprint"):
-            attnaudit.audit(stored, ONE, replay=small)
-    assert table(stored, small).equals(expected)
+            attnaudit.audit(stored, ONE, replay=model)
+    assert table(stored, model).equals(expected)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layers", ["last", "all"])
 def test_the_same_weights_in_another_configuration_are_another_model(layers, tmp_path):
-    small = tiny("BertForSequenceClassification", vocab_size=SIZE)
+    model = small()
     made = collect(
-        small, tokenizer("wordpiece"), ["the baker"], layers=layers, heads=[0], scores=()
+        model, tokenizer("wordpiece"), ["the baker"], layers=layers, heads=[0], scores=()
     )
     made.write(tmp_path / "trace")
-    small.save_pretrained(tmp_path / "model")
+    model.save_pretrained(tmp_path / "model")
     table(tmp_path / "trace", tmp_path / "model")
     config = tmp_path / "model/config.json"
     same = json.loads(config.read_text()) | {
@@ -117,7 +117,7 @@ def test_the_same_weights_in_another_configuration_are_another_model(layers, tmp
 
 
 def test_figures_do_not_depend_on_the_implementation_of_attention():
-    model = tiny("LlamaForCausalLM", vocab_size=SIZE)
+    model = small("LlamaForCausalLM")
     trace = collect(model, tokenizer("bytes", ""), ["the baker", "a mill"], **FEW)
     before = table(trace)["median_delta_y"].to_numpy()
     model.set_attn_implementation("eager")

@@ -308,7 +308,7 @@ without_unknown = tokenizing(lambda parts: parts["model"].update(unk_token="[NON
 
 
 def with_more_words(folder):
-    more = tokenizer("wordpiece", "[CLS] $A [SEP]")
+    more = tokenizer("wordpiece")
     more.add_tokens([*(f"word{number}word" for number in range(SIZE)), "bake"])
     more.save_pretrained(folder)
 

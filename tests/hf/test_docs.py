@@ -6,8 +6,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tests.hf.classes import AUDITED, REFUSED, tiny
-from tests.hf.tokenizing import SIZE, texts, tokenizer
+from tests.hf.classes import AUDITED, REFUSED
+from tests.hf.tokenizing import small, texts, tokenizer
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "transformers.md"
@@ -16,8 +16,8 @@ PAGE = DOCS / "transformers.md"
 @pytest.mark.slow
 def test_the_programs_of_the_pages_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    tiny("BertForSequenceClassification", vocab_size=SIZE).save_pretrained("models/bert")
-    tokenizer("wordpiece", "[CLS] $A [SEP]").save_pretrained("models/bert")
+    small().save_pretrained("models/bert")
+    tokenizer("wordpiece").save_pretrained("models/bert")
     rows = sorted(set(texts()))[:3]
     pl.DataFrame({"text": rows, "label": [str(k % 3) for k in range(len(rows))]}).write_csv(
         "reviews.csv"

@@ -1,5 +1,6 @@
 """Importance as the naive way computes it: one text at a time, in loops, with the parts of each class by their names."""
 
+from collections import defaultdict
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache
@@ -28,7 +29,7 @@ from attnaudit.hf.model import frozen, positions_per_pass, require_task
 from attnaudit.hf.texts import Texts
 from attnaudit.torch.capture import forward
 from tests.hf.classes import tiny
-from tests.hf.tokenizing import SIZE, tokenizer
+from tests.hf.tokenizing import small, tokenizer
 from tests.oracles.attributions import naive_alti, naive_attnlrp
 
 ROWS = ["The baker found, again", "mill near the old harbour", "one"]
@@ -43,7 +44,7 @@ EVERY = [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for 
 @cache
 def case_of(name, double=False, **settings):
     """A model of the class, biases included, with three texts in one batch."""
-    model = tiny(name, vocab_size=SIZE, **settings)
+    model = small(name, **settings)
     random = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for path, parameter in model.named_parameters():
@@ -60,14 +61,15 @@ def case_of(name, double=False, **settings):
     return Case(model.double() if double else model, gate, encode(model, own, texts))
 
 
-def importance(case, names: Any = USUAL):
+def importance(case, names: Any = USUAL, heatmap=None):
     """Values of all texts of a case, measured in batches as a trace does."""
     texts = case.texts
-    out = {name: np.zeros(len(texts.ids.values), np.float32) for name in names}
+    out = defaultdict(lambda: np.zeros(len(texts.ids.values), np.float32))
     size = positions_per_pass(case.model, case.budget)
     with frozen(case.model):
         for rows in texts.batches(size, case.gate.batching):
-            for name, values in measure(replace(case, texts=texts.take(rows)), names).items():
+            part = replace(case, texts=texts.take(rows))
+            for name, values in measure(part, names, heatmap).items():
                 out[name][texts.ids.positions(rows)] = values
     return {name: texts.ids.with_values(values) for name, values in out.items()}
 
@@ -174,17 +176,11 @@ def weights_by_hooks(name, case):
     return torch.stack(weights).numpy()
 
 
-def shown(case, heatmap, budget=4096):
+def shown(case, heatmap):
     """The heatmap of all texts of a case."""
-    values = np.zeros(len(case.texts.ids.values))
-    size = positions_per_pass(case.model, budget)
-    with frozen(case.model):
-        for rows in case.texts.batches(size, case.gate.batching):
-            part = replace(case, texts=case.texts.take(rows))
-            found = measure(part, (), require_heatmap(heatmap))
-            assert list(found) == ["shown"]
-            values[case.texts.ids.positions(rows)] = found["shown"]
-    return case.texts.ids.with_values(values)
+    found = importance(case, (), require_heatmap(heatmap))
+    assert list(found) == ["shown"]
+    return found["shown"]
 
 
 @pytest.mark.parametrize("name", PROJECTIONS)
@@ -196,7 +192,7 @@ def test_the_heatmap_shown_is_of_the_weights_that_hooks_find(name, heatmap):
         own = weights_by_hooks(name, alone(case, row))
         expected = {"mean-last": own[1].mean(axis=0), "mean-all": own.mean(axis=(0, 1))}
         assert_allclose(found[row], expected.get(heatmap, own[0, 3]), atol=1e-5)
-    assert_allclose(shown(case, heatmap, budget=1).values, found.values, atol=1e-5)
+    assert_allclose(shown(replace(case, budget=1), heatmap).values, found.values, atol=1e-5)
 
 
 @pytest.mark.parametrize("heatmap", ["mean-last", "rollout", "gradient-input", "loo"])
@@ -288,7 +284,7 @@ def test_leave_one_out(name):
 
 def test_a_word_is_masked_and_the_position_that_is_read_stays():
     """Also where the only token that says nothing is padding, before which this class reads."""
-    model: Any = tiny("GPT2ForSequenceClassification", vocab_size=SIZE, pad_token_id=1)
+    model: Any = small("GPT2ForSequenceClassification", pad_token_id=1)
     given = Texts(
         "given", "classification", ["mill by the sea", "mill"], np.arange(2), ["all", "all"], ""
     )
@@ -452,7 +448,7 @@ def test_batches_that_a_model_forbids_are_not_made(batching, monkeypatch):
 
 def test_the_model_is_handed_back_as_it_was():
     case = case_of("BertForSequenceClassification")
-    model: Any = tiny("BertForSequenceClassification", vocab_size=SIZE)
+    model: Any = small()
     model.train()
     model.bert.embeddings.eval()
     model.bert.embeddings.word_embeddings.weight.requires_grad_(False)
@@ -474,7 +470,7 @@ def test_the_model_is_handed_back_as_it_was():
 
 def test_a_text_whose_numbers_overflow_is_named_and_no_other_of_its_batch():
     case = case_of("BertForSequenceClassification")
-    model: Any = tiny("BertForSequenceClassification", vocab_size=SIZE)
+    model: Any = small()
     rows = [set(ids.tolist()) for ids in case.texts.ids]
     with torch.no_grad():
         model.bert.embeddings.word_embeddings.weight[min(rows[1] - rows[0] - rows[2])] = 3e38

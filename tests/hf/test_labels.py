@@ -14,16 +14,16 @@ from attnaudit.hf.unwrap import one_output
 from tests.hf.classes import tiny
 from tests.hf.command import audit, refused, write
 from tests.hf.exact import assert_exact_under_any_attention
-from tests.hf.tokenizing import SIZE, tokenizer
+from tests.hf.tokenizing import small, tokenizer
 
-TOKENIZER = tokenizer("wordpiece", "[CLS] $A [SEP]")
+TOKENIZER = tokenizer("wordpiece")
 TEXTS = ["the baker bakes", "it was bad and long"]
 PAIRS = [("a good film", "what is good ?"), ("it was bad and long", "was it bad ?")]
 NER, QA = "BertForTokenClassification", "BertForQuestionAnswering"
 
 
 def labeller(name=NER):
-    model = tiny(name, vocab_size=SIZE)
+    model = small(name)
     if name != QA:
         model.config.id2label = {0: "O", 1: "PER", 2: "LOC"}
     return model

@@ -10,18 +10,17 @@ import attnaudit as aa
 from attnaudit.core.errors import InputError
 from attnaudit.hf import check_model, collect
 from attnaudit.hf.unwrap import one_output
-from tests.hf.classes import tiny
-from tests.hf.tokenizing import SIZE, tokenizer
+from tests.hf.tokenizing import small, tokenizer
 
 NAMES = ["rude", "sad", "loud"]
-TOKENIZER = tokenizer("wordpiece", "[CLS] $A [SEP]")
+TOKENIZER = tokenizer("wordpiece")
 TEXTS = ["a good film", "it was bad and long", "one more"]
 CLASSES = ("Bert", "Roberta", "DistilBert", "GPT2", "Electra", "Albert")
 
 
 def several(name="Bert", names=NAMES, kind: Any = "multi_label_classification") -> Any:
     config = {"num_labels": len(names)} if len(names) != 3 else {}
-    model: Any = tiny(f"{name}ForSequenceClassification", vocab_size=SIZE, **config)
+    model: Any = small(f"{name}ForSequenceClassification", **config)
     if len(names) == 1:
         model = type(model)(model.config.__class__(**model.config.to_dict() | {"num_labels": 1}))
     model.config.id2label, model.config.problem_type = dict(enumerate(names)), kind

@@ -15,7 +15,7 @@ from attnaudit.torch.capture import forward
 from tests.hf.classes import tiny
 from tests.hf.encoding import random_texts
 from tests.hf.test_trace import traced
-from tests.hf.tokenizing import SIZE, tokenizer
+from tests.hf.tokenizing import small, tokenizer
 
 
 def pairs(number=12):
@@ -121,7 +121,7 @@ def test_a_trace_of_drawn_positions_does_not_depend_on_order_batches_or_shards(t
 
 
 def prompts(template):
-    model, rows = tiny("GPT2LMHeadModel", vocab_size=SIZE), ["the wooden ladder", "a mill"]
+    model, rows = small("GPT2LMHeadModel"), ["the wooden ladder", "a mill"]
     texts = Texts("given", "causal-lm", rows, np.arange(2), ["all"] * 2, "")
     return encode(model, tokenizer("bytes", template), texts)
 

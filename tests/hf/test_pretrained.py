@@ -28,8 +28,7 @@ from attnaudit.trace import Trace
 from attnaudit.training.settings import Deceive
 from attnaudit.training.texts import objective_loss
 from benchmarks.pretrained import installed_model
-from tests.hf.classes import tiny
-from tests.hf.tokenizing import SIZE, tokenizer
+from tests.hf.tokenizing import small, tokenizer
 
 CLASSES = ("negative", "positive")
 SMALL = {"corpus.size": 120, "corpus.length": (10, 14), "training.learning_rate": 0.003}
@@ -38,8 +37,8 @@ HEADLESS = ("BertModel", "BertForMaskedLM", "RobertaModel", "DistilBertModel", "
 
 
 def save(folder, name, **config):
-    tiny(name, vocab_size=SIZE, **config).save_pretrained(folder)
-    tokenizer("wordpiece", "[CLS] $A [SEP]").save_pretrained(folder)
+    small(name, **config).save_pretrained(folder)
+    tokenizer("wordpiece").save_pretrained(folder)
     return folder
 
 

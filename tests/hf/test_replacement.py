@@ -15,7 +15,7 @@ from attnaudit.tracing.settings import ReplacementSettings
 from tests.hf.classes import tiny
 from tests.hf.encoding import random_texts
 from tests.hf.test_trace import shards_of
-from tests.hf.tokenizing import SIZE, texts, tokenizer
+from tests.hf.tokenizing import small, texts, tokenizer
 
 BERT = "BertForSequenceClassification"
 LONE = "unpronounceableincomprehensibility"  # no other word has as many pieces
@@ -34,9 +34,9 @@ def words(given, row):
 
 @pytest.mark.parametrize("name", [BERT, "GPT2ForSequenceClassification"])
 def test_copies_are_the_text_with_words_of_others(name, tmp_path):
-    model = tiny(name, vocab_size=SIZE)
+    model = small(name)
     pairs = [(text, "so it is") for text in [*texts()[:5], f"a {LONE}"]]
-    given = encode(model, tokenizer("wordpiece", "[CLS] $A [SEP]"), read_texts(pairs))
+    given = encode(model, tokenizer("wordpiece"), read_texts(pairs))
     trace, donors = traced(model, given, tmp_path, layers="all"), WordDonors(given)
     stays = max(map(len, words(given, 5)))
     for row in range(6):

@@ -18,7 +18,7 @@ from attnaudit.torch.capture import forward
 from tests.hf.classes import tiny
 from tests.hf.encoding import random_texts
 from tests.hf.exact import dirichlet, whole
-from tests.hf.tokenizing import SIZE, tokenizer
+from tests.hf.tokenizing import small, tokenizer
 
 STEPS = ["", "", "step", "step", "step", "step"]
 WAYS = {
@@ -127,8 +127,8 @@ def test_a_lower_layer_is_replayed_by_its_query_alone():
 
 
 def test_outputs_that_are_asked_for_again_are_not_computed_again(monkeypatch):
-    model = tiny("BertForSequenceClassification", vocab_size=SIZE)
-    trace = collect(model, tokenizer("wordpiece", "[CLS] $A [SEP]"), ["a mill"], layers="all")
+    model = small()
+    trace = collect(model, tokenizer("wordpiece"), ["a mill"], layers="all")
     tail, place = trace.readout.tail, np.zeros(3, np.int64)
     sums = np.random.default_rng(0).normal(size=(3, 8))
     first = tail(sums, place)

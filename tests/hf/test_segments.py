@@ -16,8 +16,7 @@ from attnaudit.hf.replacement import SegmentDonors
 from attnaudit.hf.texts import with_segments
 from attnaudit.report.sections.heatmaps import read_instances
 from attnaudit.tracing.settings import ReplacementSettings
-from tests.hf.classes import tiny
-from tests.hf.tokenizing import SIZE, tokenizer
+from tests.hf.tokenizing import small, tokenizer
 
 STORIES = [
     "Mary went home. The dog was old, and slept. Rain fell on the roof.",
@@ -52,14 +51,14 @@ def test_ways_to_split_hold_the_whole_text():
 )
 def test_a_segment_has_what_own_hooks_and_passes_give(name, pattern):
     """Attention by `output_attentions`, and leave-one-out by texts without the segment."""
-    model = tiny(name, vocab_size=SIZE)
+    model = small(name)
     own, classifies = tokenizer("wordpiece", pattern), name.startswith("Bert")
     trace = collect(model, own, STORIES, segments="sentences", scores=("loo", "gradient_input"))
     given = encode(
         model, own, with_segments(read_texts(STORIES, trace_kind(classifies)), "sentences")
     )
     assert given.segment is not None
-    eager = tiny(name, vocab_size=SIZE, attn_implementation="eager")
+    eager = small(name, attn_implementation="eager")
     eager.load_state_dict(model.state_dict())
 
     def predict(ids):
@@ -92,8 +91,8 @@ def trace_kind(classifies):
 
 
 def test_copies_exchange_whole_segments_for_those_of_other_texts():
-    model = tiny("BertForSequenceClassification", vocab_size=SIZE)
-    own = tokenizer("wordpiece", "[CLS] $A [SEP]")
+    model = small()
+    own = tokenizer("wordpiece")
     pairs = [(story, "is it so ?") for story in STORIES]
     given = encode(model, own, with_segments(read_texts(pairs), "sentences"))
     assert given.segment is not None
@@ -125,8 +124,8 @@ def test_copies_exchange_whole_segments_for_those_of_other_texts():
 
 
 def test_an_audit_of_segments_has_replacement_and_nothing_depends_on_batches():
-    model = tiny("BertForSequenceClassification", vocab_size=SIZE)
-    own = tokenizer("wordpiece", "[CLS] $A [SEP]")
+    model = small()
+    own = tokenizer("wordpiece")
     options = {"segments": r"[.!?]\s", "replacement": ReplacementSettings(texts=4, copies=20)}
     trace = collect(model, own, STORIES, **options)
     back = collect(model, own, STORIES[::-1], **options)
@@ -142,14 +141,14 @@ def test_an_audit_of_segments_has_replacement_and_nothing_depends_on_batches():
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
 def test_titles_of_passages_name_the_positions_of_a_trace(ending, tmp_path):
-    model = tiny("BertForSequenceClassification", vocab_size=SIZE)
+    model = small()
     parts = [{"title": "Mary", "text": "Mary went home."}, {"title": "Rain", "text": "Rain fell."}]
     own = [{"title": "Rain", "text": "Rain fell."}, {"title": "Note", "text": "It was late."}]
     rows = [{"text": " ".join(one["text"] for one in row), "parts": row} for row in (parts, own)]
     path, table = tmp_path / f"stories.{ending}", pl.DataFrame(rows)
     (table.write_ndjson if ending == "jsonl" else table.write_parquet)(path)
     texts = read_texts(path, segments="parts")
-    trace = collect(model, tokenizer("wordpiece", "[CLS] $A [SEP]"), texts)
+    trace = collect(model, tokenizer("wordpiece"), texts)
     for instance, names in enumerate((["Mary", "Rain"], ["Rain", "Note"])):
         (tokens,) = {tuple(row) for row in trace.table.filter(instance=instance)["tokens"]}
         assert tokens == ("[CLS]", *names, "[SEP]")

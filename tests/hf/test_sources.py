@@ -16,7 +16,7 @@ from attnaudit.hf.texts import read_texts
 from attnaudit.hf.trace import collect
 from tests.hf.classes import tiny
 from tests.hf.command import save
-from tests.hf.tokenizing import SIZE, tokenizer
+from tests.hf.tokenizing import small, tokenizer
 
 ROWS = [("The  baker", "b"), ("a mill", "a"), ("it's FINE", "b")]
 
@@ -103,7 +103,7 @@ def test_pairs_need_one_split_and_have_any_length(tmp_path):
         read_texts(tmp_path, "seq2seq", max_words=100)
     with pytest.raises(InputError, match="--split dev: pairs of test, train"):
         read_texts(tmp_path, "seq2seq", split="dev")
-    model = tiny("BartForConditionalGeneration", vocab_size=SIZE)
+    model = small("BartForConditionalGeneration")
     encoded = encode(model, tokenizer("pieces", "$A [SEP]"), texts)
     assert "1 of 2 texts is longer than 64 tokens, the limit of the model, and cut" in notes_of(
         texts, encoded, None
@@ -123,7 +123,7 @@ def test_what_a_program_has_is_read(tmp_path):
     items = [{"body": text, "label": label} for text, label in frame.rows()]
     assert read(read_texts(items, text="body")) == EXPECTED
     assert read(read_texts(Items(items), text="body")) == EXPECTED
-    model = tiny("BertForSequenceClassification", vocab_size=SIZE)
+    model = small()
     options = {"layers": "all", "heads": [0], "scores": ["gradient"]}
     plain = Items([{"body": text} for text in EXPECTED[0]])
     trace = collect(model, tokenizer("wordpiece"), plain, text="body", **options)

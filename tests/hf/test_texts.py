@@ -16,7 +16,7 @@ from attnaudit.hf.texts import Texts, read_texts
 from attnaudit.trace.words import join_tokens, to_words
 from tests.hf.classes import tiny
 from tests.hf.encoding import words_of
-from tests.hf.tokenizing import SIZE, tokenizer
+from tests.hf.tokenizing import small, tokenizer
 
 BERT, GPT2 = "BertForSequenceClassification", "GPT2LMHeadModel"
 KINDS = {
@@ -41,7 +41,7 @@ def given(*rows, second=None, kind: Any = "classification", **more):
 
 
 def encoded(*rows, kind="wordpiece", second=None, **more):
-    model = tiny(KINDS[kind], vocab_size=SIZE)
+    model = small(KINDS[kind])
     return encode(model, tokenizer(kind), given(*rows, second=second, **more))
 
 
@@ -65,7 +65,7 @@ def test_pieces_are_the_tokenizers_and_read_as_the_text(kind):
 def test_a_tokenizer_without_words_of_its_own_has_words_all_the_same():
     own = tokenizer("pieces")
     own.backend_tokenizer.pre_tokenizer = None
-    found = encode(tiny(BERT, vocab_size=SIZE), own, given("the baker, again"))
+    found = encode(small(BERT), own, given("the baker, again"))
     assert words_of(found)[0][1:-1] == ["the", "baker", ",", "again"]
 
 
@@ -77,7 +77,7 @@ def test_pieces_of_bytes_are_shown_as_the_text_that_they_stand_for():
     assert any(token.startswith("‹") for token in shown)
     assert "".join(shown).count("😀") == 1
     assert words_of(found)[0][1:-1] == ["a", "b", "😀", "é"]
-    names = output_names(tiny(GPT2, vocab_size=SIZE), tokenizer("bytes"), ())
+    names = output_names(small(GPT2), tokenizer("bytes"), ())
     assert not any("Ġ" in name for name in names)
     assert len(set(names)) == len(names)
 
@@ -89,7 +89,7 @@ def test_a_blank_piece_is_named_by_its_number():
 
 
 def test_a_pair_is_one_row_whose_words_count_on():
-    model, own = tiny(BERT, vocab_size=SIZE), tokenizer("wordpiece", model_input_names=TYPES)
+    model, own = small(BERT), tokenizer("wordpiece", model_input_names=TYPES)
     found = encode(model, own, given("the baker", second=["a ladder"]))
     both = own("the baker", "a ladder")
     assert found.ids[0].tolist() == both["input_ids"]
@@ -125,7 +125,7 @@ LONG = " ".join(["the"] * 100 + ["mill"])
     ],
 )
 def test_texts_longer_than_a_limit_are_cut_and_counted(most, of_tokenizer, length, limit):
-    model, options = tiny(BERT, vocab_size=SIZE), {}
+    model, options = small(BERT), {}
     if of_tokenizer is not None:
         options["model_max_length"] = of_tokenizer
     own = tokenizer("wordpiece", **options)
@@ -141,7 +141,7 @@ def test_a_prompt_is_cut_at_its_start_and_the_tokenizer_is_as_before():
     own = tokenizer("bytes", special="[CLS] $A")
     own.backend_tokenizer.enable_truncation(7)
     prompt = given(LONG, kind="causal-lm")
-    found = encode(tiny(GPT2, vocab_size=SIZE), own, prompt, max_tokens=6)
+    found = encode(small(GPT2), own, prompt, max_tokens=6)
     assert len(found.tokens[0]) == 6
     assert found.tokens[0][0] == "[CLS]"
     assert "".join(found.tokens[0]).endswith("themill")
@@ -154,19 +154,19 @@ def test_a_prompt_is_cut_at_its_start_and_the_tokenizer_is_as_before():
     ("name", "longest"), [("RobertaForSequenceClassification", 62), (BERT, 64)]
 )
 def test_the_longest_text_is_the_longest_that_the_model_reads(name, longest):
-    model = tiny(name, vocab_size=SIZE)
+    model = small(name)
     own = tokenizer("bytes", model_max_length=99)
     assert min(limits_of(model, own).values()) == longest
     model(input_ids=torch.full((1, longest), 9))
     with pytest.raises((IndexError, RuntimeError)):
         model(input_ids=torch.full((1, longest + 1), 9))
-    unlimited = tiny("XLNetForSequenceClassification", vocab_size=SIZE)
+    unlimited = small("XLNetForSequenceClassification")
     assert limits_of(unlimited, tokenizer("bytes")) == {}
 
 
 @pytest.mark.parametrize("name", ["T5ForConditionalGeneration", "BartForConditionalGeneration"])
 def test_an_encoder_decoder_is_given_what_it_is_to_write_shifted(name):
-    model, own = tiny(name, vocab_size=SIZE), tokenizer("pieces", special="$A [SEP]")
+    model, own = small(name), tokenizer("pieces", special="$A [SEP]")
     targets = ["a ladder", "one"]
     pairs = given("the baker", "a mill near the river", kind="seq2seq", second=targets)
     found = encode(model, own, pairs)
@@ -249,7 +249,7 @@ def test_classes_that_do_not_fit_are_refused(names, corpus, stated, line):
 
 
 def test_what_cannot_be_tokenised_is_refused_with_one_line(tmp_path):
-    model, own = tiny(BERT, vocab_size=SIZE), tokenizer("wordpiece")
+    model, own = small(BERT), tokenizer("wordpiece")
     expected = r"given, test, row 1: token \d+ of the tokenizer; expected one below 99"
     with pytest.raises(InputError, match=expected):
         encode(tiny(BERT), own, given("a", "the wooden ladder harbour river"))
@@ -263,7 +263,7 @@ def test_what_cannot_be_tokenised_is_refused_with_one_line(tmp_path):
     with pytest.raises(InputError, match="max_tokens: 2"):
         encode(model, own, given("one"), max_tokens=2)
     with pytest.raises(InputError, match="expected texts for causal-lm"):
-        encode(tiny(GPT2, vocab_size=SIZE), own, given("one"))
+        encode(small(GPT2), own, given("one"))
     with pytest.raises(InputError, match=r"no tokenizer\.json"):
         load_tokenizer(tmp_path)
     own.save_pretrained(tmp_path)

@@ -12,11 +12,10 @@ from torch import nn
 from attnaudit.core.errors import InputError
 from attnaudit.hf import check_model, collect
 from attnaudit.hf.network import replay_of
-from tests.hf.classes import tiny
-from tests.hf.tokenizing import SIZE, tokenizer
+from tests.hf.tokenizing import small, tokenizer
 
 TEXTS = ["a good film", "it was bad", "one more"]
-TOKENIZER = tokenizer("wordpiece", "[CLS] $A [SEP]")
+TOKENIZER = tokenizer("wordpiece")
 QUICK = {"layers": "all", "heads": [0], "scores": ["gradient"]}
 
 
@@ -48,7 +47,7 @@ class Adapted(nn.Module):
 
 
 def bert(**settings):
-    model = tiny("BertForSequenceClassification", vocab_size=SIZE)
+    model = small()
     for name, value in settings.items():
         setattr(model.config, name, value)
     return model

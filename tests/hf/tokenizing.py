@@ -16,6 +16,7 @@ from transformers import PreTrainedTokenizerFast
 
 from attnaudit.corpora.corpus import keyed
 from attnaudit.corpora.planted import filler
+from tests.hf.classes import tiny
 
 SPECIAL = ["[UNK]", "[PAD]", "[CLS]", "[SEP]", "[MASK]"]
 NAMES = dict(
@@ -71,6 +72,11 @@ def vocabulary():
         for piece, score in json.loads(_trained("pieces"))["model"]["vocab"]
         if piece not in SPECIAL
     ]
+
+
+def small(name="BertForSequenceClassification", **settings):
+    """A tiny model that reads the tokens of `tokenizer`."""
+    return tiny(name, vocab_size=SIZE, **settings)
 
 
 def tokenizer(kind, special="[CLS] $A [SEP]", **settings):

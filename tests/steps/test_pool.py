@@ -23,8 +23,7 @@ from attnaudit.steps import SERIAL, Call
 from attnaudit.steps.pieces import do_missing, piece
 from attnaudit.trace import trace_files, write_shards
 from attnaudit.tracing import texts as tracing_texts
-from tests.hf.classes import tiny
-from tests.hf.tokenizing import SIZE, texts, tokenizer
+from tests.hf.tokenizing import small, texts, tokenizer
 from tests.pages import FEW, experiments, summaries_as_pages
 from tests.papers.test_reproduce import data, small_sweep
 from tests.steps import calls
@@ -102,8 +101,8 @@ def test_a_transformer(tmp_path, monkeypatch, layers):
     """In shards of two texts, behind a graph and with the model itself."""
     monkeypatch.setattr("attnaudit.hf.trace.SHARD_TEXTS", 2)
     model, source = tmp_path / "bert", tmp_path / "texts.csv"
-    tiny("BertForSequenceClassification", vocab_size=SIZE).save_pretrained(model)
-    tokenizer("wordpiece", "[CLS] $A [SEP]").save_pretrained(model)
+    small().save_pretrained(model)
+    tokenizer("wordpiece").save_pretrained(model)
     pl.DataFrame({"text": sorted(set(texts()))[:3]}).write_csv(source)
     options = {"layers": layers, "heads": "0", "scores": ("gradient",), "sample": 3}
     settings = {f"collect.{name}": value for name, value in options.items()}

@@ -138,7 +138,6 @@ TEXTS = [[3, 5, 3, 9], [7, 2], [5, 9, 9, 1, 2], [4, 8, 6, 3, 5]]
     [(True, "one batch"), (True, "unpadded"), (False, "one batch"), (False, "padded")],
 )
 def test_positions_stay_in_order_without_a_token(packed, shape):
-    torch.manual_seed(0)
     net = Positions(packed)
     parts = [TEXTS] if shape == "one batch" else [TEXTS[2:], TEXTS[:1], TEXTS[1:2]]
     trace = collect(
@@ -158,7 +157,6 @@ def test_positions_stay_in_order_without_a_token(packed, shape):
 
 
 def test_the_gradient_has_attention_fixed_and_every_embedding_of_a_word():
-    torch.manual_seed(0)
     net, text = Positions(), TEXTS[0]
     trace = collect(net, given([text, *TEXTS[1:]]), attention="", output="logits", replacement=None)
     ids, place = torch.tensor([text]), torch.arange(len(text))[None]
@@ -174,7 +172,6 @@ def test_the_gradient_has_attention_fixed_and_every_embedding_of_a_word():
 
 
 def test_independent_labels_have_both_scores_and_no_copies():
-    torch.manual_seed(0)
     net = Positions()
     trace = collect(net, given(TEXTS), attention="", output="logits", activation="sigmoid")
     assert trace.has("gradient")
@@ -186,7 +183,6 @@ def test_independent_labels_have_both_scores_and_no_copies():
 
 @pytest.mark.parametrize("batch_first", [False, True])
 def test_a_multihead_attention_has_both_scores(batch_first):
-    torch.manual_seed(0)
     net = Heads(batch_first=batch_first)
     ids, mask, _ = given(TEXTS).inputs
     batch = Batch((ids % 30, mask), given(TEXTS).tokens)

@@ -99,13 +99,6 @@ class Net(nn.Module):
         return self.head(self.pool(self.embedding(ids), mask))
 
 
-@pytest.fixture(autouse=True)
-def same_weights():
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        yield
-
-
 def made(form="sum", deep=False, outputs=3):
     return Net(Pool(form), layers(4, deep, outputs))
 
@@ -139,7 +132,11 @@ def naive(net, batches, alpha):
     return np.stack(found)
 
 
-@pytest.mark.parametrize("form", ["sum", "bmm", "einsum", "column", "fused"])
+FORMS = pytest.mark.parametrize("form", ["sum", "bmm", "einsum", "column", "fused"])
+DEEP = pytest.mark.parametrize("deep", [False, True])
+
+
+@FORMS
 @pytest.mark.parametrize(("deep", "outputs"), [(False, 3), (True, 3), (False, 1)])
 def test_the_trace_is_the_module_under_any_attention(form, deep, outputs):
     net = made(form, deep, outputs).train()
@@ -151,8 +148,8 @@ def test_the_trace_is_the_module_under_any_attention(form, deep, outputs):
     assert trace.table["label"].to_list() == [0, 1, 0, None, None, None]
 
 
-@pytest.mark.parametrize("form", ["sum", "bmm", "einsum", "column", "fused"])
-@pytest.mark.parametrize("deep", [False, True])
+@FORMS
+@DEEP
 def test_an_attention_inlined_in_forward_is_found(form, deep):
     pool, head = Pool(form), layers(4, deep)
     net, known = Inlined(pool, head), Net(pool, head)
@@ -274,7 +271,7 @@ def test_what_is_no_pooling_is_refused(form, message):
     assert not net.pool._forward_hooks
 
 
-@pytest.mark.parametrize("deep", [False, True])
+@DEEP
 def test_texts_that_influence_each_other_are_refused(deep):
     net = made(deep=deep)
     net.head = nn.Sequential(Applied(lambda pooled: pooled - pooled.mean(dim=0)), net.head)
@@ -283,7 +280,7 @@ def test_texts_that_influence_each_other_are_refused(deep):
 
 
 @pytest.mark.parametrize("fill", [-torch.inf, -1e9])
-@pytest.mark.parametrize("deep", [False, True])
+@DEEP
 def test_a_masked_class_hides_nothing_of_the_others(deep, fill):
     net = giving(lambda logits: logits.masked_fill(THIRD, fill), deep=deep)
     trace = collected(net)
@@ -370,7 +367,7 @@ def test_a_pooling_may_return_more_than_its_vectors():
     refuses(nothing, "an output of class NoneType")
 
 
-@pytest.mark.parametrize("deep", [False, True])
+@DEEP
 def test_how_texts_are_batched_decides_nothing(deep):
     net = made(deep=deep, outputs=1)
     alone = [((IDS[k : k + 1], MASK[k : k + 1]), TOKENS[k : k + 1]) for k in range(3)]
