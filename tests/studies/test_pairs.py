@@ -170,7 +170,7 @@ def test_the_order_of_a_plan_changes_nothing(pairs, folder, study):
 
 @pytest.mark.usefixtures("no_pages")
 def test_seed_by_seed_is_the_same_as_all(pairs, folder, tmp_path):
-    spec = tiny("dynamics", pairs, **{"dynamics.seeds": 1, "dynamics.uniform_seed": 2})
+    spec = tiny("dynamics", pairs, **{"dynamics.seeds": 1})
     one = run_study(spec, tmp_path / "one").parent
     assert digests(training(one, "watched-s0")) == digests(training(folder, "watched-s0"))
 

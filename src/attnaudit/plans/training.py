@@ -44,7 +44,7 @@ class Training:
     Attributes:
         id: Its identity.
         spec: Its whole configuration.
-        teacher: Training, or path of a trace of all splits, whose attention it is given.
+        teacher: Training whose attention it is given.
         column: Column of that trace that is taken for attention.
         note: Remark for readers of the results.
         also: Further steps that it needs: ``teach`` for a trace of all splits, which a teacher
@@ -55,10 +55,30 @@ class Training:
 
     id: TrainingId
     spec: RunSpec | TranslationSpec | TransformerTraining
-    teacher: Training | str | None = None
+    teacher: Training | None = None
     column: str = "alpha"
     note: str = ""
     also: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        role: str,
+        spec: Any,
+        variant: str = "",
+        strength: float | None = None,
+        **fields: Any,
+    ) -> Training:
+        """Make a training, whose identity has the seed of its spec.
+
+        Args:
+            role: Purpose of the training.
+            spec: Its whole configuration.
+            variant: Name of the model, or of the weights that it is given.
+            strength: λ of its objective.
+            **fields: Other fields.
+        """
+        return cls(TrainingId(role, spec.seed, variant, strength), spec, **fields)
 
     @property
     def name(self) -> str:
@@ -68,7 +88,7 @@ class Training:
 
 def usual(base: Any, seed: int) -> Training:
     """Return the training of the model under study with another seed."""
-    return Training(TrainingId("base", seed), seeded(base, seed))
+    return Training.of("base", seeded(base, seed))
 
 
 def seeded(base: Spec, seed: int) -> Spec:

@@ -50,7 +50,6 @@ from attnaudit.steps import (
     execute,
     read_manifest,
     read_spec,
-    trace_digests,
 )
 from attnaudit.steps.finished import some_of
 from attnaudit.studies import Study
@@ -141,10 +140,9 @@ class StudySpec(Spec):
 
 def _check_stated(study: Study, stated: Mapping[str, Any]) -> None:
     """Raise InputError for a setting, or an option, that has no effect in ``study``."""
-    decided = getattr(study, "decided", {})
-    for key, expected in getattr(study, "overruled", {}).items():
+    for key, expected in study.overruled.items():
         value = stated.get(key)
-        if value is not None and str(value) != str(decided.get(key)):
+        if value is not None and str(value) != str(study.decided.get(key)):
             got = f"{value}, which has no effect in {study.name}"
             raise InputError("study", f"setting {key}" if "." in key else f"--{key}", got, expected)
 
@@ -364,11 +362,11 @@ def training_calls(
         corpus_of: Function of a specification that returns its corpus.
     """
     names = {key_of(one): one.name for one in trainings}
-    teachers = [key_of(one.teacher) for one in trainings if isinstance(one.teacher, Training)]
+    teachers = [key_of(one.teacher) for one in trainings if one.teacher is not None]
     for one in trainings:
         taught = ["teach"] if key_of(one) in teachers else []
         further = tuple(dict.fromkeys((COLLECT, *taught, *one.also)))
-        after = names.get(key_of(one.teacher)) if isinstance(one.teacher, Training) else None
+        after = None if one.teacher is None else names.get(key_of(one.teacher))
         spec, place = _with_teacher(one, store), training_folder(store, one)
         work = partial(do_training, spec=spec, further=further)
         yield Call(one.name, work, place, corpus_of(spec), (after,) if after else (), spec.device)
@@ -386,14 +384,10 @@ def do_trainings(
 
 def key_of(training: Training) -> str:
     """Return the key of what a training follows from, its teacher's key included."""
-    plain, teacher, given = training.spec.to_json().items(), training.teacher, None
+    plain, teacher = training.spec.to_json().items(), training.teacher
     spec = {name: value for name, value in plain if name not in NOT_IDENTITY}
     spec["corpus"] = {name: value for name, value in spec["corpus"].items() if name != "data_dir"}
-    if teacher is not None:
-        is_planned = isinstance(teacher, Training)
-        of_teacher = key_of(teacher) if is_planned else trace_digests(expanded(teacher))
-        given = [of_teacher, training.column]
-    return content_key(spec, given)
+    return content_key(spec, teacher and [key_of(teacher), training.column])
 
 
 def training_folder(store: Path, training: Training) -> Path:
@@ -406,7 +400,5 @@ def _with_teacher(training: Training, store: Path) -> Any:
     spec: Any = training.spec
     if training.teacher is None:
         return spec
-    place = training.teacher
-    if isinstance(place, Training):
-        place = training_folder(store, place) / TEACHER
-    return replace(spec, teacher=Teacher(str(place), training.column))
+    trace = training_folder(store, training.teacher) / TEACHER
+    return replace(spec, teacher=Teacher(str(trace), training.column))

@@ -13,7 +13,7 @@ from attnaudit.experiments.adversary.experiment import Adversary, divergence
 from attnaudit.experiments.prediction import Prediction
 from attnaudit.experiments.rows import vector_column
 from attnaudit.plans.spec import RunSpec
-from attnaudit.plans.training import Training, TrainingId, seeded, usual
+from attnaudit.plans.training import Training, seeded, usual
 from attnaudit.results import Measure
 from attnaudit.stats.bootstrap import means_over_seeds
 from attnaudit.stats.measures import LN2, predicted_class, tvd
@@ -128,7 +128,7 @@ class ModelAdversary(Study):
         """
         training = replace(spec.training, epochs=self.epochs, patience=self.patience, select="loss")
         spec = replace(without_scores(spec), training=training, objective=Objective(strength))
-        return Training(TrainingId("adversary", spec.seed, strength=strength), spec, first)
+        return Training.of("adversary", spec, strength=strength, teacher=first)
 
     def __call__(self, traces: Traces) -> pl.DataFrame:
         """Compare every model with the base, row by row."""

@@ -30,6 +30,7 @@ from attnaudit.studies.study import (
     PLATEAU,
     Hypothesis,
     Study,
+    following,
     labelled,
     same_instances,
     stack,
@@ -165,28 +166,22 @@ class Complexity(Study):
         self.check_model(base.model, words=True)
         adversary = ModelAdversary.as_long_as(base.training)
         for variant, spec in self.specs(base, corpus):
-            for seed in range(base.seed, base.seed + self.seeds):
+            for seed, other in following(range(base.seed, base.seed + self.seeds)).items():
                 first = usual(spec, seed)
                 first = replace(first, id=replace(first.id, variant=variant))
                 yield first
-                against = adversary.against(
-                    first, seeded(spec, self._next(seed, base.seed)), self.strength
-                )
+                against = adversary.against(first, seeded(spec, other), self.strength)
                 yield replace(against, id=replace(against.id, variant=variant))
-
-    def _next(self, seed: int, first: int) -> int:
-        """Return the seed after another one; after the last comes the first."""
-        return first + (seed - first + 1) % self.seeds
 
     def __call__(self, traces: Any) -> pl.DataFrame:
         """Measure every model against its adversary and the next seed."""
         bases = self.ordered(one for one in traces if one.role == "base")
-        first = min(one.seed for one in bases)
-        return stack(self._of_model(one, self._next(one.seed, first), traces) for one in bases)
+        others = following(sorted({one.seed for one in bases}))
+        return stack(self._of_model(one, others[one.seed], traces) for one in bases)
 
-    def _of_model(self, one: TrainingId, following: int, traces: Any) -> pl.DataFrame:
-        trace, other = traces[one], traces[replace(one, seed=following)]
-        moved = traces[replace(one, role="adversary", seed=following, strength=self.strength)]
+    def _of_model(self, one: TrainingId, seed: int, traces: Any) -> pl.DataFrame:
+        trace, other = traces[one], traces[replace(one, seed=seed)]
+        moved = traces[replace(one, role="adversary", seed=seed, strength=self.strength)]
         same_instances({one: trace, "the next seed": other, "the adversary": moved})
         draw = np.lexsort((trace.instance, stream_keys(self.seed, self.name, trace.instance)))
         rows, area = draw[: self.texts], np.full(len(trace), np.nan)

@@ -139,8 +139,8 @@ class Deception(Study):
             **further: Further fields of the trainings.
         """
         for strength in sorted(self.strengths):
-            training = TrainingId("deceive", spec.seed, model, strength)
-            yield Training(training, replace(spec, objective=objective(strength)), **further)
+            own = replace(spec, objective=objective(strength))
+            yield Training.of("deceive", own, model, strength, **further)
 
     def impermissible(self, trace: Trace) -> pl.Series:
         """Mark the impermissible tokens of every row; null if nothing is known of it."""
@@ -333,8 +333,8 @@ class PairDeceive(Deception):
         uniform = replace(base.model, attention="uniform")
         for spec in with_seeds(base, self.seeds):
             yield from self.penalised(spec, base.model.attention, DeceivePairs, also=("translate",))
-            training = TrainingId("deceive", spec.seed, "uniform")
-            yield Training(training, replace(spec, model=uniform), also=("translate",))
+            even = replace(spec, model=uniform)
+            yield Training.of("deceive", even, "uniform", also=("translate",))
 
     def rows(self, training: TrainingId, traces: Any) -> pl.DataFrame:
         """Measure one translator, with rows of gold tokens and of translations."""
@@ -370,7 +370,7 @@ def _labelled(one: TrainingId, rows: pl.DataFrame) -> pl.DataFrame:
 def _removed(spec: Any, model: str, words: tuple[str, ...] | None) -> Training:
     """Return the training of a model on texts without the impermissible tokens."""
     spec = replace(without_scores(spec), corpus=replace(spec.corpus, removed=words or "rationale"))
-    return Training(TrainingId("removed", spec.seed, model), spec)
+    return Training.of("removed", spec, model)
 
 
 def _covered_note(corpus: Corpus, words: tuple[str, ...] | None) -> str:

@@ -182,8 +182,8 @@ class Encoder(Study):
                 if own["encoder"] in ONE_WAY:
                     own["hidden"] = 2 * base.model.hidden
                 spec = replace(without_scores(spec), model=replace(spec.model, **own))
-            training = TrainingId("base", spec.seed, "" if name == BASE else name)
-            yield Training(training, spec, also=("attribute",))
+            variant = "" if name == BASE else name
+            yield Training.of("base", spec, variant, also=("attribute",))
 
     def rows(self, training: TrainingId, traces: Any) -> pl.DataFrame:
         """Measure the attention of one model."""

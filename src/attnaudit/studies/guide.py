@@ -10,13 +10,12 @@ from attnaudit.core import InputError
 from attnaudit.core.papers import WIEGREFFE2019
 from attnaudit.core.settings import setting
 from attnaudit.corpora.corpus import Corpus
-from attnaudit.corpora.prepare.derived import SHUFFLED, taught_by
+from attnaudit.corpora.prepare.derived import SHUFFLED
 from attnaudit.plans.spec import RunSpec
-from attnaudit.plans.training import Training, TrainingId, seeded, usual
+from attnaudit.plans.training import Training, seeded, usual
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.over_seeds import ScoredModels, predictions, score_measures
 from attnaudit.studies.study import Traces, stack, with_seeds, without_scores
-from attnaudit.trace import Trace
 
 Weights = Literal["uniform", "learned", "base", "gradient", "adversary", "rationale"]
 HIDDEN = 128
@@ -29,7 +28,7 @@ class Guide(ScoredModels):
     The model is embedding, 128 tanh units, weighted sum, and linear output. Weights are ``uniform``
     1/T; ``learned``, trained with it; ``base``, the attention of the model under study;
     ``gradient``, that model's importance; ``adversary``, the attention of a `ModelAdversary`;
-    ``rationale``, the tokens known to matter, if the corpus has them; and each of ``traces``.
+    and ``rationale``, the tokens known to matter, if the corpus has them.
     """
 
     name = "guide"
@@ -40,9 +39,6 @@ class Guide(ScoredModels):
     quick: ClassVar = {"seeds": 1, "epochs": 30, "patience": 5}
     weights: tuple[Weights, ...] = setting(
         "Weights that are given; none: all that the corpus allows.", ()
-    )
-    traces: tuple[str, ...] = setting(
-        "Your own traces of all splits; the attention of each is a further choice of weights.", ()
     )
     strength: float = setting("λ of the adversary that gives weights.", 1e-3, least=0)
     patience: int = setting(
@@ -57,20 +53,11 @@ class Guide(ScoredModels):
 
     def variants(self) -> list[str]:
         """Return all weights in their order."""
-        return list(
-            dict.fromkeys(("uniform", *(self.weights or get_args(Weights)), *self._paths()))
-        )
-
-    def _paths(self) -> dict[str, str]:
-        """Name the user's own traces."""
-        return {f"trace{k}": path for k, path in enumerate(self.traces, 1)}
+        return list(dict.fromkeys(("uniform", *(self.weights or get_args(Weights)))))
 
     def trainings(self, base: RunSpec, corpus: Corpus) -> Iterator[Training]:
         """Train the model under each choice of weights."""
         self.check_model(base.model)
-        for path in self.traces:
-            # A trace that does not fit is refused before anything is trained.
-            taught_by(corpus, Trace.read(path), "alpha", path)
         known = all(split.rationale and all(split.rationale) for split in corpus.splits.values())
         if "rationale" in self.weights and not known:
             raise InputError(
@@ -84,7 +71,6 @@ class Guide(ScoredModels):
         adversary = ModelAdversary(patience=self.patience, epochs=self.epochs)
         against = adversary.against(first, seeded(base, base.seed + 1), self.strength)
         teachers = {"base": first, "gradient": first, "rationale": first, "adversary": against}
-        teachers |= self._paths()
         for weights in self.variants():
             if known or weights != "rationale":
                 for spec in with_seeds(base, self.seeds):
@@ -96,13 +82,13 @@ class Guide(ScoredModels):
         return stack(predictions(one.variant, one.seed, traces[one]) for one in guided)
 
 
-def guided(spec: RunSpec, weights: str, teacher: Training | str | None) -> Training:
+def guided(spec: RunSpec, weights: str, teacher: Training | None) -> Training:
     """Return the training of a token-wise model with given weights.
 
     Args:
         spec: Spec of the model under study, with the seed.
         weights: Name of the weights; ``<name>_shuffled`` are shuffled within each text.
-        teacher: Training, or path of a trace, that gives them.
+        teacher: Training that gives them.
     """
     attention = "additive" if weights == "learned" else "uniform" if teacher is None else "imposed"
     model = replace(
@@ -110,5 +96,5 @@ def guided(spec: RunSpec, weights: str, teacher: Training | str | None) -> Train
     )
     column = weights if weights in ("gradient", "rationale") else "alpha"
     column = SHUFFLED if weights.endswith(SHUFFLED) else column
-    training = TrainingId("guide", spec.seed, weights)
-    return Training(training, replace(without_scores(spec), model=model), teacher, column)
+    own = replace(without_scores(spec), model=model)
+    return Training.of("guide", own, weights, teacher=teacher, column=column)

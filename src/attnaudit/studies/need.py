@@ -114,17 +114,17 @@ class Need(Study):
         """Train all models with every seed; words only if the base's states read more."""
         self.check_model(base.model, words=True)
         for spec in with_seeds(base, self.seeds):
-            yield Training(TrainingId("base", spec.seed), spec)
+            yield Training.of("base", spec)
             yield evenly(spec)
             lean, model = without_scores(spec), spec.model
             # Only the base's copies are looked at; the other two models are other studies' too.
             no_copies = replace(spec.replacement, texts=0)
             hard = replace(lean, model=replace(model, attention="hard"), replacement=no_copies)
-            yield Training(TrainingId("base", spec.seed, "hard"), hard)
+            yield Training.of("base", hard, "hard")
             if model.encoder not in (WORDS, "none"):
                 hidden = model.hidden * (1 + (model.encoder in _TWO_WAYS))
                 words = replace(model, encoder=WORDS, activation="tanh", hidden=hidden)
-                yield Training(TrainingId("base", spec.seed, WORDS), replace(lean, model=words))
+                yield Training.of("base", replace(lean, model=words), WORDS)
 
     def variants(self) -> list[str]:
         """Return the models in their order."""
@@ -194,7 +194,7 @@ class PairNeed(Need):
         """Train both translators with every seed."""
         self.check_model(base.model, one_head=False)
         for spec in with_seeds(base, self.seeds):
-            yield Training(TrainingId("base", spec.seed), spec, also=("translate",))
+            yield Training.of("base", spec, also=("translate",))
             yield evenly(spec)
 
     def terms(self, table: pl.DataFrame) -> Float[np.ndarray, "M S n"]:

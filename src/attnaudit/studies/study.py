@@ -122,7 +122,7 @@ class Study(Settings):
         found: dict[TrainingId, Training] = {}
 
         def add(training):
-            if isinstance(training.teacher, Training):
+            if training.teacher is not None:
                 add(training.teacher)
             found.setdefault(training.id, training)
 
@@ -212,6 +212,11 @@ class Study(Settings):
                 str(list(strengths)),
                 "one or more, each a λ of 0 or more, none twice",
             )
+
+
+def following(seeds: Sequence[int]) -> dict[int, int]:
+    """Return the seed that follows each; the first follows the last."""
+    return dict(zip(seeds, [*seeds[1:], seeds[0]], strict=True))
 
 
 def with_seeds(base: Any, number: int) -> Iterator[Any]:

@@ -1,6 +1,6 @@
 """Can attention carry decisions from one model to another?"""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar
@@ -25,6 +25,7 @@ from attnaudit.studies.study import (
     Hypothesis,
     Study,
     Traces,
+    following,
     labelled,
     same_instances,
     stack,
@@ -187,8 +188,3 @@ class Transfer(Study):
                 yield crossed_row(self, f"gain_{name}", gain, 1.0)
                 yield crossed_row(self, f"gain_errors_{name}", errors, 1.0)
                 yield crossed_row(self, f"over_uniform_{name}", agreement - (even == decided), 1.0)
-
-
-def following(seeds: Sequence[int]) -> dict[int, int]:
-    """Return the seed that follows each; the first follows the last."""
-    return dict(zip(seeds, [*seeds[1:], seeds[0]], strict=True))

@@ -9,7 +9,7 @@ from attnaudit.core.papers import WIEGREFFE2019
 from attnaudit.core.settings import setting
 from attnaudit.corpora.corpus import Corpus
 from attnaudit.plans.spec import RunSpec
-from attnaudit.plans.training import Training, TrainingId
+from attnaudit.plans.training import Training
 from attnaudit.plans.transformer import TransformerTraining
 from attnaudit.studies.over_seeds import ScoredModels, score_measures
 from attnaudit.studies.study import with_seeds, without_scores
@@ -35,7 +35,7 @@ class Uniform(ScoredModels):
         """Train both models with every seed."""
         self.check_model(base.model, one_head=False)
         for spec in with_seeds(base, self.seeds):
-            yield Training(TrainingId("base", spec.seed), spec)
+            yield Training.of("base", spec)
             yield evenly(spec)
 
 
@@ -56,36 +56,24 @@ class TransformerUniform(Uniform):
         self.check_classifier(base)
         variants = {}
         for name in self.layers:
-            layers = _layers(name, base.model.layers, self.name)
-            variants["" if name == ALL else f"layer{'-'.join(map(str, layers))}"] = layers
+            layers = self._numbers(name, base.model.layers)
+            variants["" if name == ALL else f"layer{layers[0]}"] = layers
         for spec in map(without_scores, with_seeds(base, self.seeds)):
-            yield Training(TrainingId("base", spec.seed), spec)
+            yield Training.of("base", spec)
             for name, layers in variants.items():
-                training = TrainingId("uniform", spec.seed, name)
-                yield Training(training, replace(spec, uniform=layers))
+                yield Training.of("uniform", replace(spec, uniform=layers), name)
+
+    def _numbers(self, name: str, layers: int) -> tuple[int, ...]:
+        """Return the numbers of ``all``, ``last`` or one of the layers. Raises InputError."""
+        every = tuple(range(layers))
+        known = {ALL: every, "last": every[-1:], **{str(number): (number,) for number in every}}
+        if name.strip() not in known:
+            expected = f"{ALL}, last, or layers from 0 to {layers - 1} joined by commas"
+            raise InputError("read settings", f"setting {self.name}.layers", repr(name), expected)
+        return known[name.strip()]
 
 
 def evenly(spec: RunSpec) -> Training:
     """Return the training of the same model with uniform attention."""
     model = replace(spec.model, attention="uniform")
-    return Training(TrainingId("uniform", spec.seed), replace(without_scores(spec), model=model))
-
-
-def _layers(text: str, layers: int, study: str) -> tuple[int, ...]:
-    """Return the numbers of layers.
-
-    Args:
-        text: ``all``, ``last``, or numbers from 0 joined by commas.
-        layers: Number of layers of the model.
-        study: Name of the study, for errors.
-
-    Raises:
-        InputError: For a layer that it does not have.
-    """
-    words = {ALL: range(layers), "last": [layers - 1]}
-    names = words.get(text, [name.strip() for name in text.split(",")])
-    for name in map(str, names):
-        if not name.isdecimal() or int(name) >= layers:
-            expected = f"{ALL}, last, or layers from 0 to {layers - 1} joined by commas"
-            raise InputError("read settings", f"setting {study}.layers", repr(name), expected)
-    return tuple(sorted({int(name) for name in names}))
+    return Training.of("uniform", replace(without_scores(spec), model=model))

@@ -14,7 +14,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import setting
 from attnaudit.core.shapes import PerRow
 from attnaudit.experiments.rows import is_correct
-from attnaudit.plans.training import Spec, Training, TrainingId, seeded
+from attnaudit.plans.training import Spec, Training
 from attnaudit.stats.agreement import agreement, chance_agreement
 from attnaudit.stats.bootstrap import ratio
 from attnaudit.stats.kendall import kendall_tau
@@ -206,9 +206,6 @@ class Dynamics(Study):
         "Optimizer steps at which the models are traced; training stops at the last.", STEPS
     )
     probe: int = setting("Number of test texts, or pairs, traced at each step.", 500)
-    uniform_seed: int | None = setting(
-        "Seed of the model with uniform attention; none: the next one.", None
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -226,28 +223,22 @@ class Dynamics(Study):
         if self.of_texts:
             self.check_texts(corpus)
         self.check_model(base.model, words=self.of_texts)
-        seed = base.seed + self.seeds if self.uniform_seed is None else self.uniform_seed
+        *specs, last = with_seeds(base, self.seeds + 1)
         model = replace(base.model, attention="uniform")
-        uniform = replace(without_scores(self._watched(seeded(base, seed))), model=model)
+        uniform = replace(without_scores(self._watched(last)), model=model)
         model = replace(model, **self.proxy)
         embedding = replace(uniform, seed=base.seed, probe=None, model=model)
         return [
             *(
                 # Translations show whether a translator translates.
-                Training(
-                    TrainingId("watched", spec.seed),
-                    self._watched(spec),
-                    also=() if self.of_texts else ("translate",),
+                Training.of(
+                    "watched", self._watched(spec), also=() if self.of_texts else ("translate",)
                 )
-                for spec in with_seeds(base, self.seeds)
+                for spec in specs
             ),
-            Training(TrainingId("watched", seed, "uniform"), uniform),
+            Training.of("watched", uniform, "uniform"),
             # The logistic regression is trained on the texts of its trace of all splits.
-            Training(
-                TrainingId("embedding", base.seed),
-                embedding,
-                also=("teach",) if self.of_texts else (),
-            ),
+            Training.of("embedding", embedding, also=("teach",) if self.of_texts else ()),
         ]
 
     def _watched(self, spec: Spec) -> Spec:
