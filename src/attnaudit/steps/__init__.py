@@ -2,7 +2,6 @@
 
 from attnaudit.steps.finished import (
     check_place,
-    read_manifest,
     read_spec,
     refuse_other,
     require_as_written,
@@ -10,7 +9,7 @@ from attnaudit.steps.finished import (
     trace_digests,
     whole_manifest,
 )
-from attnaudit.steps.folder import MANIFEST, SPEC, Folder, Record, Step, held
+from attnaudit.steps.folder import MANIFEST, SPEC, Folder, Record, Step, held, read_manifest
 from attnaudit.steps.pool import SERIAL, Call, Pool
 from attnaudit.steps.ray_pool import pool_of
 from attnaudit.steps.recipe import Planned, Recipe, execute, plan, plan_calls

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from attnaudit.core import RunError, printable, read_json, read_with_digest, sha256
+from attnaudit.core import RunError, printable, read_with_digest, sha256
 from attnaudit.plans.spec import differences
-from attnaudit.steps.folder import MANIFEST, SPEC, is_free, record_of
+from attnaudit.steps.folder import MANIFEST, SPEC, is_free, read_manifest
 from attnaudit.trace import tail_file, trace_files
 
 _SHOWN = 4  # differing settings that an error names
@@ -74,18 +74,6 @@ def read_spec(folder: Path) -> dict[str, Any]:
         do = f"remove {folder} to rebuild what it held, or choose another"
         raise RunError("read run", str(path), reason, "the spec of a run", do)
     return spec
-
-
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """Read the manifest of finished work, all its records whole. Raises RunError."""
-    path = folder / MANIFEST
-    manifest = read_json(path)
-    steps = manifest.get("steps") if isinstance(manifest, dict) else None
-    whole = isinstance(steps, dict) and steps and None not in map(record_of, steps.values())
-    if not whole or not isinstance(manifest.get("files"), dict):
-        expected, do = "the manifest of a finished run", "run the command that makes it again"
-        raise RunError("read run", str(path), "no whole steps", expected, do)
-    return manifest
 
 
 def whole_manifest(folder: Path) -> dict[str, Any] | None:

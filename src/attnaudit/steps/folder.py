@@ -22,6 +22,7 @@ from attnaudit.core import (
     InputError,
     RunError,
     content_key,
+    read_json,
     read_with_digest,
     sha256,
     write_json,
@@ -167,10 +168,13 @@ class Folder:
         self._save()
         return record
 
+    def _plain(self) -> dict[str, Any]:
+        """Return the records as JSON."""
+        return {name: asdict(record) for name, record in self.records.items()}
+
     def _save(self) -> None:
         """Write the records, which a manifest takes over at the end."""
-        steps = {name: asdict(record) for name, record in self.records.items()}
-        write_with_digest(self.scratch / RECORDS, steps)
+        write_with_digest(self.scratch / RECORDS, self._plain())
 
     def close(self, facts: Mapping[str, Any]) -> None:
         """Write the manifest, last of all files, unless it is there; drop the unfinished state.
@@ -189,7 +193,7 @@ class Folder:
                 "files": {SPEC: sha256(self.out / SPEC)} | files,
                 "timings": {name: record.seconds for name, record in self.records.items()},
                 "peak_memory_bytes": max(record.peak_memory_bytes for record in records),
-                "steps": {name: asdict(record) for name, record in self.records.items()},
+                "steps": self._plain(),
                 "versions": versions() | facts.get("versions", {}),
             }
             write_json(self.out / MANIFEST, manifest)
@@ -274,21 +278,29 @@ def _remove(path: Path) -> None:
 
 def _records(out: Path) -> dict[str, Record]:
     """Return those of the manifest, or of an unfinished run; none if the file is damaged."""
-    finished = out / MANIFEST
-    try:
-        found = read_with_digest(finished if finished.exists() else out / UNFINISHED / RECORDS)
-    except RunError:
-        return {}
-    steps = found.get("steps") if finished.exists() and isinstance(found, dict) else found
-    plain = steps if isinstance(steps, dict) else {}
-    records = {name: record_of(value) for name, value in plain.items()}
-    return {name: record for name, record in records.items() if record is not None}
+    with contextlib.suppress(RunError):
+        if (out / MANIFEST).exists():
+            return records_of(read_manifest(out)["steps"])
+        return records_of(read_with_digest(out / UNFINISHED / RECORDS))
+    return {}
 
 
-def record_of(value: Any) -> Record | None:
-    """Make a record from its JSON; None if it is no whole record."""
-    try:
-        record = Record(**value)
-    except TypeError:
-        return None
-    return record if isinstance(record.files, dict) and isinstance(record.notes, dict) else None
+def records_of(plain: Any) -> dict[str, Record]:
+    """Make records from their JSON; none at all if one is not whole."""
+    with contextlib.suppress(AttributeError, TypeError):
+        records = {name: Record(**value) for name, value in plain.items()}
+        parts = (part for one in records.values() for part in (one.files, one.notes))
+        if all(isinstance(part, dict) for part in parts):
+            return records
+    return {}
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Read the manifest of finished work, all its records whole. Raises RunError."""
+    path = folder / MANIFEST
+    manifest = read_json(path)
+    is_whole = isinstance(manifest, dict) and isinstance(manifest.get("files"), dict)
+    if not (is_whole and records_of(manifest.get("steps"))):
+        expected, do = "the manifest of a finished run", "run the command that makes it again"
+        raise RunError("read run", str(path), "no whole steps", expected, do)
+    return manifest

@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, Self
 
-from attnaudit.core import InputError, Progress, RunError, require, silent
+from attnaudit.core import InputError, Progress, RunError, require, require_known, silent
 from attnaudit.core.errors import LostError
 from attnaudit.core.progress import WITHIN
 from attnaudit.core.threads import cores, take
@@ -315,8 +315,7 @@ def pool_of(name: str, address: str | None) -> AbstractContextManager[Pool]:
         InputError: If the name or the address is none.
         RunError: If nobody listens at the address.
     """
-    if name not in POOLS:
-        raise InputError("choose a pool", "--engine", repr(name), f"one of {', '.join(POOLS)}")
+    require_known("choose a pool", "--engine", name, POOLS)
     if name == "ray":
         return RayPool(address)
     if address is not None:
