@@ -90,7 +90,7 @@ class Table:
     columns: Mapping[str, str]
     study: str = ""
     by: str = ""
-    only: tuple[str, ...] = ()
+    only: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -131,9 +131,8 @@ class Declaration:
         text = files("attnaudit").joinpath(f"{DATA}/{paper.key}.toml").read_text(encoding="utf-8")
         plain = tomllib.loads(text)
         cells = {name: tuple(_combined(plain[name])) for name in ("cells", "quick")}
-        tables = (Table(**{**one, "only": tuple(one.get("only", ()))}) for one in plain["tables"])
-        settings = _tuples(plain.get("settings", {}))
-        return cls(paper, **{**plain, **cells, "tables": tuple(tables), "settings": settings})
+        tables = tuple(Table(**one) for one in plain["tables"])
+        return cls(paper, **{**plain, **cells, "tables": tables})
 
     @property
     def name(self) -> str:
@@ -195,19 +194,12 @@ def _chosen(cells: Sequence[Cell], only: Sequence[str]) -> list[Cell]:
     return [cell for cell in cells if any(fnmatchcase(cell.title, one) for one in only or "*")]
 
 
-def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()
-    }
-
-
 def _combined(tables: Sequence[Mapping[str, Any]]) -> Iterator[Cell]:
     """Yield a cell for each combination of the lists of a table, the last list fastest."""
     for table in tables:
         lists = {name: one for name, one in table.items() if isinstance(one, list)}
-        settings = _tuples(table.get("settings", {}))
         for values in product(*lists.values()):
-            yield Cell(**{**table, **dict(zip(lists, values, strict=True)), "settings": settings})
+            yield Cell(**{**table, **dict(zip(lists, values, strict=True))})
 
 
 def _with_seeds(cells: Sequence[Cell], seeds: int | None) -> Iterator[Cell]:

@@ -223,22 +223,25 @@ class TranslationSpec(Spec):
         source: str | Path,
         *,
         preset: str = "small",
+        seed: int = 0,
+        device: str = "auto",
         settings: Mapping[str, Any] | None = None,
-        **options: Any,
+        **corpus: Any,
     ) -> TranslationSpec:
         """Make the spec of a run.
 
         Args:
             source: The corpus.
             preset: ``paper``, the sizes of Snell et al. 2021, or ``small``, a layer each.
+            seed: Seed of the split, the model and the training.
+            device: ``auto``, ``cpu`` or ``cuda``.
             settings: Settings by dotted name, such as ``{"training.epochs": 4}``.
-            **options: ``seed`` and ``device``, ``data_dir`` and ``encoding`` of the corpus.
+            **corpus: ``data_dir`` and ``encoding`` of the corpus.
 
         Raises:
             InputError: For an unknown name or setting, or a value of a wrong type.
         """
-        refuse_options(options, ("seed", "device", "data_dir", "encoding"), "a translator")
-        own = {name: options.pop(name) for name in ("seed", "device") if name in options}
+        refuse_options(corpus, ("data_dir", "encoding"), "a translator")
         chosen = coerce(preset, PairPreset, "preset")
         model = PairSettings(layers=2, dropout=0.5) if chosen == "paper" else PairSettings()
         training = TrainingSettings(
@@ -251,7 +254,7 @@ class TranslationSpec(Spec):
             select="loss",
         )
         sections = {
-            "corpus": corpus_spec(ParallelSpec, source, options),
+            "corpus": corpus_spec(ParallelSpec, source, corpus),
             "model": model,
             "training": training,
             "collect": PairCollectSettings(),
@@ -259,7 +262,7 @@ class TranslationSpec(Spec):
             "decode": Decoding(),
         }
         resolved = resolve(sections, task_settings(None) | dict(settings or {}))
-        return cls(**resolved, preset=chosen, **own)
+        return cls(**resolved, preset=chosen, seed=seed, device=device)
 
     @property
     def name(self) -> str:

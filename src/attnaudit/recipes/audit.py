@@ -249,8 +249,8 @@ def report_step(progress: Progress, pages: Mapping[str, Page], *further: Any) ->
     return Step("report", inputs, tuple(pages), work)
 
 
-def pages(trace: Path | None = None) -> dict[str, Page]:
-    """Return the writers of a run's pages, and of an audit's of ``trace``, by file name."""
+def pages(names: Iterable[str] = (PAGE,), trace: Path | None = None) -> dict[str, Page]:
+    """Return the writers of some pages of a run, or of an audit of ``trace``, by file name."""
 
     def write_audit(folder, page):
         from attnaudit.report.run_page import write_report
@@ -262,7 +262,8 @@ def pages(trace: Path | None = None) -> dict[str, Page]:
 
         write_translation(folder, page)
 
-    return {PAGE: write_audit, TRANSLATION_PAGE: write_translations}
+    every = {PAGE: write_audit, TRANSLATION_PAGE: write_translations}
+    return {name: every[name] for name in names}
 
 
 def audit_into(
@@ -321,7 +322,7 @@ def audit_into(
 
 def trace_audit(audit: Audit) -> Recipe:
     """Return the recipe of an audit in a folder of its own, with its page."""
-    report = report_step(audit.progress, {PAGE: pages(audit.trace)[PAGE]})
+    report = report_step(audit.progress, pages(trace=audit.trace))
     return Recipe(None, [audit.audit_step(writes_spec=True), report])
 
 

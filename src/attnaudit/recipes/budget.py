@@ -7,9 +7,8 @@ before the first row; a run that is resumed reads them from its ``spec.json``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -40,18 +39,9 @@ class Allotted:
     """
 
     texts: int
-    heads: tuple[int, ...]
+    heads: list[int]
     seconds: float
     of_all: float
-
-    @classmethod
-    def of(cls, plain: Mapping[str, Any]) -> Allotted:
-        """Return what `to_json` gave."""
-        return cls(**{**plain, "heads": tuple(plain["heads"])})
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the part of a ``spec.json``."""
-        return {**asdict(self), "heads": list(self.heads)}
 
     def rows(self, encoded: Encoded, seed: int) -> Encoded:
         """Draw the texts."""
@@ -142,9 +132,8 @@ def allot(
         raise InputError("audit", "setting audit.budget", got, "enough for one text", do)
     enough = [one for one in fit if one[0] >= min(LEAST_TEXTS, texts)]
     number, each = enough[0] if enough else fit[-1]
-    drawn = Draw(each, seed).of(len(heads)).tolist()
-    named = tuple(heads[k] for k in drawn)
-    return Allotted(number, named, seconds(number, each), seconds(texts, len(heads)))
+    drawn = [heads[k] for k in Draw(each, seed).of(len(heads))]
+    return Allotted(number, drawn, seconds(number, each), seconds(texts, len(heads)))
 
 
 def _most(fits: Callable[[int], bool], most: int) -> list[int]:

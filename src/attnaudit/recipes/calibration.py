@@ -129,7 +129,8 @@ class Calibration(Settings):
         Raises:
             InputError: For an unknown name, setting or option.
         """
-        options |= {} if seed == 0 else {"seed": seed}
+        if seed:
+            options["seed"] = seed
         refuse_options(options, ("config", "folder"), PLACE)
         given = dict(settings or {})
         refuse_settings(given, BY_OPTION)
@@ -184,7 +185,7 @@ class Calibration(Settings):
         """All trainings, each once and after its teacher."""
         every: dict[str, Training] = {}
         for cell in self.cells:
-            if isinstance(teacher := cell.training.teacher, Training):
+            if teacher := cell.training.teacher:
                 every[key_of(teacher)] = replace(teacher, also=("intervene", "teach"))
             every.setdefault(key_of(cell.training), replace(cell.training, also=("intervene",)))
         return list(every.values())
@@ -314,20 +315,22 @@ def _score_step(calibration: Calibration, progress: Progress) -> Step:
 
     def work(folder, made):
         progress("score the measures", 0, 0)
-        rows = [{**_facts(cell), **read_json(place / CHECK)} for cell, place in folders.items()]
-        checks = pl.DataFrame(rows)
-        values = pl.DataFrame(list(_values(folders)), infer_schema_length=None)
-        confirmed = checks.select("cell", "confirmed")
-        verdicts = pl.DataFrame(
-            [{**_facts(cell), **verdict_of(place)} for cell, place in folders.items()]
-        )
-        values, verdicts = (
-            table.join(confirmed, on="cell", maintain_order="left") for table in (values, verdicts)
-        )
-        found = (values, checks, scores(values), verdicts)
+        checks = {cell: read_json(place / CHECK) for cell, place in folders.items()}
+
+        def tabulated(rows):
+            """Tabulate what ``rows`` yields for each model, with the facts of the model."""
+            every = (
+                {**_facts(cell), **row, "confirmed": check["confirmed"]}
+                for cell, check in checks.items()
+                for row in rows(cell)
+            )
+            return pl.DataFrame(list(every), infer_schema_length=None)
+
+        values = tabulated(lambda cell: _values(folders[cell]))
+        verdicts = tabulated(lambda cell: [verdict_of(folders[cell])])
+        found = (values, tabulated(lambda cell: [checks[cell]]), scores(values), verdicts)
         for name, table in zip(TABLES, found, strict=True):
             table.write_parquet(made / name)
-        return {}
 
     return Step("score", inputs, TABLES, work)
 
@@ -341,13 +344,12 @@ def _facts(cell: Cell) -> dict[str, Any]:
     return {"cell": cell.name, **named, **place}
 
 
-def _values(folders: Mapping[Cell, Path]) -> Iterator[dict[str, Any]]:
-    """Yield a row per model and measure of all of its instances."""
-    for cell, folder in folders.items():
-        for row in read_json(folder / RESULTS[1]):
-            if row["group"] == "all":
-                name, measure = row["experiment"], row["measure"]
-                direction = measure_of(facts(name).measures, measure).direction
-                value = None if row["value"] is None else float(row["value"])
-                named = {"experiment": name, "measure": measure, "direction": direction}
-                yield {**_facts(cell), **named, "value": value}
+def _values(folder: Path) -> Iterator[dict[str, Any]]:
+    """Yield a row per measure of all instances of an audit."""
+    for row in read_json(folder / RESULTS[1]):
+        if row["group"] == "all":
+            name, measure = row["experiment"], row["measure"]
+            direction = measure_of(facts(name).measures, measure).direction
+            value = None if row["value"] is None else float(row["value"])
+            named = {"experiment": name, "measure": measure, "direction": direction}
+            yield {**named, "value": value}

@@ -7,11 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from attnaudit.calibration.check import interventions
 from attnaudit.core import InputError, Progress, content_key, sha256, write_json
 from attnaudit.corpora.corpus import SPLITS, Corpus, Split
-from attnaudit.corpora.prepare.derived import of_classes, taught_by, without_words
-from attnaudit.corpora.prepare.planting import with_planted
+from attnaudit.corpora.prepare.derived import taught_by
 from attnaudit.corpora.prepare.vocabulary import Vocabulary, word_vectors
 from attnaudit.corpora.read import read_corpus
 from attnaudit.models.attention import LogOdds
@@ -19,7 +17,7 @@ from attnaudit.models.classifier import AttentionModel, build_model, load_model
 from attnaudit.models.log_odds import word_log_odds
 from attnaudit.plans.spec import RunSpec
 from attnaudit.recipes.audit import Notes
-from attnaudit.recipes.job import INTERVENTIONS, OWN_TOKEN, TEACHER, Trained, corpus_seed
+from attnaudit.recipes.job import OWN_TOKEN, TEACHER, Trained, changed, corpus_seed
 from attnaudit.steps import Folder, trace_digests
 from attnaudit.trace import Trace, write_shards
 from attnaudit.tracing.own_token import own_token
@@ -45,12 +43,7 @@ class Classifier(Trained):
 
         With a teacher the fingerprint is that of the corpus and the trace together.
         """
-        if spec.corpus.classes is not None:
-            corpus = of_classes(corpus, spec.corpus.classes)
-        if spec.corpus.planted is not None:
-            corpus = with_planted(corpus, spec.corpus, corpus_seed(spec))
-        if spec.corpus.removed is not None:
-            corpus = without_words(corpus, spec.corpus.removed)
+        corpus = changed(spec, corpus)
         if spec.teacher is None:
             return corpus, corpus.fingerprint
         place, column = Path(spec.teacher.trace), spec.teacher.column
@@ -140,11 +133,9 @@ class Classifier(Trained):
         )
         return {"shards": len(write_shards(made / TEACHER, shards))}
 
-    def intervene(self, model: AttentionModel, folder: Folder, made: Path) -> Notes:
-        """Predict each planted test text before and after replacing some of its words."""
-        found = interventions(self.traced, lambda split: predict(model, model.inputs(split)))
-        write_json(made / INTERVENTIONS, found)
-        return {}
+    def predicted(self, model: AttentionModel, split: Split) -> np.ndarray:
+        """Predict texts."""
+        return predict(model, model.inputs(split))
 
     def attribute(self, model: AttentionModel, folder: Folder, made: Path) -> Notes:
         """Estimate how much of a state its own word accounts for, in some test texts."""

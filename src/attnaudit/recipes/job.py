@@ -13,7 +13,11 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
-from attnaudit.core import InputError, Progress, atomic, silent
+from attnaudit.calibration.check import interventions
+from attnaudit.core import InputError, Progress, atomic, silent, write_json
+from attnaudit.corpora.corpus import Corpus
+from attnaudit.corpora.prepare.derived import of_classes, without_words
+from attnaudit.corpora.prepare.planting import with_planted
 from attnaudit.recipes.audit import PAGE, TRANSLATION_PAGE, Audit, Notes, pages, report_step
 from attnaudit.steps import SERIAL, Folder, Recipe, Step
 from attnaudit.steps.pieces import collected, piece
@@ -221,9 +225,9 @@ class Trained(Job):
 
     def whole_run(self) -> Recipe:
         """Return the recipe of a run: training, trace, audit and pages."""
-        written = {PAGE: self.is_traced, TRANSLATION_PAGE: "translate" in self.after}
-        every = pages()
-        report = report_step(self.progress, {name: every[name] for name in every if written[name]})
+        written = [PAGE] if self.is_traced else []
+        written += [TRANSLATION_PAGE] if "translate" in self.after else []
+        report = report_step(self.progress, pages(written))
         further = (*([COLLECT] if self.is_traced else []), *self.after)
         return self.recipe(further, self.audit_step(), report)
 
@@ -294,6 +298,16 @@ class Trained(Job):
 
         return Step(name, inputs, (output,), work)
 
+    def predicted(self, model: Any, split: Any) -> np.ndarray:
+        """Return the probabilities of texts."""
+        raise NotImplementedError
+
+    def intervene(self, model: Any, folder: Folder, made: Path) -> Notes:
+        """Predict each planted test text before and after replacing some of its words."""
+        found = interventions(self.corpus.splits["test"], partial(self.predicted, model))
+        write_json(made / INTERVENTIONS, found)
+        return {}
+
     def notes(self, folder: Folder | None) -> list[str]:
         """Return remarks for readers, those of the training among them once it is done."""
         trained = folder.records["train"].notes if folder else {}
@@ -324,6 +338,17 @@ def read_translations(out: Path) -> list[dict[str, Any]]:
     """Read {instance, source, reference, translation} of every pair of the test split."""
     with (out / TRANSLATIONS).open("rb") as file:  # in a path polars reads [1] as a pattern
         return pl.read_ndjson(file).to_dicts()
+
+
+def changed(spec: Any, corpus: Corpus) -> Corpus:
+    """Choose classes of a corpus, plant words, and remove them, as a specification says."""
+    if spec.corpus.classes is not None:
+        corpus = of_classes(corpus, spec.corpus.classes)
+    if spec.corpus.planted is not None:
+        corpus = with_planted(corpus, spec.corpus, corpus_seed(spec))
+    if spec.corpus.removed is not None:
+        corpus = without_words(corpus, spec.corpus.removed)
+    return corpus
 
 
 def corpus_seed(spec: Any) -> int:

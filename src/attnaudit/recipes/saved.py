@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from attnaudit.hf.texts import Texts, no_question, read_texts, with_answers, wit
 from attnaudit.hf.trace import collect_shards, texts_of_a_shard
 from attnaudit.hf.unwrap import one_output
 from attnaudit.plans.audit import TransformerSpec
-from attnaudit.recipes.audit import PAGE, pages, report_step
+from attnaudit.recipes.audit import pages, report_step
 from attnaudit.recipes.budget import Allotted, allot
 from attnaudit.recipes.job import COLLECT, Job
 from attnaudit.steps import SPEC, Folder, Pool, Recipe, Step, read_manifest, read_spec
@@ -120,7 +120,7 @@ class SavedTransformer(Job):
             trace=out / "trace",
             battery=spec.battery,
             plain={**spec.to_json(), "fingerprint": content_key(*made_of)}
-            | ({} if allotted is None else {"allotted": allotted.to_json()}),
+            | ({} if allotted is None else {"allotted": asdict(allotted)}),
             progress=progress,
             replay=spec.model if pool.shares else network,
             pool=pool,
@@ -157,7 +157,7 @@ class SavedTransformer(Job):
             return self.collect(None if self.pool.shares else self.replay.model, folder, made)
 
         collect = Step(COLLECT, inputs, ("trace",), work)
-        report = report_step(self.progress, {PAGE: pages()[PAGE]})
+        report = report_step(self.progress, pages())
         return Recipe(self.plain, [collect, self.audit_step(), report], self.facts)
 
     @property
@@ -244,7 +244,7 @@ def _allotted(
     if spec.audit.budget is None or all(one.layer.way == "position" for one in chosen):
         return None
     if (out / SPEC).exists():
-        return Allotted.of(read_spec(out)["allotted"])
+        return Allotted(**read_spec(out)["allotted"])
     experiments = (make_experiment(*one) for one in spec.battery.settings.items())
     limit = spec.audit.budget, spec.audit.seconds
     fits = allot(network, rows, chosen, experiments, spec.replacement, limit, spec.seed)

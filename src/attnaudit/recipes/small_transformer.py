@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from attnaudit.calibration.check import interventions
-from attnaudit.core import InputError, Progress, write_json
+from attnaudit.core import InputError, Progress
 from attnaudit.core.ragged import Ragged
-from attnaudit.corpora.corpus import Corpus
-from attnaudit.corpora.prepare.derived import marks, without_words
-from attnaudit.corpora.prepare.planting import with_planted
+from attnaudit.corpora.corpus import Corpus, Split
+from attnaudit.corpora.prepare.derived import marks
 from attnaudit.corpora.read import read_corpus
 from attnaudit.hf.choose import choose_layers
 from attnaudit.hf.encode import encode, load_tokenizer, output_names
@@ -34,8 +32,7 @@ from attnaudit.hf.train import (
 )
 from attnaudit.plans.transformer import OPERATION, FineTuning, TransformerTraining
 from attnaudit.recipes.audit import Notes
-from attnaudit.recipes.job import INTERVENTIONS, Trained, corpus_seed
-from attnaudit.steps import Folder
+from attnaudit.recipes.job import Trained, changed
 from attnaudit.trace import Trace
 from attnaudit.training.loop import Epoch
 from attnaudit.training.settings import Deceive, Guided
@@ -70,11 +67,8 @@ class SmallTransformer(Trained):
 
     @staticmethod
     def prepare(spec: TransformerTraining, corpus: Corpus) -> tuple[Corpus, str]:
-        """Plant words, or remove them."""
-        if spec.corpus.planted is not None:
-            corpus = with_planted(corpus, spec.corpus, corpus_seed(spec))
-        if spec.corpus.removed is not None:
-            corpus = without_words(corpus, spec.corpus.removed)
+        """Choose classes, plant words, or remove them."""
+        corpus = changed(spec, corpus)
         return corpus, corpus.fingerprint
 
     def build(self) -> tuple[Network, Notes]:
@@ -191,18 +185,11 @@ class SmallTransformer(Trained):
             progress=self.progress,
         )
 
-    def intervene(self, model: Tuned, folder: Folder, made: Path) -> Notes:
-        """Predict each planted test text before and after replacing some of its words."""
-
-        def predicted(split):
-            changed = replace(self.corpus, splits={**self.corpus.splits, "test": split})
-            return predict(
-                model, model.inputs(self._encoded(model, texts_of(changed).of_split("test")))
-            )
-
-        found = interventions(self.corpus.splits["test"], predicted)
-        write_json(made / INTERVENTIONS, found)
-        return {}
+    def predicted(self, model: Tuned, split: Split) -> np.ndarray:
+        """Predict texts of the test split."""
+        corpus = replace(self.corpus, splits={**self.corpus.splits, "test": split})
+        encoded = self._encoded(model, texts_of(corpus).of_split("test"))
+        return predict(model, model.inputs(encoded))
 
 
 def _words(objective: Deceive | Guided | None) -> tuple[str, ...] | None:

@@ -131,11 +131,11 @@ def _write_again(folder: Path, progress: Progress) -> Path:
     """Write the pages of a finished run or audit again. Raises RunError."""
     require_as_written(folder)
     spec = read_spec(folder)
-    every = pages(trace_shown(folder, spec) if spec.get("kind") == "audit" else None)
+    trace = trace_shown(folder, spec) if spec.get("kind") == "audit" else None
     with held(folder) as place:
         kept = {key: value for key, value in read_manifest(folder).items() if key != "steps"}
         written = place.records.pop("report").files
-        place.do(report_step(progress, {name: every[name] for name in every if name in written}))
+        place.do(report_step(progress, pages(written, trace)))
         place.close(kept)
     return folder / PAGE
 

@@ -1,6 +1,6 @@
 """The finished runs in the folder of a paper, and which of them belong together."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -33,7 +33,7 @@ class Finished:
 def averaged_runs(out: Path, paper: Declaration) -> tuple[list[Finished], list[str]]:
     """Find the runs of a paper's folder that can be averaged, and say why others cannot.
 
-    Of each cell these are the runs that differ in their seed alone, as many as there are.
+    Of each cell these are the runs that differ from the one of the lowest seed in the seed alone.
     """
     runs, kept, notes = list[Finished](), list[Finished](), list[str]()
     for folder in sorted(path.parent for path in (out / RUNS).glob(f"*/{MANIFEST}")):
@@ -47,24 +47,15 @@ def averaged_runs(out: Path, paper: Declaration) -> tuple[list[Finished], list[s
             runs.append(Finished(cell, folder, read_spec(folder), manifest))
     runs.sort(key=lambda run: (run.cell.key, run.cell.seed))
     for _, same in groupby(runs, key=lambda run: run.cell.key):
-        first, *others = _alike(same)
-        kept += first
-        for run in (run for kind in others for run in kind):
-            why = some_of(_differing(run, first[0]))
-            apart = f"{run.cell.name} is kept apart from {first[0].cell.name}"
-            notes.append(f"{apart} and not averaged with it: {why}")
+        first, *others = same
+        kept.append(first)
+        for run in others:
+            if differing := differences(_but_for_seed(run), _but_for_seed(first)):
+                apart = f"{run.cell.name} is kept apart from {first.cell.name}"
+                notes.append(f"{apart} and not averaged with it: {some_of(differing)}")
+            else:
+                kept.append(run)
     return kept, notes
-
-
-def _alike(runs: Iterable[Finished]) -> list[list[Finished]]:
-    """Sort runs by their settings and data, the most frequent first."""
-    kinds: list[list[Finished]] = []
-    for run in runs:
-        alike = next((kind for kind in kinds if not _differing(run, kind[0])), None)
-        if alike is None:
-            kinds.append(alike := [])
-        alike.append(run)
-    return sorted(kinds, key=len, reverse=True)
 
 
 def _cell(folder: Path, paper: Declaration) -> Cell | None:
@@ -80,10 +71,6 @@ def _cell(folder: Path, paper: Declaration) -> Cell | None:
         if made == of_cell and cell.name == folder.name:
             return cell
     return None
-
-
-def _differing(run: Finished, other: Finished) -> list[str]:
-    return differences(_but_for_seed(run), _but_for_seed(other))
 
 
 def _but_for_seed(run: Finished) -> dict[str, Any]:

@@ -6,6 +6,7 @@ or study, and recording some cells leaves the records of others as they are.
 
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -49,17 +50,14 @@ def _numbers(record: Row) -> dict[str, Any]:
 
 def load(record: Path) -> dict[str, Any]:
     """Read a record. Raises InputError for what is none, RunError for no JSON."""
-    found, got = read_json(record), ""
-    if not (isinstance(found, dict) and {"command", "commit", "summary"} <= found.keys()):
-        got = "no command, commit and summary"
-    elif not isinstance(found["summary"], list):
-        got = "a summary that is no list of rows"
-    elif not all(isinstance(row, dict) and row.keys() >= _NEEDED for row in found["summary"]):
-        got = f"in its summary a row that lacks one of {', '.join(sorted(_NEEDED))}"
-    if got:
-        do = "remove it, and record its cell again"
-        raise InputError("read record", str(record), got, "a record", do)
-    return found
+    found = read_json(record)
+    with suppress(AttributeError, KeyError, TypeError):
+        rows = found["summary"]
+        if {"command", "commit"} <= found.keys() and all(row.keys() >= _NEEDED for row in rows):
+            return found
+    got = f"no command or commit, or a row that lacks one of {', '.join(sorted(_NEEDED))}"
+    do = "remove it, and record its cell again"
+    raise InputError("read record", str(record), got, "a record", do)
 
 
 def records_of(paper: Declaration, folder: Path) -> dict[str, dict[str, Any]]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 
@@ -181,13 +181,6 @@ class Job:
         check_place(self.folder, self.spec.to_json())
         return whole_manifest(self.folder) is not None
 
-    def do_study(self, progress: Progress, say: Say, pool: Pool, read: Read) -> None:
-        """Train what is not trained, and analyse it; the copying task in this process."""
-        if self.cell.study == COPYING:
-            run_copying(self.spec, self.folder, progress)
-        else:
-            run_study(self.spec, self.shared, progress, say, pool, read)
-
     def rows(self) -> list[dict[str, Any]]:
         """Return its summary rows; of a run also the medians and shares that papers have."""
         rows = read_json(self.folder / RESULTS[1])
@@ -316,7 +309,7 @@ def reproduce(
     sweep.check()
     failed, read = dict[Cell, str](), LastCorpus()
     pending = [job for job in map(sweep.job, sweep.cells) if not job.finished()]
-    jobs = {job.cell.name: job for job in pending if not job.cell.study}
+    jobs = {job.cell.name: job for job in pending}
 
     def skip(cell, error, name=""):
         """Keep the reason, and say it once."""
@@ -325,19 +318,11 @@ def reproduce(
             say(f"{name or cell.name} is skipped: {error}")
         failed[cell] = str(error)
 
-    def report(cell, seconds, error):
-        """Say that a cell is done, or why it is skipped. Raises RunError."""
-        if isinstance(error, RunError):
-            raise error
-        if error is not None:
-            skip(cell, error)
-        else:
-            number = sweep.cells.index(cell) + 1
-            say(f"{cell.name}: {seconds:.0f} s ({number} of {len(sweep.cells)})")
-
     def calls():
         """Yield the runs; those of one corpus and seed follow each other and read it once."""
         for name, job in jobs.items():
+            if job.cell.study:
+                continue
             spec = job.spec
             label = f"{spec.corpus.source} s{spec.seed}"
             try:
@@ -347,15 +332,20 @@ def reproduce(
             else:
                 yield Call(name, partial(do_run, spec=spec), job.folder, corpus, (), spec.device)
 
-    for done in pool.do(calls(), progress):
-        report(jobs[done.call.name].cell, done.answer, done.error)
-    for job in (job for job in pending if job.cell.study):
-        started, error = time.perf_counter(), None
-        try:
-            job.do_study(within(job.cell.name, progress), say, pool, read)
-        except InputError as caught:
-            error = caught
-        report(job.cell, time.perf_counter() - started, error)
+    studies = (
+        Call(name, partial(do_study, job=job, say=say, pool=pool, read=read), job.folder)
+        for name, job in jobs.items()
+        if job.cell.study
+    )
+    for done in chain(pool.do(calls(), progress), SERIAL.do(studies, progress)):
+        cell = jobs[done.call.name].cell
+        if isinstance(done.error, RunError):
+            raise done.error
+        if done.error is not None:
+            skip(cell, done.error)
+        else:
+            number = sweep.cells.index(cell) + 1
+            say(f"{cell.name}: {done.answer:.0f} s ({number} of {len(sweep.cells)})")
     return _write(sweep, failed, say)
 
 
@@ -370,6 +360,26 @@ def do_run(corpus: Any, folder: Path, progress: Progress, device: str | None, sp
     """Train, collect and audit into ``folder``, in any process; return the seconds."""
     started = time.perf_counter()
     run(spec, folder, progress, corpus, device=device)
+    return time.perf_counter() - started
+
+
+def do_study(
+    held: None,
+    folder: Path,
+    progress: Progress,
+    device: str | None,
+    *,
+    job: Job,
+    say: Say,
+    pool: Pool,
+    read: Read,
+) -> float:
+    """Train what is not trained, and analyse it; return the seconds."""
+    started = time.perf_counter()
+    if job.cell.study == COPYING:
+        run_copying(job.spec, folder, progress)
+    else:
+        run_study(job.spec, job.shared, progress, say, pool, read)
     return time.perf_counter() - started
 
 
