@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from attnaudit.training.settings import Objective
 
 Truth = Literal["faithful", "unfaithful", "between", "none"]
+Half = Literal["fit", "held"]
 Transformation = Callable[[Trace, int], Trace]
 AnySpec = RunSpec | TransformerTraining | FineTuning
 # Settings of all trainings. A full sweep trains about 2,000 models, so they are small. The loss
@@ -59,25 +60,6 @@ OF_ENCODER: dict[str, dict[str, Any]] = {
 }
 
 
-# Constructions that act on any attention, by an objective. Of those with the same texts and nearly
-# the same objective, only one is here.
-OF_TRANSFORMERS = (
-    *(
-        f"{start}_{name}"
-        for name in ("one", "two", "four", "counter", "classes")
-        for start in ("on", "off")
-    ),
-    *(
-        f"{start}_{name}"
-        for name in ("first", "negation", "same", "unique", "noisy", "uneven")
-        for start in ("marks", "misses")
-    ),
-    "last_word",
-    "leak_last",
-    "deceived",
-)
-
-
 @dataclass(frozen=True)
 class Construction:
     """A construction: a family of models with the same truth.
@@ -100,6 +82,8 @@ class Construction:
             traces is audited.
         transform: Maps trace and seed to a trace.
         half: ``fit`` if the score of the verdict was chosen on it, ``held`` if it was only tested.
+        transformers: Whether it is made of transformers too, as what acts on any attention by an
+            objective can be; of those with the same texts and nearly the same objective one is.
     """
 
     name: str
@@ -116,7 +100,8 @@ class Construction:
     teacher: str = ""
     base: str = ""
     transform: Transformation | None = None
-    half: Literal["fit", "held"] = "fit"
+    half: Half = "fit"
+    transformers: bool = False
 
 
 CONSTRUCTIONS: Registry[Construction] = Registry("construction", "constructions")

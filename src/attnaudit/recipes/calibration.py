@@ -16,7 +16,7 @@ import polars as pl
 
 from attnaudit.calibration import CONSTRUCTIONS, Cell, Construction
 from attnaudit.calibration.check import checked
-from attnaudit.calibration.construction import OF_TRANSFORMERS, TRANSFORMER, AnySpec, training_of
+from attnaudit.calibration.construction import TRANSFORMER, AnySpec, training_of
 from attnaudit.calibration.score import scores
 from attnaudit.calibration.verdicts import verdict_of
 from attnaudit.core import (
@@ -157,7 +157,8 @@ class Calibration(Settings):
     @property
     def known(self) -> list[str]:
         """Names of the constructions of models of this kind."""
-        return [name for name in CONSTRUCTIONS if self.model is None or name in OF_TRANSFORMERS]
+        every = CONSTRUCTIONS.items()
+        return [name for name, one in every if self.model is None or one.transformers]
 
     @cached_property
     def cells(self) -> list[Cell]:

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from attnaudit.calibration.check import interventions
-from attnaudit.core import InputError, Progress, atomic, silent, write_json
+from attnaudit.core import InputError, Progress, silent, write_json
 from attnaudit.corpora.corpus import Corpus
 from attnaudit.corpora.prepare.derived import of_classes, without_words
 from attnaudit.corpora.prepare.planting import with_planted
@@ -268,12 +268,10 @@ class Trained(Job):
                 callback=probe and trace_probe(self.traced, probe, checkpoint, shards),
             )
             model.save(made / "model")
-        # Copy, do not move: another attempt needs the traces beside the checkpoint.
         for part in map(step_part, probe.steps if probe else ()):
-            for path in (checkpoint / part).iterdir() if (checkpoint / part).is_dir() else ():
-                with atomic(made / part / path.name) as temporary:
-                    shutil.copyfile(path, temporary)
-            trace_files(made / part)  # refuses a missing step
+            trace_files(checkpoint / part)  # refuses a missing step
+            # Copy, do not move: another attempt needs the traces beside the checkpoint.
+            shutil.copytree(checkpoint / part, made / part)
         best = best_epoch(history).epoch
         return {"history": [asdict(epoch) for epoch in history], "best_epoch": best, **notes}
 

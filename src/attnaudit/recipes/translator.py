@@ -55,11 +55,9 @@ class Translation(Trained):
         Pairs that cannot be read or recorded once they are cut are refused before hours of
         training.
         """
-        spec, texts, splits = self.spec, self.spec.corpus, self.corpus.splits
+        spec, splits = self.spec, self.corpus.splits
         self.progress("learn the units", 0, 0)
-        units, pieces, min_df = texts.chosen_units, texts.pieces, texts.chosen_min_df
-        train = splits["train"]
-        translator = Translator.learn(spec.model, train, units, pieces, min_df, spec.seed)
+        translator = Translator.learn(spec.model, splits["train"], *self.read_by, spec.seed)
         inputs = {name: translator.inputs(one, f"{name} split") for name, one in splits.items()}
         remarks = [
             excluded_links(f"{name} split", made.unlinked, "words without pieces of their own")

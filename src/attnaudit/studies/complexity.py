@@ -186,7 +186,6 @@ class Complexity(Study):
         draw = np.lexsort((trace.instance, stream_keys(self.seed, self.name, trace.instance)))
         rows, area = draw[: self.texts], np.full(len(trace), np.nan)
         area[rows] = room(trace, rows)
-        share = one.variant.removeprefix("train") if one.variant.startswith("train") else 1.0
         several = np.where(trace.lengths > 1, 1.0, np.nan)
         measured = trace_rows(
             trace,
@@ -201,7 +200,7 @@ class Complexity(Study):
             model=one.variant or BASE,
             seed=one.seed,
             hidden=float(trace.metadata["model"]["hidden"]),
-            train=float(share),
+            train=float(one.variant.partition("train")[2] or 1.0),
             length=float(trace.lengths.mean()),
             classes=float(len(trace.class_names)),
         )

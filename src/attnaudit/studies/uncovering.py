@@ -11,9 +11,12 @@ from attnaudit.experiments.rows import over_words
 from attnaudit.results import Measure
 from attnaudit.trace import Trace
 
-# Columns of a trace whose largest value names a token.
-RANKED = {"attention": "alpha", "gradient": "gradient", "loo": "loo"}
-_LABELS = {"attention": "attention", "gradient": "gradients", "loo": "leave-one-out"}
+# Column of a trace whose largest value names a token, and its label, by the name of the measure.
+RANKED = {
+    "attention": ("alpha", "attention"),
+    "gradient": ("gradient", "gradients"),
+    "loo": ("loo", "leave-one-out"),
+}
 UNCOVERING = (
     *(
         Measure(
@@ -22,7 +25,7 @@ UNCOVERING = (
             f"Share of texts whose largest {label} value, special tokens excluded, is on an "
             "impermissible token.",
         )
-        for name, label in _LABELS.items()
+        for name, (_, label) in RANKED.items()
     ),
     Measure(
         "found_change",
@@ -70,7 +73,7 @@ def uncovering(trace: Trace, marked: Ragged) -> pl.DataFrame:
     Returns:
         A column for each of `UNCOVERING`; null if no word, or every word, is marked.
     """
-    scores = {name: trace.ragged(column) for name, column in RANKED.items()}
+    scores = {name: trace.ragged(column) for name, (column, _) in RANKED.items()}
     words = over_words(trace, {"marked": marked, **scores})
     of_words = words.pop("marked")
     share = of_words.with_values(of_words.values.astype(np.float64)).sum() / np.maximum(

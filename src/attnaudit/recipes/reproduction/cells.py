@@ -6,9 +6,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from attnaudit.core import RunError
+from attnaudit.core import InputError
 from attnaudit.papers import Cell, Declaration
-from attnaudit.plans.spec import differences
+from attnaudit.plans.spec import RunSpec, differences
 from attnaudit.steps import MANIFEST, read_spec, whole_manifest
 from attnaudit.steps.finished import some_of
 
@@ -61,12 +61,11 @@ def averaged_runs(out: Path, paper: Declaration) -> tuple[list[Finished], list[s
 def _cell(folder: Path, paper: Declaration) -> Cell | None:
     """Return the cell whose run a folder holds; None if it is not one of the paper's."""
     try:
-        spec = read_spec(folder)
-        model = spec["model"]["encoder"], spec["model"]["attention"], spec["preset"]
-        made, seed = (Path(spec["corpus"]["source"]).name, *model), spec["seed"]
-    except (RunError, KeyError, TypeError):
+        spec = RunSpec.read(folder)
+    except InputError:
         return None
-    for cell in (replace(cell, seed=seed) for cell in paper.every_cell if not cell.study):
+    made = Path(spec.corpus.source).name, spec.model.encoder, spec.model.attention, spec.preset
+    for cell in (replace(cell, seed=spec.seed) for cell in paper.every_cell if not cell.study):
         of_cell = cell.corpus, cell.encoder, cell.attention, cell.preset
         if made == of_cell and cell.name == folder.name:
             return cell

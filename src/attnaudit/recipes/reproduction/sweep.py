@@ -258,7 +258,7 @@ def by_delta_alpha(run: Path) -> Iterator[dict[str, Any]]:
 PAGE = "index.html"
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class NotRun:
     """A cell that could not be done, whichever its seed, and why."""
 
