@@ -219,14 +219,13 @@ def medians_by_weight(table: pl.DataFrame) -> list[dict[str, Any]]:
     """
     if "max_alpha" not in table.columns:
         return []
-    weight, rows = pl.col("max_alpha"), []
+    rows, bins = [], len(MAX_ALPHA_BINS)
+    number = (bins * pl.col("max_alpha")).floor().clip(0, bins - 1)  # the last bin is closed
     for name in (None, *table["predicted"].unique(maintain_order=True)):
-        chosen = pl.lit(True) if name is None else pl.col("predicted") == name
+        chosen = table if name is None else table.filter(predicted=name)
         group = ALL if name is None else f"{GROUP}{name}"
         for k, bin_ in enumerate(MAX_ALPHA_BINS):
-            # The last bin is closed.
-            below = weight < 0.25 * (k + 1) if k < len(MAX_ALPHA_BINS) - 1 else pl.lit(True)
-            part = table.filter(chosen, weight >= 0.25 * k, below)
+            part = chosen.filter(number == k)
             for measure in BINNED.keys() & set(table.columns):
                 values = part[measure].drop_nulls().drop_nans()
                 ends = median_interval(values.to_numpy())

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -13,7 +12,7 @@ from attnaudit.core import InputError, expanded
 from attnaudit.core.settings import Settings, coerce, override, setting
 from attnaudit.corpora.read import Draw
 from attnaudit.experiments import make_experiment
-from attnaudit.plans.spec import SCHEMA, Spec, corpus_name, experiment_settings, take_section
+from attnaudit.plans.spec import Spec, corpus_name, experiment_settings, take_section
 from attnaudit.tracing.settings import HEATMAP, HEATMAP_MEANING, ReplacementSettings
 
 USUAL_SAMPLE, REPLAYED_SAMPLE = 500, 50
@@ -243,18 +242,14 @@ class TransformerSpec(Spec):
 
     def to_json(self) -> dict[str, Any]:
         """Return what ``spec.json`` holds, apart from the fingerprint."""
-        collect = {name: value for name, value in asdict(self.collect).items() if name != "batch"}
-        corpus = {name: value for name, value in self.corpus.items() if name != "data_dir"}
-        plain = {
-            "schema": SCHEMA,
-            "kind": self.kind,
-            "corpus": {**corpus, "source": self.source},
-            "seed": self.seed,
-            "collect": collect,
-            "replacement": asdict(self.replacement),
-            "audit": asdict(self.audit),
-            "experiments": self.battery.settings,
-            "chosen": self.battery.chosen,
+        plain = super().to_json()
+        source, battery = plain.pop("source"), plain.pop("battery")
+        plain["corpus"].pop("data_dir", None)
+        del plain["collect"]["batch"]
+        return {
+            **plain,
+            "corpus": {**plain["corpus"], "source": source},
+            "experiments": battery["settings"],
+            "chosen": battery["chosen"],
             "model": {"name": self.model.resolve().name},
         }
-        return json.loads(json.dumps(plain))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
+from os import fspath
 from pathlib import Path
 from shlex import quote
 from typing import Any, ClassVar, Literal
@@ -78,7 +79,11 @@ class Spec:
     def to_json(self) -> dict[str, Any]:
         """Return what ``spec.json`` holds, apart from the fingerprint of the corpus."""
         own: Any = self
-        return {"schema": SCHEMA, "kind": self.kind, **json.loads(json.dumps(asdict(own)))}
+        return {
+            "schema": SCHEMA,
+            "kind": self.kind,
+            **json.loads(json.dumps(asdict(own), default=fspath)),
+        }
 
 
 @dataclass(frozen=True)

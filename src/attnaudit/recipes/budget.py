@@ -7,7 +7,8 @@ before the first row; a run that is resumed reads them from its ``spec.json``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -121,10 +122,11 @@ def allot(
     def seconds(number, each):
         return of_texts(number) + number / texts * of_heads(each)
 
+    counts = range(1, texts + 1)
     fit = [
         (number, each)
         for each in range(len(heads), 0, -1)
-        for number in _most(lambda n, each=each: seconds(n, each) <= budget[1], texts)
+        if (number := bisect_right(counts, budget[1], key=lambda n, each=each: seconds(n, each)))
     ]
     if not fit:
         got = f"{budget[0]}, where one text and one head of each layer take {seconds(1, 1):.0f} s"
@@ -134,12 +136,3 @@ def allot(
     number, each = enough[0] if enough else fit[-1]
     drawn = [heads[k] for k in Draw(each, seed).of(len(heads))]
     return Allotted(number, drawn, seconds(number, each), seconds(texts, len(heads)))
-
-
-def _most(fits: Callable[[int], bool], most: int) -> list[int]:
-    """Return the largest number from 1 that fits, in a list that is empty without one."""
-    low, high = 0, most
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if fits(middle) else (low, middle - 1)
-    return [low] if low else []

@@ -46,8 +46,7 @@ def measured_run(folder: Path) -> MeasuredRun:
     trace = trace_of(folder)
     record = read_record(folder, trace)
     rows = pl.concat([_named(part) for part in Trace.columns(trace, _READ)])
-    settings = record.about.spec.get("experiments")
-    settings = settings if isinstance(settings, Mapping) else {}
+    settings = record.about.spec["experiments"]
     named = rows.select(key for key in ROW_KEYS if key in rows.columns)
     measures, found = {}, [rows]
     # The table of an experiment that is not installed is not read.

@@ -416,14 +416,13 @@ def record(sweep: Sweep) -> list[str]:
         alike = list(same)
         first = alike[0]
         notes_of = (note for run in alike for note in run.manifest["notes"])
-        differs = REGISTERED[first.cell.corpus].differs if first.cell.corpus in REGISTERED else ()
         _record(
             sweep,
             sweep.job(first.cell),
             over_seeds([sweep.job(run.cell).rows() for run in alike]),
             seeds=[run.cell.seed for run in alike],
             class_names=list(first.corpus["class_names"]),
-            notes=list(dict.fromkeys([*differs, *notes_of])),
+            notes=list(dict.fromkeys([*REGISTERED[first.cell.corpus].differs, *notes_of])),
         )
     for job in (sweep.job(cell) for cell in sweep.paper.every_cell if cell.study):
         if whole_manifest(job.folder) is not None:
