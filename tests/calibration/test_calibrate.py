@@ -30,17 +30,9 @@ def small(monkeypatch):
     )
 
 
-def sweep(out, **options):
-    return Calibration(
-        out,
-        **{
-            "corpora": ("planted-prior",),
-            "seeds": 1,
-            "encoders": 1,
-            "constructions": TWO,
-            **options,
-        },
-    )
+def sweep(out, constructions=TWO, seeds=1):
+    corpora = ("planted-prior",)
+    return Calibration(out, corpora, seeds=seeds, encoders=1, constructions=constructions)
 
 
 @pytest.fixture(scope="module")
@@ -72,12 +64,14 @@ def test_one_teacher_is_trained_for_all_that_need_it(done):
     ]  # fmt: skip
 
 
+def times(folder):
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
 def test_the_same_call_does_nothing_again_and_other_options_are_refused(done):
-    before = {path: path.stat().st_mtime_ns for path in done.rglob("*") if path.is_file()}
-    said = []
-    calibrate(sweep(done), say=said.append)
-    assert {path: path.stat().st_mtime_ns for path in done.rglob("*") if path.is_file()} == before
-    assert said == []
+    before, again = times(done), []
+    calibrate(sweep(done), say=again.append)
+    assert (times(done), again) == (before, [])
     with pytest.raises(RunError, match="trainings and audits stay"):
         calibrate(sweep(done, seeds=2))
 
@@ -141,15 +135,12 @@ def test_transformers_have_a_group_of_their_own(tmp_path, capsys):
 
 
 def test_confidence_scales_the_trained_logits_and_changes_no_decision(tmp_path):
-    cells = calibrate_cells(sweep(tmp_path / "out", constructions=("on_one", "on_sure")))
-    plain, sure = (trace.prediction[:, 0] for trace in cells)
+    made = sweep(tmp_path / "out", constructions=("on_one", "on_sure"))
+    calibrate(made)
+    traces = (Trace.read(made.audit_of(cell) / "trace") for cell in made.cells)
+    plain, sure = (trace.prediction[:, 0] for trace in traces)
     odds, more = (np.log(one / (1.0 - one)) for one in (plain, sure))
     assert np.allclose(more, 4.0 * odds, rtol=1e-2)
-
-
-def calibrate_cells(calibration):
-    calibrate(calibration)
-    return [Trace.read(calibration.audit_of(cell) / "trace") for cell in calibration.cells]
 
 
 def test_one_command_counts_the_answers_of_both_halves(tmp_path, capsys, monkeypatch):

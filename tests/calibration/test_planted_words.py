@@ -10,7 +10,7 @@ import torch
 from attnaudit.calibration import CONSTRUCTIONS
 from attnaudit.calibration.construction import training_of
 from attnaudit.core.ragged import Ragged
-from attnaudit.corpora.corpus import Corpus, Split
+from attnaudit.corpora.corpus import Split
 from attnaudit.corpora.planted import BAD, GOOD
 from attnaudit.corpora.prepare.planting import (
     DECOYS,
@@ -60,31 +60,18 @@ def test_every_rule_marks_as_many_words_as_it_says(corpus):
     def marked(rule):
         return {sum(row) for row in planted(corpus, rule, 0).splits["test"].rationale or []}
 
-    assert (marked("decisive"), marked("twice"), marked("majority"), marked("decoy")) == (
-        {1},
-        {2},
-        {3},
-        {1},
-    )
-    assert all(
-        row[-1] and sum(row) == 1
-        for row in planted(corpus, "last", 0).splits["test"].rationale or []
-    )
+    rules = {"decisive": {1}, "twice": {2}, "majority": {3}, "decoy": {1}, "last": {1}}
+    assert {rule: marked(rule) for rule in rules} == rules
+    assert all(row[-1] for row in planted(corpus, "last", 0).splits["test"].rationale or [])
 
 
 def test_rewording_replaces_every_filler_and_turns_the_decoy(corpus):
     split = planted(corpus, "decisive", 0).splits["test"]
     changed = reworded(split)
     assert vote(changed, OF_DECOY) == [1 - one for one in vote(split.tokens, OF_DECOY)]
-    same = np.mean(
-        [
-            a == b
-            for one, other in zip(split.tokens, changed, strict=True)
-            for a, b in zip(one, other, strict=True)
-        ]
-    )
-    assert same < 0.2
     assert list(map(len, changed)) == list(map(len, split.tokens))
+    words, others = map(np.concatenate, (split.tokens, changed))
+    assert np.mean(words == others) < 0.2
 
 
 def test_rewording_turns_the_word_of_the_task_that_does_not_decide(corpus):
@@ -107,22 +94,17 @@ def test_two_tasks_have_the_same_texts_and_random_labels_too(corpus):
 
 
 def test_what_is_planted_into_a_text_does_not_depend_on_the_other_texts(corpus):
-    fewer = Corpus(
-        **{
-            **corpus.__dict__,
-            "splits": {
-                name: split.take(np.arange(len(split))[1:]) for name, split in corpus.splits.items()
-            },
+    splits = {name: split.take(np.arange(len(split))[1:]) for name, split in corpus.splits.items()}
+    whole, part = (
+        {
+            instance: [word for word in text if word in OF_DECOY]
+            for instance, text in zip(split.instance, split.tokens, strict=True)
         }
+        for one in (corpus, replace(corpus, splits=splits))
+        for split in [planted(one, "decoy", 0).splits["test"]]
     )
-    whole, part = (planted(one, "decoy", 0).splits["test"] for one in (corpus, fewer))
-    places = {
-        instance: [word for word in text if word in OF_DECOY]
-        for instance, text in zip(whole.instance, whole.tokens, strict=True)
-    }
-    assert [[word for word in text if word in OF_DECOY] for text in part.tokens] == [
-        places[one] for one in part.instance
-    ]
+    assert len(part) == len(whole) - 1
+    assert part.items() <= whole.items()
 
 
 def test_words_that_are_planted_are_first_removed_and_the_marked_place_is_taken(corpus):
@@ -130,12 +112,9 @@ def test_words_that_are_planted_are_first_removed_and_the_marked_place_is_taken(
     words[5], words[45] = "excellent", "proof"
     marks = [word == "proof" for word in words]
     split = Split(np.arange(1), [words], np.zeros(1, np.int32), [marks])
-    made = planted(
-        Corpus(**{**corpus.__dict__, "splits": dict.fromkeys(("train", "dev", "test"), split)}),
-        "decisive",
-        0,
-    )
-    text, row = made.splits["test"].tokens[0], (made.splits["test"].rationale or [])[0]
+    corpus = replace(corpus, splits=dict.fromkeys(corpus.splits, split))
+    made = planted(corpus, "decisive", 0).splits["test"]
+    text, row = made.tokens[0], (made.rationale or [])[0]
     assert len(text) == 24
     assert "proof" not in text
     assert text[row.index(True) - 1] == "w44"

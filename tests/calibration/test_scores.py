@@ -40,6 +40,10 @@ def made(value, measure="m", direction="higher", seeds=2, names=None):
     ]  # fmt: skip
 
 
+def scored(value, **options):
+    return scores(pl.DataFrame(made(value, **options)))
+
+
 def noisy(gap, key):
     """Values that are ``gap`` larger where attention is faithful, with noise of its own for each construction."""
     return lambda one, seed: (
@@ -110,20 +114,14 @@ def test_answers_are_right_wrong_or_neither_for_each_truth():
 
 
 def test_a_perfect_measure_has_an_auc_of_one_and_more_seeds_make_no_interval_narrower():
-    perfect = scores(pl.DataFrame(made(lambda one, seed: float(one.truth == "faithful")))).row(
-        0, named=True
-    )
+    perfect = scored(lambda one, seed: float(one.truth == "faithful")).row(0, named=True)
     assert [perfect[name] for name in ("auc", "high")] == pytest.approx([1.0] * 2)
     assert perfect["low"] < 0.95, "the next construction may be another one"
     few, many = (
-        scores(pl.DataFrame(made(lambda one, seed: noisy(1, 2)(one, 0), seeds=n))).row(
-            0, named=True
-        )
+        scored(lambda one, seed: noisy(1, 2)(one, 0), seeds=n).select("auc", "low", "high").row(0)
         for n in (1, 9)
     )
-    assert {name: few[name] for name in ("auc", "low", "high")} == pytest.approx(
-        {name: many[name] for name in ("auc", "low", "high")}
-    )
+    assert few == pytest.approx(many)
 
 
 @pytest.mark.parametrize("truth", [0.5, 0.76, 0.98])
@@ -150,9 +148,7 @@ def test_fewer_than_three_constructions_on_a_side_have_an_auc_without_an_interva
         assert auc == pytest.approx(pairs[:rows, :columns].mean())
         assert ends == [None, None]
     assert None not in auc_interval(pairs)
-    found = scores(
-        pl.DataFrame(made(noisy(1.0, 1), names=[TRUE["faithful"][0], TRUE["unfaithful"][0]]))
-    )
+    found = scored(noisy(1.0, 1), names=[TRUE["faithful"][0], TRUE["unfaithful"][0]])
     assert (found["low"].to_list(), found["low"].dtype) == ([None], pl.Float64)
 
 
@@ -171,20 +167,13 @@ def test_a_model_that_is_not_what_its_construction_says_is_not_confirmed():
     for truth, shown, wrong in (("faithful", on, off), ("unfaithful", off, on)):
         own = TRUE[truth][0]
         done = checked(own, interventions(trace), trace, shown)
-        assert done["confirmed"]
-        assert all(one["confirmed"] for one in (*done["classes"], *done["texts"]))
-        assert not checked(own, interventions(trace), trace, wrong)["confirmed"]
-        assert not checked(own, interventions(trace), trace, attending(trace, 0.5, 0.5))[
-            "confirmed"
-        ]
-        for name, value in {
-            "changed_by_decisive": 0.5,
-            "changed_by_others": 0.3,
-            "inserted": 0.8,
-        }.items():
-            assert not checked(own, interventions(trace, **{name: value}), trace, shown)[
-                "confirmed"
-            ]
+        assert all(one["confirmed"] for one in (done, *done["classes"], *done["texts"]))
+        figures = {"changed_by_decisive": 0.5, "changed_by_others": 0.3, "inserted": 0.8}
+        for seen, other in (
+            *((seen, {}) for seen in (wrong, attending(trace, 0.5, 0.5))),
+            *((shown, {name: value}) for name, value in figures.items()),
+        ):
+            assert not checked(own, interventions(trace, **other), trace, seen)["confirmed"]
 
 
 def test_the_heatmap_of_a_transformer_is_what_is_checked_and_not_the_attention_of_a_head():
@@ -237,28 +226,21 @@ def test_each_truth_has_many_constructions_and_every_construction_a_reason():
 def write_calibrated(folder, names=None):
     """The page of values that are not of any model."""
     folder.mkdir(exist_ok=True)
-    values = pl.DataFrame(
-        [
-            row
-            for key, name in enumerate("abc", 1)
-            for row in made(noisy(3.0 - key, key), name, names=names)
-        ]
+    every = (made(noisy(3.0 - key, key), name, names=names) for key, name in enumerate("abc", 1))
+    values = pl.DataFrame([row for rows in every for row in rows])
+    figures = (
+        "accuracy",
+        "masked_least",
+        "masked_most",
+        "changed_by_decisive",
+        "changed_by_others",
     )
     checks = values.filter(measure="a").with_columns(
-        **{
-            name: pl.lit(0.5)
-            for name in (
-                "accuracy",
-                "masked_least",
-                "masked_most",
-                "changed_by_decisive",
-                "changed_by_others",
-                "mass",
-            )
-        }
+        pl.lit(0.5).alias(name) for name in (*figures, "mass")
     )
-    answers = {"first": "show", "second": "none", "code": "show", "score": 1.0}
-    verdicts = values.filter(measure="a").with_columns(**{k: pl.lit(v) for k, v in answers.items()})
+    verdicts = values.filter(measure="a").with_columns(
+        first=pl.lit("show"), second=pl.lit("none"), code=pl.lit("show"), score=1.0
+    )
     tables = {"scores": scores(values), "checks": checks, "verdicts": verdicts}
     for name, table in tables.items():
         table.write_parquet(folder / f"{name}.parquet")

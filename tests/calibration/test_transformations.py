@@ -1,5 +1,7 @@
 """Traces that show another attention of the same function, and two functions that leave one trace."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -31,15 +33,8 @@ def test_a_permuted_trace_is_of_the_same_function(trace):
     assert np.allclose(contributions(other), contributions(trace), atol=1e-5)
     for name in ("prediction", "gradient", "loo", "tokens", "instance"):
         assert other.table[name].equals(trace.table[name])
-    assert (
-        np.mean(
-            [
-                not np.allclose(a, b, atol=1e-3)
-                for a, b in zip(other.alpha, trace.alpha, strict=True)
-            ]
-        )
-        > 0.9
-    )
+    rows = zip(other.alpha, trace.alpha, strict=True)
+    assert np.mean([not np.allclose(*row, atol=1e-3) for row in rows]) > 0.9
 
 
 def test_weights_stay_among_texts_of_one_length(trace):
@@ -68,12 +63,9 @@ def test_two_models_of_opposite_truth_leave_the_same_trace():
     assert np.array_equal(faithful.prediction, unfaithful.prediction)
     assert min(weights[-1] for weights in faithful.alpha) > 0.99
     for states, last in ((by_last_word, True), (by_earlier_words, False)):
-        own = np.array([probability(states, features_of(words)) > 0.5 for words in rows])
-        turned = np.array(
-            [probability(states, features_of(replaced(words, last))) > 0.5 for words in rows]
-        )
-        kept = np.array(
-            [probability(states, features_of(replaced(words, not last))) > 0.5 for words in rows]
+        own, turned, kept = (
+            np.array([probability(states, features_of(change(words))) > 0.5 for words in rows])
+            for change in (list, partial(replaced, last=last), partial(replaced, last=not last))
         )
         assert (turned != own).all()
         assert (kept == own).all()

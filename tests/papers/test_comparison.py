@@ -25,29 +25,18 @@ def _record(corpus="sst", classes=("negative", "positive"), **values):
     for name, value in values.items():
         measure, group = name.split("__")
         group = group if group == "all" else f"predicted:{group}"
-        rows.append(
-            {
-                "experiment": "x",
-                "measure": measure,
-                "group": group,
-                "value": value,
-                "std": 0.2,
-                "low": value,
-                "high": value,
-                "n": 9,
-            }
-        )
+        rows.append(summary_row("x", measure, value, value, value, group=group, std=0.2, n=9))
     about = About.of({"corpus": {"name": corpus}, "model": {"encoder": "bilstm", "attention": "additive"}}, {"class_names": list(classes)})  # fmt: skip
     return RunRecord("run", pl.DataFrame(rows, schema=SUMMARY_SCHEMA), about)
 
 
 def _cell(frame, measure, group, statistic="mean"):
-    return frame.row(
-        by_predicate=(pl.col("measure") == measure)
-        & (pl.col("group") == group)
-        & (pl.col("statistic") == statistic),
-        named=True,
-    )
+    return frame.filter(measure=measure, group=group, statistic=statistic).row(0, named=True)
+
+
+def judged(measure, value):
+    frame = compare_runs([_record(**{f"{measure}__negative": value})])
+    return _cell(frame, measure, "predicted:negative")
 
 
 def test_sst_numbers_are_those_of_the_published_tables():
@@ -75,9 +64,7 @@ def test_sst_numbers_are_those_of_the_published_tables():
     ],
 )
 def test_spread_means_no_farther_outside_than_the_two_are_from_each_other(ours, agreement):
-    row = _cell(
-        compare_runs([_record(tau_gradient__negative=ours)]), "tau_gradient", "predicted:negative"
-    )
+    row = judged("tau_gradient", ours)
     assert row["agreement"] == agreement
     means = published("jain2019").filter(pl.col("measure").str.starts_with("tau_"), corpus="sst")
     spreads = means.filter(statistic="mean").select(pl.col("paper") - pl.col("rerun"))
@@ -107,14 +94,10 @@ def test_an_interval_agrees_unless_it_is_wider_than_half_of_what_the_measure_can
 
 
 def test_an_exact_maximum_above_their_search_is_called_that_and_a_lower_one_is_not():
-    def judged(value):
-        frame = compare_runs([_record(emax_jsd__negative=value)])
-        return _cell(frame, "emax_jsd", "predicted:negative")
-
-    above = judged(0.65)
+    above = judged("emax_jsd", 0.65)
     assert above["agreement"] == "above"
     assert "exact maximum" in above["note"]
-    assert judged(0.2)["agreement"] == "farther"
+    assert judged("emax_jsd", 0.2)["agreement"] == "farther"
 
 
 @pytest.mark.parametrize("paper", PAPERS)

@@ -118,11 +118,9 @@ def test_instances_of_another_text_or_id_are_not_shared(runs, tmp_path):
     assert found.differences.select("shared", "only_a", "only_b").unique().rows() == [(46, 14, 4)]
     assert (found.instances.height, found.changed) == (46, 4)
     assert found.instances["instance"].min() == 14
-    for name, trace, same in (
-        ("texts", with_tokens(model(), 60), 60),
-        ("ids", make_trace(60, (1, 20), first_instance=100), 0),
-    ):
-        other = audited(tmp_path / name, trace)
+    ids = make_trace(60, (1, 20), first_instance=100)
+    for same, trace in ((60, with_tokens(model(), 60)), (0, ids)):
+        other = audited(tmp_path / f"{same}", trace)
         with pytest.raises(InputError, match=f"no text in common: of 60 and 60 rows, {same} have"):
             compare_runs([runs[0], other])
 

@@ -56,14 +56,9 @@ def install(folder, heading, group, entry):
 
 
 def python(code, path):
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(path), *sys.path]),
-        "OMP_NUM_THREADS": "1",
-    }
-    return subprocess.run(
-        [sys.executable, *code], env=environment, capture_output=True, text=True, check=False
-    )
+    places = os.pathsep.join([str(path), *sys.path])
+    environment = {**os.environ, "PYTHONPATH": places, "OMP_NUM_THREADS": "1"}
+    return subprocess.run([sys.executable, *code], env=environment, capture_output=True, text=True)
 
 
 @pytest.fixture(autouse=True)
@@ -126,13 +121,10 @@ def test_an_experiment_that_states_nothing_else(tmp_path):
     assert facts("smallest").papers == facts("smallest").measures == ()
     result = audit(make_trace(5), ["smallest", "permutation"])
     assert result["smallest"].table["length"].to_list() == make_trace(5).alpha.lengths.tolist()
-    assert [row.measure for row in verdict(result.summary).rows] == [
-        "mean of the median Δŷ, from 90 % confidence"
-    ]
-    assert (
-        audit(make_trace(5, rationale=False)).left_out["smallest"]
-        == "the trace has no column rationale"
-    )
+    (row,) = verdict(result.summary).rows
+    assert row.measure == "mean of the median Δŷ, from 90 % confidence"
+    left_out = audit(make_trace(5, rationale=False)).left_out
+    assert left_out["smallest"] == "the trace has no column rationale"
     result.save(tmp_path)
     assert "length" not in read_record(tmp_path).columns(()).columns
 
@@ -154,12 +146,10 @@ def test_a_chart_of_ones_own_is_drawn():
     register_card("drawn", Card(figures=(shown,)))
     with pytest.raises(InputError, match="an experiment that has a card"):
         register_card("drawn", Card())
-    figures, _ = draw_figures(
-        pl.DataFrame({"instance": [0, 1], "predicted": ["a", "b"], "length": [2, 3]})
-    )
-    assert [(figure.name, figure.caption, figure.panels[0].svg) for figure in figures] == [
-        ("own", "Mine.", "<svg>5</svg>")
-    ]
+    rows = pl.DataFrame({"instance": [0, 1], "predicted": ["a", "b"], "length": [2, 3]})
+    ((figure,), _) = draw_figures(rows)
+    told = figure.name, figure.caption, figure.panels[0].svg
+    assert told == ("own", "Mine.", "<svg>5</svg>")
 
 
 def test_what_is_no_experiment_is_refused():
@@ -218,12 +208,9 @@ def data(tmp_path):
 @pytest.mark.slow
 def test_a_registered_corpus_goes_all_the_way_to_the_page(data, tmp_path, capsys):
     exec("\n".join(examples("A corpus")), {"__name__": "films"})
-    listed = {
-        row["name"]: row
-        for row in json.loads(answers(capsys, "corpora", "list", "--data-dir", data, "--json"))
-    }
-    assert listed["films"]["folder"] == str(data / "films")
-    assert listed["films"]["citation"] == "Doe 2024"
+    listed = json.loads(answers(capsys, "corpora", "list", "--data-dir", data, "--json"))
+    (films,) = (row for row in listed if row["name"] == "films")
+    assert (films["folder"], films["citation"]) == (str(data / "films"), "Doe 2024")
     check = json.loads(answers(capsys, "corpora", "check", "films", "--data-dir", data, "--json"))
     assert sum(row["rows"] for row in check["classes"]) == 60
     answers(capsys, "run", "films", "--data-dir", data, "--out", tmp_path / "run", *TINY_RUN)

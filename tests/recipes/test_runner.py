@@ -15,6 +15,7 @@ from attnaudit.recipes.trained import run
 from attnaudit.recipes.work import write_report
 from attnaudit.steps import MANIFEST, read_manifest
 from attnaudit.steps.folder import UNFINISHED
+from attnaudit.steps.folder import digests as digests_of
 from attnaudit.trace import write_shards
 from tests.forked import printed
 from tests.pages import FEW, experiments, summaries_as_pages
@@ -42,11 +43,7 @@ def tiny(**options):
 
 
 def digests(folder):
-    return {
-        path.relative_to(folder).as_posix(): sha256(path)
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
+    return digests_of(folder, ["."])
 
 
 def results(folder):

@@ -49,29 +49,21 @@ def test_what_a_run_leaves(run):
     assert len(written) == 16
     assert set(written[0]) == {"instance", "source", "reference", "translation"}
     rows = {(row["experiment"], row["measure"]): row for row in read_json(run / "summary.json")}
-    assert not [
-        measure for experiment, measure in rows if measure_label(measure, experiment) == measure
-    ], "measures without a label"
+    assert not [one for one in rows if measure_label(*one[::-1]) == one[1]], "without a label"
     bleu = rows["translation", "bleu"]
     assert 0 <= bleu["low"] <= bleu["high"]
     assert 0 < rows["translation", "token_accuracy"]["value"] < 1
     assert rows["alignment", "precision_at_1_relevance"]["n"] > 0
     assert ("correlation", "tau_gradient") in rows
     assert not any(experiment == "prediction" for experiment, _ in rows)
-    assert (
-        "quality of translations"
-        in read_json(run / "manifest.json")["steps"]["audit"]["notes"]["left_out"]["prediction"]
-    )
+    manifest = read_json(run / "manifest.json")
+    left_out = manifest["steps"]["audit"]["notes"]["left_out"]
+    assert "quality of translations" in left_out["prediction"]
     trace = Trace.read(run / "trace")
     assert trace.metadata["corpus"]["task"] == "translation"
     assert len(set(trace.instance.tolist())) == 5
-    files = read_json(run / "manifest.json")["files"]
-    assert {
-        "translations.jsonl",
-        "dictionary.parquet",
-        "translation.html",
-        "model/weights.safetensors",
-    } <= files.keys()
+    files = {"translations.jsonl", "dictionary.parquet", "translation.html"}
+    assert {*files, "model/weights.safetensors"} <= manifest["files"].keys()
 
 
 def test_known_alignments_are_audited_as_any_experiment(run, tmp_path):

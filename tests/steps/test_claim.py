@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -52,22 +53,17 @@ def test_a_second_process_is_refused_while_the_first_is_alive(tmp_path):
 def test_the_claim_of_a_dead_process_is_taken_over_by_one_of_several(tmp_path):
     write_dead_claim(tmp_path)
     os.utime(tmp_path / NAME, (4e9, 4e9))
-    held, refused = [], []
 
-    def take():
+    def take(_):
         try:
             with claimed(tmp_path):
-                held.append(1)
                 time.sleep(1.5)
         except BusyError:
-            refused.append(1)
+            return "refused"
+        return "held"
 
-    threads = [threading.Thread(target=take) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert (len(held), len(refused)) == (1, 2)
+    with ThreadPoolExecutor() as threads:
+        assert sorted(threads.map(take, range(3))) == ["held", "refused", "refused"]
     assert not list(tmp_path.iterdir())
 
 

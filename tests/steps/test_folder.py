@@ -169,15 +169,13 @@ def test_a_link_or_a_folder_in_the_place_of_an_output_is_refused_before_any_work
         (out / MANIFEST).unlink()
         shutil.rmtree(out / UNFINISHED, ignore_errors=True)
     (out / "c.json").unlink()
-    if kind == "link":
-        (tmp_path / "elsewhere.json").write_text("kept")
-        (out / "c.json").symlink_to(tmp_path / "elsewhere.json")
-    else:
-        (out / "c.json").mkdir()
+    elsewhere = tmp_path / "elsewhere.json"
+    elsewhere.write_text("kept")
+    (out / "c.json").symlink_to(elsewhere) if kind == "link" else (out / "c.json").mkdir()
     with pytest.raises(RunError, match=r"c\.json: a (link|folder); expected a file of this run"):
         execute(recipe(done=done), out)
     assert done == []
-    assert (out / "c.json").is_dir() or (tmp_path / "elsewhere.json").read_text() == "kept"
+    assert (out / "c.json").is_dir() or elsewhere.read_text() == "kept"
 
 
 @pytest.mark.parametrize("name", ["results", "summary.json", "report.html", UNFINISHED])

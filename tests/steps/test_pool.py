@@ -55,6 +55,15 @@ def test_an_error_in_the_input_of_a_call_is_a_value(tmp_path):
         next(found)
 
 
+def assert_same_bytes(tmp_path, work):
+    """Check that work leaves the same in one process and in a pool; return what it left."""
+    local, elsewhere = tmp_path / "local", tmp_path / "elsewhere"
+    work(local, pool=SERIAL)
+    work(elsewhere, pool=Elsewhere())
+    assert made(elsewhere) == made(local)
+    return local
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_pages")
 def test_a_run(tmp_path, monkeypatch):
@@ -63,10 +72,7 @@ def test_a_run(tmp_path, monkeypatch):
     options = partial(tracing_texts.CollectOptions, shard_rows=8)
     monkeypatch.setattr(tracing_texts, "CollectOptions", options)
     spec = RunSpec.of("planted-decisive", encoder="average", settings=SMALL)
-    run(spec, tmp_path / "local")
-    run(spec, tmp_path / "elsewhere", pool=Elsewhere())
-    assert len(trace_files(tmp_path / "local")) > 1
-    assert made(tmp_path / "elsewhere") == made(tmp_path / "local")
+    assert len(trace_files(assert_same_bytes(tmp_path, partial(run, spec)))) > 1
 
 
 @pytest.mark.slow
@@ -107,10 +113,8 @@ def test_a_transformer(tmp_path, monkeypatch, layers):
     options = {"layers": layers, "heads": "0", "scores": ("gradient",), "sample": 3}
     settings = {f"collect.{name}": value for name, value in options.items()}
     spec = TransformerSpec.of(model, str(source), experiments=["permutation"], settings=settings)
-    audit_transformer(spec, tmp_path / "local")
-    audit_transformer(spec, tmp_path / "elsewhere", pool=Elsewhere())
-    assert len(trace_files(tmp_path / "local")) == 2
-    assert made(tmp_path / "elsewhere") == made(tmp_path / "local")
+    local = assert_same_bytes(tmp_path, partial(audit_transformer, spec))
+    assert len(trace_files(local)) == 2
 
 
 @pytest.mark.parametrize("name", ["copying", "calibration"])
@@ -128,9 +132,7 @@ def test_shards_of_a_pool_are_those_of_one_process():
 def test_an_audit_of_several_files(tmp_path):
     shards = [make_trace(10, (2, 9), seed=seed, first_instance=10 * seed) for seed in range(3)]
     write_shards(tmp_path / "trace", shards)
-    audit_into(tmp_path / "local", tmp_path / "trace")
-    audit_into(tmp_path / "elsewhere", tmp_path / "trace", pool=Elsewhere())
-    assert made(tmp_path / "elsewhere") == made(tmp_path / "local")
+    assert_same_bytes(tmp_path, partial(audit_into, trace=tmp_path / "trace"))
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
@@ -279,7 +279,7 @@ def kill_a_driver(work, ready):
 
 def test_driver_worker_and_node_are_killed_amid_a_training(cluster, whole, tmp_path, request):
     """The same command resumes, Ray does the call again, and the bytes are the same."""
-    out, failed = tmp_path / "run", []
+    out = tmp_path / "run"
     work = partial(run, SPEC, out, pool=RayPool(cluster.address))
     kill_a_driver(work, lambda: wait_for_epochs(out))
     left = next(out.rglob("checkpoint.safetensors"))
@@ -288,26 +288,19 @@ def test_driver_worker_and_node_are_killed_amid_a_training(cluster, whole, tmp_p
     pool = request.getfixturevalue("pool")
 
     def kill():
-        try:
-            wait_for_epochs(out)
-            ((worker, _),) = workers(SPEC.name).items()
-            os.kill(worker, signal.SIGKILL)
-            wait_for_epochs(out)
-            ((other, raylet),) = workers(SPEC.name).items()
-            assert other != worker
-            nodes = {
-                one.all_processes["raylet"][0].process.pid: one for one in cluster.worker_nodes
-            }
-            cluster.remove_node(nodes[raylet], allow_graceful=False)
-        except BaseException as error:
-            failed.append(error)
-            raise
+        wait_for_epochs(out)
+        ((worker, _),) = workers(SPEC.name).items()
+        os.kill(worker, signal.SIGKILL)
+        wait_for_epochs(out)
+        ((other, raylet),) = workers(SPEC.name).items()
+        assert other != worker
+        nodes = {one.all_processes["raylet"][0].process.pid: one for one in cluster.worker_nodes}
+        cluster.remove_node(nodes[raylet], allow_graceful=False)
 
-    thread = threading.Thread(target=kill)
-    thread.start()
-    run(SPEC, out, pool=pool)
-    thread.join()
-    assert not failed
+    with ThreadPoolExecutor(1) as thread:
+        killed = thread.submit(kill)
+        run(SPEC, out, pool=pool)
+        killed.result()
     assert made(out) == made(whole)
 
 
@@ -355,13 +348,8 @@ def test_an_error_in_the_input_is_a_value_and_a_fault_is_raised(pool, tmp_path):
 
 
 def test_calls_under_way_end_with_their_command(pool, tmp_path):
-    done = pool.do(
-        [
-            made_by("quick", partial(calls.number, number=1), tmp_path),
-            made_by("endless", calls.sleep, tmp_path),
-        ],
-        silent,
-    )
+    works = {"quick": partial(calls.number, number=1), "endless": calls.sleep}
+    done = pool.do([made_by(name, work, tmp_path) for name, work in works.items()], silent)
     assert next(done).result() == 1
     wait_for(lambda: workers("endless"))
     done.close()
@@ -421,16 +409,12 @@ def test_a_call_whose_folder_is_busy_is_tried_again(pool, tmp_path):
     marks, place = tmp_path / "marks", tmp_path / "place"
     marks.mkdir()
     call = made_by("one", partial(calls.hold, marks=marks), place, last="made")
-    with claimed(place):
-        release = threading.Event()
-        done = []
-        thread = threading.Thread(target=lambda: done.extend(pool.do([call], silent)))
-        thread.start()
-        wait_for(lambda: len(list(marks.iterdir())) > 1)
-        assert not (place / "made").exists()
-        release.set()
-    thread.join()
-    assert [one.result() for one in done] == ["held"]
+    with ThreadPoolExecutor(1) as thread:
+        with claimed(place):
+            done = thread.submit(lambda: list(pool.do([call], silent)))
+            wait_for(lambda: len(list(marks.iterdir())) > 1)
+            assert not (place / "made").exists()
+        assert [one.result() for one in done.result()] == ["held"]
 
 
 def test_a_call_has_the_threads_of_its_cpu(pool, tmp_path):

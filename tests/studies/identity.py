@@ -1,10 +1,12 @@
-"""Identities of trainings by the names of their folders."""
+"""Identities of trainings by the names of their folders, and traces of other models."""
 
 import random
+from dataclasses import replace
 
 from attnaudit.plans.training import TrainingId
 from attnaudit.recipes.kinds import job_of
-from attnaudit.recipes.study import TRAININGS, Traces, key_of
+from attnaudit.recipes.study import TRAININGS, Traces, training_folder
+from tests.traces import make_trace
 
 
 def identity(name):
@@ -18,6 +20,20 @@ def identity(name):
     return found
 
 
+def training_of(folder, name):
+    """The one folder of a training among those of the studies of ``folder``."""
+    (found,) = (folder / TRAININGS).glob(f"{name}-??????????")
+    return found
+
+
+def like(base, lengths, seed, outputs=1):
+    """Another model's trace of the same texts."""
+    other, kept = make_trace(len(base), lengths, outputs, seed=seed), base.table
+    of_text = ("tokens", "label", "instance", "rationale")
+    names = [name for name in other.table.columns if name not in of_text]
+    return replace(base, table=kept.with_columns(other.table[names]))
+
+
 def identified(traces):
     return {identity(name): trace for name, trace in traces.items()}
 
@@ -27,9 +43,4 @@ def shuffled_traces(spec, folder):
     task = job_of(spec.base)
     plan = list(spec.study.plan(spec.base, task.read(spec.base, lambda what, done, total: None)))
     random.Random(5).shuffle(plan)
-    return Traces(
-        {
-            training.id: folder / TRAININGS / f"{training.name}-{key_of(training)[:10]}"
-            for training in plan
-        }
-    )
+    return Traces({training.id: training_folder(folder / TRAININGS, training) for training in plan})

@@ -33,6 +33,11 @@ def done(tmp_path_factory):
     )
 
 
+def invoked(*command):
+    """What `study` prints."""
+    return CliRunner().invoke(app, ["study", *command], catch_exceptions=False).stdout
+
+
 def curve(seed, relevance, attention):
     return [
         {"seed": seed, "stage": 0, "step": 10 * k, "relevance": r, "attention": a, "entropy": 3.0 - k}
@@ -190,11 +195,7 @@ def test_a_study_killed_again_and_again_ends_with_the_same_bytes(tmp_path):
 def test_bad_input_is_one_line_and_leaves_nothing(kind, settings, told, tmp_path):
     given = [part for setting in settings for part in ("--set", setting)]
     with pytest.raises(InputError) as caught:
-        CliRunner().invoke(
-            app,
-            ["study", "copying", kind, "--out", str(tmp_path / "out"), *given],
-            catch_exceptions=False,
-        )
+        invoked("copying", kind, "--out", str(tmp_path / "out"), *given)
     assert told in str(caught.value)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
@@ -202,12 +203,11 @@ def test_bad_input_is_one_line_and_leaves_nothing(kind, settings, told, tmp_path
 
 def test_the_command_prints_the_summary(done):
     given = [part for name, value in TINY.items() for part in ("--set", f"{name}={value}")]
-    command = ["study", "copying", "iid", "--seed", "1", "--out", str(done), *given]
-    shown = CliRunner().invoke(app, [*command, "--json"], catch_exceptions=False)
-    assert {row["experiment"] for row in json.loads(shown.stdout)} == {"copying"}
-    shown = CliRunner().invoke(app, command, catch_exceptions=False)
+    command = ["copying", "iid", "--seed", "1", "--out", str(done), *given]
+    assert {row["experiment"] for row in json.loads(invoked(*command, "--json"))} == {"copying"}
+    shown = invoked(*command)
     # What may be claimed comes first.
-    assert shown.stdout.index("Is copying learned?") < shown.stdout.index("study copying of iid")
+    assert shown.index("Is copying learned?") < shown.index("study copying of iid")
 
 
 @pytest.mark.slow

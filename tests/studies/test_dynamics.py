@@ -22,20 +22,12 @@ from attnaudit.trace import concatenate
 from attnaudit.training.probe import step_part
 from tests.oracles.agreement import naive_agreement
 from tests.oracles.dynamics import naive_elsewhere, naive_timing
-from tests.studies.identity import identified
+from tests.studies.identity import identified, like
 from tests.traces import make_trace
 
 LENGTHS = np.random.default_rng(5).integers(1, 8, 40)
 STEPS = (0, 5, 20)
 NAMES = ("watched-s3", "watched-s4", "watched-uniform-s9", "embedding-s3")
-
-
-def like(base, seed, outputs):
-    """Another model's trace of the same texts."""
-    other, table = make_trace(len(base), LENGTHS, outputs, seed=seed), base.table
-    for name in ("alpha", "readout", "offset", "prediction", "loo"):
-        table = table.with_columns(other.table[name])
-    return replace(base, table=table)
 
 
 def split_of(trace, name):
@@ -56,10 +48,10 @@ def all_splits(outputs):
 
 def some(study, outputs=1):
     base = make_trace(len(LENGTHS), LENGTHS, outputs, seed=0)
-    found = {name: like(base, k, outputs) if k else base for k, name in enumerate(NAMES)}
+    found = {name: like(base, LENGTHS, k, outputs) if k else base for k, name in enumerate(NAMES)}
     for k, name in enumerate(NAMES[:3]):
         for step in STEPS:
-            whole = like(base, 10 + 10 * k + step, outputs)
+            whole = like(base, LENGTHS, 10 + 10 * k + step, outputs)
             found[f"{name}/{step_part(step)}"] = whole.take(study.watched.rows(whole.instance))
     return {**found, "embedding-s3/teacher": all_splits(outputs)}
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from sklearn.metrics import f1_score
 
-from attnaudit.core import InputError, read_json
+from attnaudit.core import read_json
 from attnaudit.models.attention import attend
 from attnaudit.recipes.study import StudySpec, run_study
 from attnaudit.report.cards.studies.need import CARD
@@ -120,12 +120,6 @@ def test_the_paper_s_form_is_uniform_at_its_scale():
     full = StudySpec.of("need", "sst", full=True)
     assert full.study == Need(seeds=10)
     assert (full.base.training.epochs, full.base.training.patience) == (60, 8)
-
-
-def test_attention_that_is_not_learned_is_refused():
-    spec = StudySpec.of("need", "planted-decisive", attention="uniform")
-    with pytest.raises(InputError, match="attention that is learned"):
-        spec.study.plan(spec.base, None)
 
 
 @pytest.mark.parametrize(

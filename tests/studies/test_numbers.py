@@ -1,6 +1,5 @@
 """What studies say, against the formulas worked out instance by instance; and what must not change it."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,29 +16,19 @@ from attnaudit.studies.over_seeds import means, predictions, scores
 from attnaudit.studies.seeds import Seeds
 from attnaudit.studies.uniform import Uniform
 from tests.oracles.readout import naive_jsd, naive_tvd
-from tests.studies.identity import identified
+from tests.studies.identity import identified, like
 from tests.traces import make_trace
 
 LENGTHS = np.random.default_rng(5).integers(2, 12, 60)
 
 
-def like(base, seed, outputs=1):
-    """Another model's trace of the same texts."""
-    other = make_trace(len(base), LENGTHS, outputs, seed=seed)
-    names = [
-        name
-        for name in other.table.columns
-        if name not in ("tokens", "label", "instance", "rationale")
-    ]
-    table = base.table
-    for name in names:
-        table = table.with_columns(other.table[name])
-    return replace(base, table=table)
-
-
 def some(outputs=1, seeds=3):
     base = make_trace(len(LENGTHS), LENGTHS, outputs, seed=0)
-    return [base, *(like(base, seed, outputs) for seed in range(1, seeds + 1))]
+    return [base, *(like(base, LENGTHS, seed, outputs) for seed in range(1, seeds + 1))]
+
+
+def of_seeds(*given, **options):
+    return {f"base-s{k}": trace for k, trace in enumerate(some(*given, **options))}
 
 
 def tau(one, score, other, second, row):
@@ -49,9 +38,7 @@ def tau(one, score, other, second, row):
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_seeds_are_medians_of_each_instance(outputs):
     base, *others = some(outputs)
-    table = Seeds(seeds=3)(
-        identified({f"base-s{k}": trace for k, trace in enumerate([base, *others])})
-    )
+    table = Seeds(seeds=3)(identified(of_seeds(outputs)))
     for row in range(len(base)):
         expected = {
             "jsd": [naive_jsd(base.alpha[row], other.alpha[row]) for other in others],
@@ -70,10 +57,8 @@ def test_seeds_are_medians_of_each_instance(outputs):
 
 
 def test_every_instance_is_in_one_bin_and_all_groups_add_up():
-    base, *others = some()
-    summary = Seeds(seeds=3).summarise(
-        Seeds(seeds=3)(identified({f"base-s{k}": trace for k, trace in enumerate([base, *others])}))
-    )
+    study = Seeds(seeds=3)
+    summary = study.summarise(study(identified(of_seeds())))
     counts = summary.filter(measure="jsd").select("group", pl.col("n") + pl.col("undefined")).rows()
     total = dict(counts)["all"]
     assert sum(n for group, n in counts if group.startswith("max_alpha:")) == total
@@ -81,13 +66,8 @@ def test_every_instance_is_in_one_bin_and_all_groups_add_up():
 
 
 def test_figures_of_models_are_means_over_seeds_and_differences_are_paired():
-    traces = some(seeds=4)
-    named = {
-        f"{model}-s{k}": trace
-        for trace, (model, k) in zip(
-            traces[:4], [("base", 0), ("base", 1), ("uniform", 0), ("uniform", 1)], strict=True
-        )
-    }
+    traces = some()
+    named = dict(zip(("base-s0", "base-s1", "uniform-s0", "uniform-s1"), traces, strict=True))
     study = Uniform(seeds=2)
     summary = study.summarise(study(identified(named)))
     value = dict(summary.select("measure", "value").rows())
@@ -155,14 +135,8 @@ def test_models_of_other_instances_or_seeds_are_refused():
 
 
 def adversary_traces() -> dict[str, Any]:
-    base, *others = some(seeds=4)
-    return dict(
-        zip(
-            ("base-s0", "base-s1", "uniform-s0", "adversary-0.001-s1", "adversary-0.1-s1"),
-            [base, *others],
-            strict=True,
-        )
-    )
+    names = ("base-s0", "base-s1", "uniform-s0", "adversary-0.001-s1", "adversary-0.1-s1")
+    return dict(zip(names, some(seeds=4), strict=True))
 
 
 def test_the_adversary_s_points_are_means_over_instances():
@@ -212,7 +186,7 @@ def shuffled(trace):
 @pytest.mark.parametrize(
     ("study", "traces"),
     [
-        (Seeds(seeds=2), lambda: {f"base-s{k}": trace for k, trace in enumerate(some(seeds=2))}),
+        (Seeds(seeds=2), lambda: of_seeds(seeds=2)),
         (
             Uniform(seeds=1),
             lambda: dict(zip(("base-s0", "uniform-s0"), some(seeds=1), strict=True)),
@@ -233,14 +207,18 @@ def test_the_order_of_rows_changes_no_number(study, traces):
         )
 
 
+DECEIVE = Deceive(models=("bilstm",), strengths=(0.0, 1.0), seeds=1)
+
+
+def deceiving(*traces):
+    names = ("deceive-bilstm-0-s0", "deceive-bilstm-1-s0", "removed-bilstm-s0")
+    return identified(dict(zip(names, traces, strict=True)))
+
+
 def test_deceiving_models_are_measured_row_by_row():
-    base, *others = some(seeds=3)
-    names: list[str] = ["deceive-bilstm-0-s0", "deceive-bilstm-1-s0", "removed-bilstm-s0"]
-    traces = dict(zip(names, [base, *others], strict=False))
-    study = Deceive(models=("bilstm",), strengths=(0.0, 1.0), seeds=1)
-    table = study(identified(traces))
+    base, other, removed = some(seeds=2)
+    table = DECEIVE(deceiving(base, other, removed))
     one = table.filter(strength=1.0)
-    other = traces["deceive-bilstm-1-s0"]
     assert one["instance"].to_list() == base.instance.tolist()
     assert one["accuracy"].to_list() == (other.predicted == base.array("label")).tolist()
     for row, marks in enumerate(base.table["rationale"].to_list()):
@@ -248,7 +226,7 @@ def test_deceiving_models_are_measured_row_by_row():
         assert one["mass"][row] == pytest.approx(mass, abs=1e-6)
         assert one["covered"][row] == all(marks)
         assert one["jsd"][row] == pytest.approx(naive_jsd(base.alpha[row], other.alpha[row]))
-    summary = {row["measure"]: row for row in study.summarise(table).iter_rows(named=True)}
+    summary = {row["measure"]: row for row in DECEIVE.summarise(table).iter_rows(named=True)}
     assert summary["mass_bilstm_1"]["value"] == pytest.approx(one["mass"].mean())
     assert summary["jsd_bilstm_0"]["value"] == 0.0
     assert "mass_bilstm_removed" not in summary
@@ -257,14 +235,9 @@ def test_deceiving_models_are_measured_row_by_row():
 
 def test_accuracies_of_deceiving_models_are_of_the_same_texts():
     """A text of impermissible tokens alone is none of the texts without them."""
-    base, *others = some(seeds=3)
+    base, other, removed = some(seeds=2)
     kept = np.arange(len(base))[::2]
-    traces = {
-        "deceive-bilstm-0-s0": base,
-        "deceive-bilstm-1-s0": others[0],
-        "removed-bilstm-s0": others[1].take(kept),
-    }
-    table = Deceive(models=("bilstm",), strengths=(0.0, 1.0), seeds=1)(identified(traces))
+    table = DECEIVE(deceiving(base, other, removed.take(kept)))
     for strength in (0.0, 1.0, None):
         rows = table.filter(
             pl.col("strength").eq_missing(strength), pl.col("accuracy").is_not_null()

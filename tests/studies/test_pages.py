@@ -87,6 +87,16 @@ def card_of(rows, about=None):
     return row
 
 
+def uniform_rows(f1, std=None):
+    """Rows of a uniform model with this F1, where the base has 0.9."""
+    figures = {
+        "difference_f1_macro_uniform": f1 - 0.9,
+        "f1_macro_base": 0.9,
+        "f1_macro_uniform": f1,
+    }
+    return [summary("uniform", name, value, std) for name, value in figures.items()]
+
+
 @pytest.mark.parametrize(
     ("std", "told"),
     [
@@ -95,18 +105,12 @@ def card_of(rows, about=None):
     ],
 )
 def test_a_loss_of_one_seed_is_not_said_to_be_beyond_that_of_seeds(std, told):
-    figures = {"difference_f1_macro_uniform": -0.2, "f1_macro_base": 0.9, "f1_macro_uniform": 0.7}
-    rows = [summary("uniform", name, value, std) for name, value in figures.items()]
-    assert told in card_of(rows).sentence
+    assert told in card_of(uniform_rows(0.7, std=std)).sentence
 
 
 @pytest.mark.parametrize("n", [12, 20])
 def test_a_study_of_few_instances_carries_no_conclusion(n):
-    figures = {"difference_f1_macro_uniform": 0.0, "f1_macro_base": 0.9, "f1_macro_uniform": 0.9}
-    rows = [
-        summary("uniform", name, value) | {"low": value - 0.01, "n": n}
-        for name, value in figures.items()
-    ]
+    rows = (row | {"low": row["value"] - 0.01, "n": n} for row in uniform_rows(0.9))
     finding = card_of(rows).finding
     assert finding is not None
     assert (finding.code == "few") == (n < 20)
@@ -121,9 +125,10 @@ def test_a_study_of_few_instances_carries_no_conclusion(n):
     ],
 )
 def test_the_guide_s_row_is_of_the_base_s_attention_or_tells_what_is_there(f1, value):
-    rows = [summary("guide", f"f1_macro_{name}", score) for name, score in f1.items()]
-    rows += [
-        summary("guide", f"difference_f1_macro_{name}", score - 0.7) for name, score in f1.items()
+    rows = [
+        summary("guide", f"{start}f1_macro_{name}", score - less)
+        for name, score in f1.items()
+        for start, less in (("", 0.0), ("difference_", 0.7))
     ]
     row = card_of([summary("guide", "f1_macro_uniform", 0.7), *rows])
     assert row.value == pytest.approx(value)

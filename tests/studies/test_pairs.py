@@ -19,6 +19,7 @@ from attnaudit.trace import Trace
 from tests.pairs import write_pairs
 from tests.steps.calls import made as digests
 from tests.studies.identity import shuffled_traces
+from tests.studies.identity import training_of as training
 
 TINY = {
     "corpus.units": "words", "corpus.min_df": 1, "model.embedding": 8, "model.hidden": 8, "training.epochs": 2, "training.batch_size": 16,
@@ -46,11 +47,6 @@ def folder(pairs, tmp_path_factory):
     for study in PAIR_STUDIES:
         run_study(tiny(study, pairs), out)
     return out
-
-
-def training(folder, name):
-    (found,) = (folder / "trainings").glob(f"{name}-??????????")
-    return found
 
 
 def summary(folder, study, group="all"):

@@ -22,6 +22,7 @@ from tests import killed
 from tests.forked import apart
 from tests.steps.calls import made as digests
 from tests.studies.identity import shuffled_traces
+from tests.studies.identity import training_of as trained
 
 TINY = {
     "corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "training.epochs": 3, "training.patience": 3,
@@ -38,10 +39,6 @@ TINY = {
 def copy(folder, tmp_path):
     """A copy that a test may change."""
     return shutil.copytree(folder, tmp_path / "out")
-
-
-def trained(folder, name):
-    return next((folder / TRAININGS).glob(f"{name}-??????????"))
 
 
 def tiny(study, **settings):
@@ -176,13 +173,9 @@ def test_a_study_killed_at_random_points_ends_with_the_same_bytes(folder, tmp_pa
     assert (ours / "summary.json").read_bytes() == (theirs / "summary.json").read_bytes()
     for training in (out / TRAININGS).iterdir():
         whole = folder / TRAININGS / training.name
-        parts = (
-            "trace",
-            "steps",
-            "model",
-            *(["teacher"] if (training / "teacher").exists() else ()),
-        )
-        assert all(digests(training / part) == digests(whole / part) for part in parts)
+        for part in ("trace", "steps", "model", "teacher"):
+            if part != "teacher" or (training / part).exists():
+                assert digests(training / part) == digests(whole / part)
     assert not list(out.rglob(".*"))
 
 
@@ -279,11 +272,11 @@ OWN_FILE, PLANTED = "mine.csv", "planted-decisive"
     [
         *(
             (name, PLANTED, {"attention": "log_odds"}, f"{name} of a model: log_odds attention")
-            for name in ("uniform", "seeds", "guide", "adversary", "dynamics")
+            for name in ("need", "uniform", "seeds", "transfer", "guide", "adversary", "dynamics")
         ),
         *(
             (name, PLANTED, {"preset": "han"}, "not --preset han")
-            for name in ("dynamics", "deceive")
+            for name in ("dynamics", "deceive", "transfer")
         ),
         ("dynamics", "planted-question", {}, "of planted-question: question_answering; expected"),
         ("deceive", "planted-question", {}, "deceive of planted-question: .*without questions"),

@@ -4,8 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from attnaudit.core import InputError, read_json
-from attnaudit.corpora.read import read_corpus
+from attnaudit.core import read_json
 from attnaudit.recipes.study import StudySpec, run_study
 from attnaudit.studies.guide import Guide
 from attnaudit.studies.transfer import DONORS, Transfer
@@ -101,10 +100,3 @@ def test_students_have_the_weights_of_their_seed_s_donors(tmp_path, no_pages):
 
 def test_the_paper_s_form_is_guide():
     assert StudySpec.of("transfer", "sst", paper=True).study == Guide()
-
-
-def test_models_without_learned_attention_and_sentences_are_refused():
-    for attention, preset in (("uniform", "paper"), ("additive", "han")):
-        spec = StudySpec.of("transfer", "planted-decisive", attention=attention, preset=preset)
-        with pytest.raises(InputError, match="transfer of a model"):
-            spec.study.plan(spec.base, read_corpus("planted-decisive"))

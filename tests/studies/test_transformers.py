@@ -21,6 +21,7 @@ from attnaudit.trace import Trace
 from tests.hf.test_train import spec as training_spec
 from tests.pages import summaries_as_pages
 from tests.studies.identity import shuffled_traces
+from tests.studies.identity import training_of as training
 from tests.traces import make_trace
 
 CORPUS = "planted-decisive"
@@ -44,11 +45,6 @@ def folder(one_registry, tmp_path_factory):
         for study in TRANSFORMER_STUDIES:
             run_study(tiny(study), out)
     return out
-
-
-def training(folder, name):
-    (found,) = (folder / "trainings").glob(f"{name}-??????????")
-    return found
 
 
 def measures(folder, study):
@@ -80,17 +76,15 @@ def test_uniform_layers_attend_uniformly_and_others_do_not(folder):
 @pytest.mark.slow
 def test_the_differences_are_paired_by_text_and_seed(folder):
     table = pl.read_parquet(folder / "uniform/results/uniform.parquet")
-    assert table.group_by("model", "seed").len()["len"].unique().to_list() == [
-        9
-    ]  # no row for each head
+    # There is no row for each head.
+    assert set(table.group_by("model", "seed").len()["len"]) == {9}
     right = table.with_columns(right=pl.col("probabilities").list.arg_max() == pl.col("label"))
     means = dict(right.group_by("model").agg(pl.col("right").mean()).iter_rows())
     found = measures(folder, "uniform")
     for model in ("uniform", "uniform_layer1"):
-        assert found[f"accuracy_{model}"]["value"] == pytest.approx(means[model])
-        assert found[f"difference_accuracy_{model}"]["value"] == pytest.approx(
-            means[model] - means["base"]
-        )
+        gap = means[model] - means["base"]
+        for name, value in (("accuracy", means[model]), ("difference_accuracy", gap)):
+            assert found[f"{name}_{model}"]["value"] == pytest.approx(value)
     assert model_label("uniform_layer1") == "uniform attention in layer 1"
 
 
