@@ -137,7 +137,7 @@ def test_transformers_have_a_group_of_their_own(tmp_path, capsys):
 def test_confidence_scales_the_trained_logits_and_changes_no_decision(tmp_path):
     made = sweep(tmp_path / "out", constructions=("on_one", "on_sure"))
     calibrate(made)
-    traces = (Trace.read(made.audit_of(cell) / "trace") for cell in made.cells)
+    traces = (Trace.read(audit / "trace") for audit in made.audits.values())
     plain, sure = (trace.prediction[:, 0] for trace in traces)
     odds, more = (np.log(one / (1.0 - one)) for one in (plain, sure))
     assert np.allclose(more, 4.0 * odds, rtol=1e-2)

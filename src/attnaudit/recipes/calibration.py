@@ -35,7 +35,7 @@ from attnaudit.corpora.registry import CORPORA
 from attnaudit.experiments import facts
 from attnaudit.plans.audit import choose
 from attnaudit.plans.spec import SCHEMA, RunSpec, refuse_options, refuse_settings
-from attnaudit.plans.training import Training
+from attnaudit.plans.training import Training, TrainingId
 from attnaudit.recipes.audit import PAGE, RESULTS, Audit, report_step
 from attnaudit.recipes.job import INTERVENTIONS, STEPS
 from attnaudit.recipes.kinds import LastCorpus, kind_of_corpus, model_options
@@ -43,7 +43,6 @@ from attnaudit.recipes.study import (
     TRAININGS,
     Say,
     do_trainings,
-    key_of,
     training_calls,
     training_folder,
 )
@@ -173,22 +172,16 @@ class Calibration(Settings):
             for encoder in _encoders(one, spec)[: self.encoders]
             for seed in range(self.seeds)
         ]
-        # The same training may be asked for by several constructions: it is done once.
-        first: dict[str, Training] = {}
-        once = [
-            replace(cell, training=first.setdefault(key_of(cell.training), cell.training))
-            for cell in cells
-        ]
-        return sorted(once, key=lambda cell: (self.corpora.index(cell.corpus), cell.seed))
+        return sorted(cells, key=lambda cell: (self.corpora.index(cell.corpus), cell.seed))
 
     @cached_property
     def trainings(self) -> list[Training]:
         """All trainings, each once and after its teacher."""
-        every: dict[str, Training] = {}
+        every: dict[TrainingId, Training] = {}
         for cell in self.cells:
             if teacher := cell.training.teacher:
-                every[key_of(teacher)] = replace(teacher, also=("intervene", "teach"))
-            every.setdefault(key_of(cell.training), replace(cell.training, also=("intervene",)))
+                every[teacher.id] = replace(teacher, also=("intervene", "teach"))
+            every.setdefault(cell.training.id, replace(cell.training, also=("intervene",)))
         return list(every.values())
 
     @property
@@ -202,9 +195,10 @@ class Calibration(Settings):
             or not all((place / STEPS[name][0]).exists() for name in one.also)
         ]
 
-    def audit_of(self, cell: Cell) -> Path:
-        """Return the folder of a model's audit."""
-        return self.out / AUDITS / cell.name
+    @cached_property
+    def audits(self) -> dict[Cell, Path]:
+        """Folder of the audit of each model."""
+        return {cell: self.out / AUDITS / cell.name for cell in self.cells}
 
     def to_json(self) -> dict[str, Any]:
         """Return what ``spec.json`` holds."""
@@ -246,20 +240,18 @@ def calibrate(
     missing, base = calibration.missing, calibration.base
     calls = training_calls(missing, store, lambda spec: read(_unplanted(spec, base), progress))
     do_trainings(calls, len(missing), progress, say)
-    for number, cell in enumerate(calibration.cells, 1):
-        label = f"{cell.name} ({number} of {len(calibration.cells)})"
+    for number, (cell, out) in enumerate(calibration.audits.items(), 1):
+        label = f"{cell.name} ({number} of {len(calibration.audits)})"
         training = training_folder(store, cell.training)
-        audit = _audit_recipe(calibration.audit_of(cell), cell, training, within(label, progress))
-        execute(audit, calibration.audit_of(cell))
+        execute(_audit_recipe(out, cell, training, within(label, progress)), out)
     return execute(recipe, place)
 
 
 def plan_calibration(calibration: Calibration) -> list[Planned]:
     """List the models of a calibration, and say which are done."""
-    places = {cell: calibration.audit_of(cell) for cell in calibration.cells}
     return [
         Planned(cell.name, str(place), (place / MANIFEST).exists())
-        for cell, place in places.items()
+        for cell, place in calibration.audits.items()
     ]
 
 
@@ -308,7 +300,7 @@ def _audit_recipe(out: Path, cell: Cell, training: Path, progress: Progress) -> 
 
 def _score_step(calibration: Calibration, progress: Progress) -> Step:
     """Make the tables over all models."""
-    folders = {cell: calibration.audit_of(cell) for cell in calibration.cells}
+    folders = calibration.audits
 
     def inputs(folder):
         files = {cell.name: read_manifest(place)["files"] for cell, place in folders.items()}

@@ -361,15 +361,15 @@ def training_calls(
         store: Folder of all trainings.
         corpus_of: Function of a specification that returns its corpus.
     """
-    names = {key_of(one): one.name for one in trainings}
-    teachers = [key_of(one.teacher) for one in trainings if one.teacher is not None]
+    planned = {one.id for one in trainings}
+    teachers = {one.teacher.id for one in trainings if one.teacher}
     for one in trainings:
-        taught = ["teach"] if key_of(one) in teachers else []
+        taught = ["teach"] if one.id in teachers else []
         further = tuple(dict.fromkeys((COLLECT, *taught, *one.also)))
-        after = None if one.teacher is None else names.get(key_of(one.teacher))
+        after = (one.teacher.name,) if one.teacher and one.teacher.id in planned else ()
         spec, place = _with_teacher(one, store), training_folder(store, one)
         work = partial(do_training, spec=spec, further=further)
-        yield Call(one.name, work, place, corpus_of(spec), (after,) if after else (), spec.device)
+        yield Call(one.name, work, place, corpus_of(spec), after, spec.device)
 
 
 def do_trainings(
