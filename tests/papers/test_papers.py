@@ -33,6 +33,7 @@ from attnaudit.report.paper_page import Reproduction
 from attnaudit.results import summary_row
 from tests.pages import experiments, summaries_as_pages
 from tests.papers.markdown import markdown_of
+from tests.studies.conftest import no_page
 
 TINY = {
     "corpus.size": 60,
@@ -81,10 +82,7 @@ def published():
         summaries_as_pages(),
         experiments("prediction", "erasure"),
     ):
-        patch.setattr(
-            "attnaudit.report.study_page.write_study",
-            lambda folder, metadata, notes, page: page.write_text("page"),
-        )
+        patch.setattr("attnaudit.report.study_page.write_study", no_page)
         for place in ("papers.comparison", "papers.published", "recipes.reproduction.sweep"):
             patch.setattr(
                 f"attnaudit.{place}.published",

@@ -19,6 +19,7 @@ from attnaudit.steps.folder import digests as digests_of
 from attnaudit.trace import write_shards
 from tests.forked import printed
 from tests.pages import FEW, experiments, summaries_as_pages
+from tests.studies.conftest import no_page
 from tests.traces import make_trace
 
 EXPERIMENTS = (
@@ -154,14 +155,8 @@ def a_study(out, stopped=""):
         pytest.MonkeyPatch.context() as patch,
         contextlib.suppress(KeyboardInterrupt),
     ):
-        patch.setattr(
-            "attnaudit.report.study_page.write_study",
-            lambda folder, metadata, notes, page: page.write_text("page"),
-        )
-        patch.setattr(
-            "attnaudit.report.study_page.write_studies",
-            lambda folder, metadata, names: (folder / "index.html").write_text("page"),
-        )
+        for name in ("write_study", "write_studies"):
+            patch.setattr(f"attnaudit.report.study_page.{name}", no_page)
         run_study(
             StudySpec.of(
                 "uniform", "planted-decisive", vectors="random", device="cpu", settings=settings

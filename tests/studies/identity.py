@@ -34,6 +34,11 @@ def like(base, lengths, seed, outputs=1):
     return replace(base, table=kept.with_columns(other.table[names]))
 
 
+def values_of(summary):
+    """The value of each measure."""
+    return dict(summary.select("measure", "value").iter_rows())
+
+
 def identified(traces):
     return {identity(name): trace for name, trace in traces.items()}
 

@@ -18,6 +18,7 @@ from attnaudit.studies.adversary import EPSILONS
 from attnaudit.studies.complexity import Complexity, room, toward_uniform
 from attnaudit.trace import list_column
 from tests.oracles.readout import naive_jsd, naive_tvd
+from tests.studies.identity import values_of
 from tests.traces import make_trace
 
 LENGTHS = np.array([2, 5, 9, 3, 7])
@@ -101,7 +102,7 @@ def made(slope, far=0.0):
 @pytest.mark.parametrize(("slope", "outcome"), [(0.02, "supported"), (-0.02, "contradicted")])
 def test_slopes_are_per_doubling_and_decide_the_claim(slope, outcome):
     summary = made(slope)
-    found = dict(summary.select("measure", "value").iter_rows())
+    found = values_of(summary)
     assert found["slope_area_hidden"] == pytest.approx(slope)
     assert found["held_out_base"] == pytest.approx(0.2)
     outcomes = {one.measure: one.outcome(summary) for one in Complexity.hypotheses}

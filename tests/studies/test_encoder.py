@@ -11,6 +11,7 @@ from attnaudit.corpora.read import read_corpus
 from attnaudit.plans.spec import RunSpec
 from attnaudit.recipes.study import StudySpec
 from attnaudit.studies.encoder import MODELS, Encoder
+from tests.studies.identity import values_of
 
 SEEDS, TEXTS = 4, 50
 NAMES = ("none", "average", "cnn3", "mixed50", "bilstm", "transformer")
@@ -45,7 +46,7 @@ def made(through=0.3, direct=0.1, random=None):
 
 def values(table):
     rows = Encoder(models=NAMES, seeds=SEEDS).summarise(table)
-    return dict(rows.select("measure", "value").iter_rows())
+    return values_of(rows)
 
 
 def test_the_slope_divides_into_what_was_put_through_the_own_word_and_the_rest():

@@ -14,6 +14,7 @@ from attnaudit.results import About, SummaryRows
 from attnaudit.studies.need import Need, PairNeed, deciding_share
 from attnaudit.studies.uniform import Uniform
 from tests.pairs import write_pairs
+from tests.studies.identity import values_of
 
 SEEDS, TEXTS = 8, 1000
 TINY = {
@@ -46,7 +47,7 @@ def outcomes(summary):
 def test_a_planted_loss_is_found_and_its_absence_is_shown(lost, expected):
     summary = Need().summarise(made(lost))
     assert outcomes(summary) == expected
-    values = dict(summary.select("measure", "value").iter_rows())
+    values = values_of(summary)
     assert values["loss_uniform"] == pytest.approx(
         values["f1_macro_base"] - values["f1_macro_uniform"]
     )
@@ -55,19 +56,19 @@ def test_a_planted_loss_is_found_and_its_absence_is_shown(lost, expected):
 
 def test_scores_are_macro_f1_whatever_the_order_of_rows():
     table = made(0.1)
-    values = dict(Need().summarise(table).select("measure", "value").iter_rows())
+    values = values_of(Need().summarise(table))
     mean = np.mean([
         f1_score(part["label"], part["predicted"], average="macro")
         for part in table.filter(model="base").partition_by("seed")
     ])  # fmt: skip
     assert values["f1_macro_base"] == pytest.approx(mean)
     mixed = Need().summarise(table.sample(fraction=1.0, shuffle=True, seed=1))
-    assert dict(mixed.select("measure", "value").iter_rows()) == pytest.approx(values)
+    assert values_of(mixed) == pytest.approx(values)
 
 
 def test_pairs_count_by_the_share_of_their_gold_tokens():
     table = made(0.0).with_columns(instance=pl.col("instance") // 4)
-    values = dict(PairNeed().summarise(table).select("measure", "value").iter_rows())
+    values = values_of(PairNeed().summarise(table))
     assert values["accuracy_base"] == pytest.approx(table.filter(model="base")["correct"].mean())
 
 

@@ -16,7 +16,7 @@ from attnaudit.studies.over_seeds import means, predictions, scores
 from attnaudit.studies.seeds import Seeds
 from attnaudit.studies.uniform import Uniform
 from tests.oracles.readout import naive_jsd, naive_tvd
-from tests.studies.identity import identified, like
+from tests.studies.identity import identified, like, values_of
 from tests.traces import make_trace
 
 LENGTHS = np.random.default_rng(5).integers(2, 12, 60)
@@ -70,7 +70,7 @@ def test_figures_of_models_are_means_over_seeds_and_differences_are_paired():
     named = dict(zip(("base-s0", "base-s1", "uniform-s0", "uniform-s1"), traces, strict=True))
     study = Uniform(seeds=2)
     summary = study.summarise(study(identified(named)))
-    value = dict(summary.select("measure", "value").rows())
+    value = values_of(summary)
     label = traces[0].array("label")
     for figure, score in (
         ("accuracy", accuracy_score), ("f1", f1_score), ("roc_auc", roc_auc_score),
@@ -145,7 +145,7 @@ def test_the_adversary_s_points_are_means_over_instances():
         ModelAdversary(strengths=(0.001, 0.1), controls=1, limit=1.0),
     )
     table = study(identified(traces))
-    value = dict(study.summarise(table).select("measure", "value").rows())
+    value = values_of(study.summarise(table))
     base, rows = traces["base-s0"], range(len(LENGTHS))
     labels = {"base-s1": "seed", "uniform-s0": "uniform", "adversary-0.1-s1": "adversary_0.1"}
     for name, label in labels.items():

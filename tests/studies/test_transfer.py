@@ -9,6 +9,7 @@ from attnaudit.recipes.study import StudySpec, run_study
 from attnaudit.studies.guide import Guide
 from attnaudit.studies.transfer import DONORS, Transfer
 from attnaudit.trace import Trace
+from tests.studies.identity import values_of
 
 SEEDS, TEXTS = 5, 400
 TINY = {
@@ -60,7 +61,7 @@ def test_agreement_beyond_shuffled_weights_is_found_where_it_was_put(summary):
 
 def test_errors_are_those_of_the_donor_in_each_seed():
     table = made(dict.fromkeys(DONORS, 0.1))
-    values = dict(Transfer().summarise(table).select("measure", "value").iter_rows())
+    values = values_of(Transfer().summarise(table))
     wrong = table.filter(pl.col("model") == "own", pl.col("decided") != pl.col("label"))
     gain = (pl.col("predicted") == pl.col("decided")).mean() - (
         pl.col("shuffled") == pl.col("decided")
