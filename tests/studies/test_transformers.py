@@ -1,7 +1,6 @@
 """Studies of small transformers: the trainings of `hf train`, uniform layers, and what an audit uncovers against a naive count."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -9,7 +8,6 @@ import pytest
 
 from attnaudit.cli import main
 from attnaudit.core import InputError, read_json
-from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.erasure.experiment import Erasure
 from attnaudit.experiments.maximal_change.experiment import MaximalChange
 from attnaudit.recipes.study import StudySpec, run_study
@@ -17,7 +15,7 @@ from attnaudit.recipes.trained import train_into
 from attnaudit.report.models import model_label
 from attnaudit.studies import TRANSFORMER_STUDIES
 from attnaudit.studies.uncovering import UNCOVERING, uncovering
-from attnaudit.trace import Trace
+from attnaudit.trace import Trace, list_column
 from tests.hf.test_train import spec as training_spec
 from tests.pages import summaries_as_pages
 from tests.studies.identity import shuffled_traces
@@ -138,14 +136,14 @@ def several_heads(n, seed):
     special = np.zeros(lengths.sum(), bool)
     special[trace.alpha.offsets[:-1]] = special[trace.alpha.offsets[1:] - 1] = True
     marks = (rng.random(lengths.sum()) < 0.3) & ~special
-    columns: Any = {name: trace.table[name].to_list() for name in ("tokens", "label", "split")}
-    made = Trace.from_arrays(
-        activation="sigmoid", class_names=trace.class_names, instance=np.arange(n) // 2, alpha=trace.ragged("alpha"),
-        readout=trace.ragged("readout"), offset=trace.readout.offset.astype(np.float32), prediction=trace.prediction,
-        gradient=trace.ragged("gradient"), loo=trace.ragged("loo"), special=[row.tolist() for row in Ragged.from_lengths(special, lengths)],
-        layer=np.ones(n, np.int32), head=(np.arange(n) % 2).astype(np.int32), query=np.zeros(n, np.int32), **columns,
-    )  # fmt: skip
-    return made, Ragged.from_lengths(marks, lengths)
+    table = trace.table.with_columns(
+        list_column("special", trace.alpha.with_values(special)),
+        instance=np.arange(n) // 2,
+        layer=np.ones(n, np.int32),
+        head=np.arange(n, dtype=np.int32) % 2,
+        query=np.zeros(n, np.int32),
+    )
+    return replace(trace, table=table), trace.alpha.with_values(marks)
 
 
 def naive(trace, marked, row):

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import polars as pl
 
-from attnaudit.calibration import CONSTRUCTIONS, Cell, Construction
+from attnaudit.calibration import CONSTRUCTIONS, Cell
 from attnaudit.calibration.check import checked
 from attnaudit.calibration.construction import TRANSFORMER, AnySpec, training_of
 from attnaudit.calibration.score import scores
@@ -169,7 +169,8 @@ class Calibration(Settings):
             Cell(one, corpus, encoder, seed, training_of(one, spec, corpus, encoder, seed))
             for one in chosen
             for corpus, spec in self.base.items()
-            for encoder in _encoders(one, spec)[: self.encoders]
+            for every in [one.encoders if isinstance(spec, RunSpec) else (spec.config,)]
+            for encoder in every[: self.encoders]
             for seed in range(self.seeds)
         ]
         return sorted(cells, key=lambda cell: (self.corpora.index(cell.corpus), cell.seed))
@@ -202,6 +203,7 @@ class Calibration(Settings):
 
     def to_json(self) -> dict[str, Any]:
         """Return what ``spec.json`` holds."""
+        spec: Any = self.base[self.corpora[0]]
         return {
             "schema": SCHEMA,
             "kind": PLACE,
@@ -209,12 +211,8 @@ class Calibration(Settings):
             "seeds": self.seeds,
             "encoders": self.encoders,
             "constructions": self.constructions and list(self.constructions),
-            "model": self.model and self._named_model(),
+            "model": self.model and {"name": spec.config, **spec.to_json()["model"]},
         }
-
-    def _named_model(self) -> dict[str, Any]:
-        spec: Any = next(iter(self.base.values()))
-        return {"name": spec.config, **spec.to_json()["model"]}
 
 
 def calibrate(
@@ -259,11 +257,6 @@ def _write_page(folder: Path, page: Path) -> None:
     from attnaudit.report.calibration_page import write_calibration
 
     write_calibration(folder, page)
-
-
-def _encoders(construction: Construction, base: AnySpec) -> tuple[str, ...]:
-    """Return the names of the encoders of a construction, or of the transformer."""
-    return construction.encoders if isinstance(base, RunSpec) else (base.config,)
 
 
 def _unplanted(spec: AnySpec, base: Mapping[str, AnySpec]) -> AnySpec:

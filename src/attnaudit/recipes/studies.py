@@ -36,7 +36,6 @@ from attnaudit.steps import (
     Recipe,
     Step,
     execute,
-    plan_calls,
 )
 from attnaudit.studies import EVERY_STUDY
 
@@ -205,4 +204,5 @@ def plan_study(
     if name == CALIBRATION:
         return plan_calibration(Calibration.of(str(source), out, **options))
     spec = StudySpec.of(name, source, **options)
-    return plan_calls(list(prepared(spec, expanded(out or spec.folder), progress).calls))
+    calls = prepared(spec, expanded(out or spec.folder), progress).calls
+    return [Planned(call.name, str(call.writes), call.is_done) for call in calls]

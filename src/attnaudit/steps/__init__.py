@@ -9,10 +9,10 @@ from attnaudit.steps.finished import (
     trace_digests,
     whole_manifest,
 )
-from attnaudit.steps.folder import MANIFEST, SPEC, Folder, Record, Step, held, read_manifest
+from attnaudit.steps.folder import MANIFEST, SPEC, Folder, Step, held, read_manifest
 from attnaudit.steps.pool import SERIAL, Call, Pool
 from attnaudit.steps.ray_pool import pool_of
-from attnaudit.steps.recipe import Planned, Recipe, execute, plan, plan_calls
+from attnaudit.steps.recipe import Planned, Recipe, execute, plan
 
 __all__ = [
     "MANIFEST",
@@ -23,13 +23,11 @@ __all__ = [
     "Planned",
     "Pool",
     "Recipe",
-    "Record",
     "Step",
     "check_place",
     "execute",
     "held",
     "plan",
-    "plan_calls",
     "pool_of",
     "read_manifest",
     "read_spec",

@@ -41,6 +41,12 @@ def claimed(folder: Path) -> Iterator[Callable[[], None]]:
         RunError: If the folder cannot be written.
     """
     path, owner = folder / NAME, uuid.uuid4().hex
+
+    def check():
+        now = _read(path)
+        if now.get("owner", owner) != owner:  # one that cannot be read just now may be this one's
+            raise _busy(path, now)
+
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     try:
         while not _create(path, _claim(owner, 0)):
@@ -51,7 +57,7 @@ def claimed(folder: Path) -> Iterator[Callable[[], None]]:
     thread = threading.Thread(target=_beat, args=(path, owner, ended), daemon=True)
     thread.start()
     try:
-        yield lambda: _check_own(path, owner)
+        yield check
     finally:
         ended.set()
         thread.join()
@@ -114,12 +120,6 @@ def _take_over(path: Path) -> None:
         if _read(dead).get("owner") != first.get("owner"):
             dead.rename(path)  # another was faster, and its claim was caught
         dead.unlink(missing_ok=True)
-
-
-def _check_own(path: Path, owner: str) -> None:
-    now = _read(path)
-    if now.get("owner", owner) != owner:  # one that cannot be read just now may be this one's
-        raise _busy(path, now)
 
 
 def _busy(path: Path, claim: dict[str, object]) -> BusyError:

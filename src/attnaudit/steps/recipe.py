@@ -7,7 +7,6 @@ from typing import Any
 
 from attnaudit.steps.finished import check_place
 from attnaudit.steps.folder import MANIFEST, Folder, Step, held
-from attnaudit.steps.pool import Call
 
 
 @dataclass(frozen=True)
@@ -78,8 +77,3 @@ def plan(recipe: Recipe, out: Path) -> list[Planned]:
         is_done = is_done and folder.is_done(step)  # what follows from a missing step is missing
         planned.append(Planned(step.name, str(out), is_done))
     return planned
-
-
-def plan_calls(calls: Sequence[Call]) -> list[Planned]:
-    """List calls, and say which are done."""
-    return [Planned(call.name, str(call.writes), call.is_done) for call in calls]

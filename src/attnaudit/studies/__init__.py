@@ -1,6 +1,5 @@
 """Studies, which train models again: each says which, and what their traces show together."""
 
-from attnaudit.plans.training import Training
 from attnaudit.results import Measure
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.complexity import Complexity
@@ -42,6 +41,5 @@ __all__ = [
     "TRANSFORMER_STUDIES",
     "TUNED_STUDIES",
     "Study",
-    "Training",
     "known_measures",
 ]
