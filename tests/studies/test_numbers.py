@@ -67,7 +67,8 @@ def test_every_instance_is_in_one_bin_and_all_groups_add_up():
 
 def test_figures_of_models_are_means_over_seeds_and_differences_are_paired():
     traces = some()
-    named = dict(zip(("base-s0", "base-s1", "uniform-s0", "uniform-s1"), traces, strict=True))
+    names: list[str] = ["base-s0", "base-s1", "uniform-s0", "uniform-s1"]
+    named = dict(zip(names, traces, strict=True))
     study = Uniform(seeds=2)
     summary = study.summarise(study(identified(named)))
     value = values_of(summary)

@@ -44,7 +44,7 @@ class Translation(Trained):
         return read_parallel(spec.corpus, seed=spec.seed, progress=progress)
 
     @property
-    def read_by(self) -> Sequence[Any]:
+    def read_by(self) -> tuple[Any, Any, Any]:
         """How the texts are cut into units."""
         texts = self.spec.corpus
         return texts.chosen_units, texts.pieces, texts.chosen_min_df
