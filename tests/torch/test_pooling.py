@@ -440,7 +440,7 @@ def test_a_multihead_attention_has_a_row_for_each_head(call, batch_first, deep):
     drawn = random_attention(trace.alpha)
     alone = trace.readout(drawn)
     joint = JointReadout(trace.readout, trace.alpha, groups_of(trace, ("instance",)))
-    together = joint.predict(np.arange(4), joint.sums(drawn)[joint.groups.values])
+    together = joint.predict(np.arange(4), trace.readout.weighted_sums(drawn)[joint.groups.values])
     for text, place in enumerate((0, 1, 2, 2)):
         ids, heads = IDS[place, : len(TOKENS[place])], {k: drawn[2 * text + k] for k in (0, 1)}
         assert together[text] == pytest.approx(naive_heads(net, ids, heads), abs=1e-5)

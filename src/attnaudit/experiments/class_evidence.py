@@ -248,11 +248,7 @@ def _log_odds(
     classes: Classes,
 ) -> Float[np.ndarray, "m k"]:
     """Return ln p − ln(1 − p) of classes under attended sums, without rounding p to 1."""
-    logits = readout.logits(sums, rows)
-    if readout.activation == "sigmoid":
-        logits = np.hstack([np.zeros_like(logits), logits])
-    if readout.candidates is not None:
-        logits = np.where(readout.candidates[rows], logits, -np.inf)
+    logits = readout.class_logits(sums, rows)
     found, at = np.full((len(rows), len(classes.T)), np.nan), np.arange(len(rows))
     for k, of_class in enumerate(classes[rows].T):
         others = logits.copy()

@@ -42,17 +42,13 @@ def at_same_confidence(trace: Trace) -> Matched | None:
         The rows; None if the attended sums are not the logits of one decision.
     """
     readout, alpha = trace.readout, trace.alpha
-    sigmoid = readout.activation == "sigmoid"
-    if not isinstance(readout.tail, IdentityTail) or (sigmoid and readout.offset.shape[1] > 1):
+    several_decisions = readout.activation == "sigmoid" and readout.offset.shape[1] > 1
+    if several_decisions or not isinstance(readout.tail, IdentityTail):
         return None
     contribution = readout.contribution.values
-    logits = readout.offset + alpha.with_values(alpha.values[:, None] * contribution).sum()
+    logits = readout.class_logits(readout.weighted_sums(alpha), np.arange(len(alpha)))
     largest = alpha.with_values(np.abs(contribution).max(axis=1)).max()
     size = largest + np.abs(readout.offset).max(axis=1)
-    if sigmoid:
-        logits = np.hstack([np.zeros_like(logits), logits])
-    if readout.candidates is not None:
-        logits = np.where(readout.candidates, logits, -np.inf)
     second, first = np.sort(logits, axis=1)[:, -2:].T
     decided = (first - second > TOLERANCE.rounding * size) & np.isfinite(second)
     # The scale lies between those for one rival and for all rivals as close as the first.

@@ -165,7 +165,7 @@ class Joint(Settings):
         alone = largest_change(outputs, single_tokens(outputs))
         uniform = alpha.with_values(1.0 / alpha.spread(alpha.lengths))
         tried = [uniform, *shuffles_of(trace, self.seed, self.shuffles)]
-        layer = JointSearch(JointReadout(readout, alpha, groups_of(trace, (*TEXT, "layer"))))
+        layer = JointSearch(readout, alpha, groups_of(trace, (*TEXT, "layer")))
         most = layer.search(self.sweeps)
         largest = np.maximum(alone.largest, layer.to_rows(most.change))
         flips = alone.flips | layer.to_rows(most.flips)
@@ -175,7 +175,7 @@ class Joint(Settings):
         # Layers hear of each other through tokens, which a trace of segments no longer has.
         is_replayed = trace.has("layer") and not trace.metadata.get("segments")
         if is_replayed and len(np.unique(trace.array("layer"))) > 1:
-            text = JointSearch(JointReadout(readout, alpha, groups_of(trace, TEXT)))
+            text = JointSearch(readout, alpha, groups_of(trace, TEXT))
             found = columns["joint_max_delta_y"], columns["joint_flips"]
             columns |= self._measure(
                 "layers", text, text.compare([*tried, most.alpha], follow=True), *found
@@ -262,31 +262,25 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True)
-class JointSearch:
-    """Search for attention of all rows of a group that changes the group's output.
-
-    Attributes:
-        joint: Readout of each group under attention of all its rows.
-    """
-
-    joint: JointReadout
+class JointSearch(JointReadout):
+    """Search for attention of all rows of a group that changes the group's output."""
 
     @cached_property
-    def own(self) -> Outputs:
+    def outputs(self) -> Outputs:
         """Outputs of the groups under the model's own attention."""
-        joint, groups = self.joint, np.arange(len(self.joint.groups))
-        read = self._read(groups, lambda part, rows: joint.predict(part, joint.own[rows.values]))
+        groups = np.arange(len(self.groups))
+        read = self._read(groups, lambda part, rows: self.predict(part, self.own[rows.values]))
         own = np.concatenate([prediction for _, prediction in read])
-        return Outputs(joint.readout, joint.alpha, own, predicted_class(own))
+        return Outputs(self.readout, self.alpha, own, predicted_class(own))
 
     def from_rows(self, values: np.ndarray) -> np.ndarray:
         """Return the largest value among the rows of each group."""
-        return self.joint.groups.with_values(values[self.joint.groups.values]).max()
+        return self.groups.with_values(values[self.groups.values]).max()
 
     def to_rows(self, values: np.ndarray) -> np.ndarray:
         """Return the value of each row's group."""
-        rows = np.empty(len(self.joint.groups.values), values.dtype)
-        rows[self.joint.groups.values] = self.joint.groups.spread(values)
+        rows = np.empty(len(self.groups.values), values.dtype)
+        rows[self.groups.values] = self.groups.spread(values)
         return rows
 
     def compare(self, alphas: Sequence[Ragged], follow: bool) -> Compared:
@@ -297,17 +291,17 @@ class JointSearch:
             follow: Whether to recompute the values of upper layers from it; otherwise they are
                 those of the trace.
         """
-        joint, rows = self.joint, len(self.joint.alpha)
-        every = concatenate(list(alphas)) if follow else np.vstack([joint.sums(a) for a in alphas])
+        rows, sums = len(self.alpha), self.readout.weighted_sums
+        every = concatenate(list(alphas)) if follow else np.vstack([sums(a) for a in alphas])
         # Alternatives of a text are neighbours, so that a network reads them in one batch.
-        groups = np.repeat(np.arange(len(joint.groups)), len(alphas))
-        which = np.tile(np.arange(len(alphas)), len(joint.groups))
+        groups = np.repeat(np.arange(len(self.groups)), len(alphas))
+        which = np.tile(np.arange(len(alphas)), len(self.groups))
 
         def predict(part, members):
             chosen = members.values + rows * members.spread(which[part])
             if isinstance(every, Ragged):
-                return joint.predict_from_attention(groups[part], every.take(chosen))
-            return joint.predict(groups[part], every[chosen])
+                return self.predict_from_attention(groups[part], every.take(chosen))
+            return self.predict(groups[part], every[chosen])
 
         compared = self._compare(groups, predict)
         return Compared(*(values.reshape(-1, len(alphas)).T for values in compared))
@@ -321,12 +315,8 @@ class JointSearch:
         Args:
             sweeps: Passes over all heads.
         """
-        groups, own, contribution = (
-            self.joint.groups,
-            self.joint.alpha,
-            self.joint.readout.contribution,
-        )
-        current, best = self.joint.own.copy(), np.zeros(len(groups))
+        groups, own, contribution = self.groups, self.alpha, self.readout.contribution
+        current, best = self.own.copy(), np.zeros(len(groups))
         alpha, flips = own.values.copy(), np.zeros(len(groups), bool)
         for place in np.tile(np.arange(groups.lengths.max()), sweeps).tolist():
             having = np.flatnonzero(groups.lengths > place)
@@ -354,7 +344,7 @@ class JointSearch:
             The largest JSD from the group's own mean, a lower bound; NaN if its rows differ in
             their number of positions.
         """
-        joint, groups, alpha = self.joint, self.joint.groups, self.joint.alpha
+        groups, alpha = self.groups, self.alpha
         sizes = groups.with_values(alpha.lengths[groups.values])
         least = sizes.reduce(np.minimum)
         tokens = Ragged.from_lengths(np.zeros(least.sum()), least)
@@ -364,8 +354,8 @@ class JointSearch:
         def predict(part, members):
             rows, moved = members.values, members.spread(share[part])[:, None]
             token = alpha.offsets[rows] + members.spread(place[part])
-            vertex = joint.readout.contribution.values[token]
-            return joint.predict(tried[part], (1.0 - moved) * joint.own[rows] + moved * vertex)
+            vertex = self.readout.contribution.values[token]
+            return self.predict(tried[part], (1.0 - moved) * self.own[rows] + moved * vertex)
 
         for _ in range(BISECTIONS):
             inside = self._compare(tried, predict).change <= epsilon
@@ -387,12 +377,12 @@ class JointSearch:
         current: Float[np.ndarray, "n P"],
     ) -> Compared:
         """Put all weight on each token in turn, in the row at ``place`` of each group."""
-        tried, sums = tokens.spread(groups), self.joint.readout.contribution.values
+        tried, sums = tokens.spread(groups), self.readout.contribution.values
 
         def predict(part, members):
             replaced = current[members.values]
             replaced[members.offsets[:-1] + place] = sums[tokens.values[part]]
-            return self.joint.predict(tried[part], replaced)
+            return self.predict(tried[part], replaced)
 
         return self._compare(tried, predict)
 
@@ -400,8 +390,8 @@ class JointSearch:
         """Compare alternatives of ``groups`` with the groups' own outputs."""
         compared = Compared(np.zeros(len(groups)), np.zeros(len(groups), bool))
         for part, prediction in self._read(groups, predict):
-            compared.change[part] = self.own.distance(prediction, groups[part])
-            compared.flips[part] = self.own.flips(prediction, groups[part])
+            compared.change[part] = self.outputs.distance(prediction, groups[part])
+            compared.flips[part] = self.outputs.flips(prediction, groups[part])
         return compared
 
     def _read(
@@ -409,7 +399,7 @@ class JointSearch:
     ) -> Iterator[tuple[Int64[np.ndarray, " b"], Float[np.ndarray, "b C"]]]:
         """Predict alternatives of ``groups`` in calls of bounded memory."""
         # A call holds the attended sums of all heads of a group, and one input of the tail.
-        sums = self.joint.groups.lengths[groups] * self.joint.own.shape[1]
-        numbers = sums + self.joint.readout.offset.shape[1]
+        sums = self.groups.lengths[groups] * self.own.shape[1]
+        numbers = sums + self.readout.offset.shape[1]
         for part in Ragged.from_lengths(groups, numbers).blocks(NUMBERS):
-            yield part, predict(part, self.joint.groups.take(groups[part]))
+            yield part, predict(part, self.groups.take(groups[part]))

@@ -30,14 +30,10 @@ class JointReadout:
     alpha: Ragged
     groups: Ragged
 
-    def sums(self, alpha: Ragged) -> Float[np.ndarray, "n P"]:
-        """Return the attended sum of every row under ``alpha``."""
-        return alpha.with_values(alpha.values[:, None] * self.readout.contribution.values).sum()
-
     @cached_property
     def own(self) -> Float[np.ndarray, "n P"]:
         """Attended sums under the model's own attention."""
-        return self.sums(self.alpha)
+        return self.readout.weighted_sums(self.alpha)
 
     def predict(self, chosen: Rows, sums: Float[np.ndarray, "M P"]) -> Outputs:
         """Return the predictions of groups with other attended sums.
@@ -67,9 +63,7 @@ class JointReadout:
         if isinstance(readout.tail, LayersTail):
             logits = readout.tail.logits_from_attention(alpha, self._in_trace(rows))
             return self._activated(logits, rows)
-        contribution = readout.contribution.take(rows.values)
-        weighted = alpha.with_values(alpha.values[:, None] * contribution.values)
-        return self.predict(chosen, weighted.sum())
+        return self.predict(chosen, readout.take(rows.values).weighted_sums(alpha))
 
     def _in_trace(self, rows: Ragged) -> Ragged:
         return rows.with_values(self.readout.in_trace(rows.values))

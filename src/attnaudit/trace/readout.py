@@ -60,7 +60,7 @@ class Readout:
 
     def __call__(self, alpha: Ragged) -> Float[np.ndarray, "n C"]:
         """Return the predictions under ``alpha``, which has the same rows and lengths."""
-        return self.of_sums(self._weighted_sums(alpha), np.arange(len(self.offset)))
+        return self.of_sums(self.weighted_sums(alpha), np.arange(len(self.offset)))
 
     def of_sums(self, sums: Sums, rows: Rows) -> Outputs:
         """Return the predictions with other weighted sums.
@@ -76,6 +76,15 @@ class Readout:
         """Return the logits behind `of_sums`."""
         return self.tail(self._with_offset(sums, rows), self.in_trace(rows))
 
+    def class_logits(self, sums: Sums, rows: Rows) -> Outputs:
+        """Return a logit for each class, that of a sigmoid beside 0; −∞ for one not allowed."""
+        logits = self.logits(sums, rows)
+        if self.activation == "sigmoid":
+            logits = np.hstack([np.zeros_like(logits), logits])
+        return (
+            logits if self.candidates is None else np.where(self.candidates[rows], logits, -np.inf)
+        )
+
     def of_part(self, alpha: Ragged, part: Bool[np.ndarray, " N"]) -> tuple[Readout, Ragged]:
         """Return the readout of some positions, and their attention.
 
@@ -84,7 +93,7 @@ class Readout:
                 move into the offset.
             part: True for the positions that remain.
         """
-        others = self._weighted_sums(alpha.with_values(alpha.values * ~part))
+        others = self.weighted_sums(alpha.with_values(alpha.values * ~part))
         offset = self._with_offset(others, np.arange(len(self.offset)))
         contribution = self.contribution.where(part)
         return replace(self, contribution=contribution, offset=offset), alpha.where(part)
@@ -112,7 +121,8 @@ class Readout:
         """Return the numbers of these rows in the trace."""
         return rows if self.rows is None else self.rows[rows]
 
-    def _weighted_sums(self, alpha: Ragged) -> Float[np.ndarray, "n P"]:
+    def weighted_sums(self, alpha: Ragged) -> Float[np.ndarray, "n P"]:
+        """Return ``Σ_t alpha_t · contribution_t`` of every row."""
         weights = alpha.values[:, None].astype(np.float64)
         return alpha.with_values(weights * self.contribution.values).sum()
 
