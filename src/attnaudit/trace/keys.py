@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import polars.selectors as cs
 
 from attnaudit.core import TraceError
 from attnaudit.trace.files import read_pieces
@@ -28,22 +29,21 @@ def repeated_in(files: Sequence[Path]) -> TraceError | None:
 
 def _parted(files: Sequence[Path]) -> TraceError | None:
     """Return an error if the heads of a text, which act together, are in two files."""
-    texts: dict[Path, list[pl.DataFrame]] = {}
-    for file, names in _keys_in(files):
-        if "head" in names.columns:
-            own = names.select(one for one in ("split", "instance") if one in names.columns)
-            texts.setdefault(file, []).append(own.unique(maintain_order=True))
-    seen = [(file, pl.concat(parts).unique(maintain_order=True)) for file, parts in texts.items()]
-    codes = [own.hash_rows().to_numpy() for _, own in seen]
-    if not codes or len(np.unique(np.concatenate(codes))) == sum(map(len, codes)):
+    texts = [
+        names.select(cs.by_name("split", "instance", require_all=False), file=pl.lit(str(file)))
+        for file, names in _keys_in(files)
+        if "head" in names.columns
+    ]
+    if not texts:
         return None
-    rows = pl.concat([own for _, own in seen], how="diagonal_relaxed")
-    twice = rows.filter(~pl.struct(pl.all()).is_first_distinct())
+    once = pl.concat([one.unique(maintain_order=True) for one in texts], how="diagonal_relaxed")
+    once = once.unique(maintain_order=True)
+    twice = once.filter(~pl.struct(pl.exclude("file")).is_first_distinct())
     if twice.is_empty():
         return None
     return TraceError(
         "check trace",
-        f"{seen[-1][0].parent}: column instance, instance {twice['instance'][0]}",
+        f"{files[0].parent}: column instance, instance {twice['instance'][0]}",
         "heads of one text in several files",
         "all rows of a text in one file",
     )
