@@ -111,9 +111,9 @@ class Prediction:
             "undefined": rows.select(pl.len()).collect().item() - n,
             "texts": units.texts if "query" in columns else None,
         }
-        names = ("accuracy", "f1", "f1_macro", "roc_auc", "majority")
         summary = [
-            summary_row(self.name, name, *figures.get(name, (None,)), **counts) for name in names
+            summary_row(self.name, one.name, *figures.get(one.name, (None,)), **counts)
+            for one in self.measures
         ]
         return pl.DataFrame(summary, schema=SUMMARY_SCHEMA)
 

@@ -12,23 +12,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Float, Int64
 
 from attnaudit.core.ragged import Ragged
-from attnaudit.core.shapes import Indices, PerClass, RowInts
+from attnaudit.core.shapes import Indices, PerClass, PerRow, RowInts, RowMask
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.stats.measures import Activation, predicted_class, tvd, two_classes
 from attnaudit.trace import IdentityTail, LinearTail, Readout, TanhTail
-
-Predictions = Float[np.ndarray, "b C"]
-PerRow = Float[np.ndarray, " b"]
 
 # Contributions and outputs of one call: 32 MiB.
 NUMBERS = 1 << 22
 # The same of a formula: they stay in the cache, and no memory is mapped anew.
 OF_FORMULA = 1 << 16
 
-Measure = Callable[[Predictions, Indices], np.ndarray]
+Measure = Callable[[PerClass, Indices], np.ndarray]
 
 
 def has_compiled_tail(readout: Readout) -> bool:
@@ -130,11 +127,11 @@ class Outputs:
             parts.append(measure(self.readout.of_sums(sums(chosen), rows[chosen]), rows[chosen]))
         return np.concatenate(parts)
 
-    def distance(self, prediction: Predictions, rows: Indices) -> PerRow:
+    def distance(self, prediction: PerClass, rows: Indices) -> PerRow:
         """Return the TVD from the output under the model's own attention."""
         return tvd(prediction, self.own.T.take(rows, axis=1).T)
 
-    def lead(self, prediction: Predictions, rows: Indices) -> PerRow:
+    def lead(self, prediction: PerClass, rows: Indices) -> PerRow:
         """Return the probability of the predicted class minus that of its likeliest rival."""
         both = two_classes(prediction)
         at = np.arange(len(rows)), self.decided[rows]
@@ -142,12 +139,12 @@ class Outputs:
         rivals[at] = -np.inf
         return both[at] - rivals.max(axis=1, initial=-1.0)
 
-    def flips(self, prediction: Predictions, rows: Indices) -> Bool[np.ndarray, " b"]:
+    def flips(self, prediction: PerClass, rows: Indices) -> RowMask:
         """Return whether the prediction is another class than under the model's own attention."""
         # The lead is a difference of two probabilities, each with its noise.
         return self.lead(prediction, rows) < -2 * TOLERANCE.network
 
-    def probability(self, prediction: Predictions, rows: Indices) -> PerRow:
+    def probability(self, prediction: PerClass, rows: Indices) -> PerRow:
         """Return the probability of the class predicted under the model's own attention."""
         return two_classes(prediction)[np.arange(len(rows)), self.decided[rows]]
 

@@ -12,9 +12,9 @@ chord. The logits are then linear in the attention, but for errors that the prog
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
 from attnaudit.core.ragged import Ragged
+from attnaudit.core.shapes import PerToken
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.adversary.exact import gains
 from attnaudit.experiments.adversary.program import LEAST, Box, Solution, Task, halves, solve
@@ -22,8 +22,6 @@ from attnaudit.experiments.adversary.state import CLASSES, GAP, Proposal, State
 from attnaudit.experiments.through_tail import attended_sums, output_layer, two_classes
 from attnaudit.stats.measures import LN2, activate
 from attnaudit.trace import TanhTail
-
-PerToken = Float[np.ndarray, " T"]
 
 BOXES = 14  # programs per row; more would certify few more rows
 OF_MANY = 4  # the same with more than `LIKELIEST` classes, where they cost most of an audit

@@ -10,17 +10,15 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 from numba import njit
 from scipy.special import expit, logit, rel_entr
 
 from attnaudit.core.ragged import Ragged
+from attnaudit.core.shapes import PerPosition, PerRow
 from attnaudit.core.threads import over_rows
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.stats.measures import LN2, jsd_terms
 from attnaudit.trace import IdentityTail, Readout
-
-PerRow = Float[np.ndarray, " n"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class Slab:
         high: Upper limit of each row, ∞ for none.
     """
 
-    relevance: Float[np.ndarray, " N"]
+    relevance: PerPosition
     low: PerRow
     high: PerRow
 
@@ -56,10 +54,10 @@ def slab_within(readout: Readout, alpha: Ragged, epsilon: float) -> Slab:
     answer has no limits. The slab holds ``alpha`` itself and every attention whose rounded
     probability is within ε, also where the output is saturated.
     """
-    contribution, offset = readout.contribution.values, readout.offset
-    binary = contribution.shape[1] == 2
-    relevance = contribution[:, 1] - contribution[:, 0] if binary else contribution[:, 0]
-    bias = offset[:, 1] - offset[:, 0] if binary else offset[:, 0]
+    relevance, bias = (
+        (np.diff(part) if part.shape[1] == 2 else part)[:, 0]
+        for part in (readout.contribution.values, readout.offset)
+    )
     own = alpha.with_values(alpha.values * relevance).sum()
     probability = expit(bias + own)
     # One unit in the last place more: probabilities that round to p ± ε are within ε.

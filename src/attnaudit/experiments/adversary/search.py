@@ -17,9 +17,10 @@ is then read for all of them, and moved towards the model's own attention where 
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Bool, Float
 
 from attnaudit.core.ragged import Ragged
+from attnaudit.core.shapes import Indices, PerRow
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.adversary.bounds import bound_by_programs
 from attnaudit.experiments.adversary.exact import divergence, gains, unconstrained_bound
@@ -40,8 +41,6 @@ from attnaudit.experiments.through_tail import (
 from attnaudit.stats.measures import jsd_terms
 from attnaudit.trace import IdentityTail, LinearTail, Readout
 
-Indices = Int64[np.ndarray, " m"]
-
 BLOCK = 1 << 14  # positions of the rows that are searched together
 TOKENS, SPREAD = 64, 16  # tokens read alone; of a longer row so many are not of least attention
 STARTS, FOLLOWED = 16, 24  # tokens of least attention that pairs begin with, and pairs read out
@@ -59,7 +58,7 @@ class Bounded(NamedTuple):
     """The furthest attention found in each of n rows, and the JSD that none exceeds, ``(n,)``."""
 
     attention: Ragged
-    upper: Float[np.ndarray, " n"]
+    upper: PerRow
 
 
 def bounded_attention(readout: Readout, alpha: Ragged, epsilon: float) -> Bounded:
