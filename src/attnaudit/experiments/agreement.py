@@ -16,7 +16,6 @@ from attnaudit.experiments.rows import (
     of_one_head,
     over_words,
     summarise_measures,
-    taken_names,
 )
 from attnaudit.results import SIGNED, Measure
 from attnaudit.stats.agreement import chance_agreement, top_overlaps
@@ -48,6 +47,7 @@ class Agreement:
     of_scores = True
     needs = ()
     scope = "traces with several importance scores"
+    reserved = ("attention", "gradient", "loo")
     papers = (KRISHNA2024, NEELY2021)
     measures = (
         Measure(
@@ -77,12 +77,10 @@ class Agreement:
         if len(names) < FEWEST:
             return f"for {self.scope} only, {FEWEST} columns importance_<name> or more"
         joined = ", ".join(name for name in names if AND in name.removeprefix("importance"))
-        if joined:
-            return (
-                f"the name of column {joined} has {AND} in it, which joins the names of two "
-                "measures"
-            )
-        return taken_names(trace, ("attention", "gradient", "loo"), "a score of every trace")
+        reason = (
+            f"the name of column {joined} has {AND} in it, which joins the names of two measures"
+        )
+        return reason if joined else None
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the table, one row per row of the trace."""

@@ -71,6 +71,7 @@ class Comprehensiveness(Settings):
     name = "comprehensiveness"
     of_scores = True
     needs = ()
+    reserved = ("attention", "gradient", "loo")
     papers = (DEYOUNG2020,)
     measures = (
         *(
@@ -136,22 +137,9 @@ class Comprehensiveness(Settings):
 
     def refuses(self, trace: Trace) -> str | None:
         """Explain why the experiment does not apply to a trace; None if it does."""
-        named = {
-            name.removeprefix("importance_")
-            for name in trace.table.columns
-            if name.startswith("importance_")
-        }
-        # The column ``<measure>_at_x`` has the five numbers of score x. A score named "at_x" would
-        # have its mean there.
-        ours = {"attention", "gradient", "loo"}
-        clashing = sorted(
-            name
-            for name in named
-            if name in ours or name.removeprefix("at_") in (named | ours) - {name}
-        )
-        if clashing:
-            columns = ", ".join(f"importance_{name}" for name in clashing)
-            return f"the name of column {columns} is taken by what is computed from another"
+        # Column ``<measure>_at_x`` has the five numbers of score x, no mean of a score "at_x".
+        if clashing := [name for name in trace.table.columns if name.startswith("importance_at_")]:
+            return f"the name of column {', '.join(clashing)} begins like the numbers of a score"
         of_input = _of_input(trace)
         if not (of_input or trace.has("alpha")):
             return "the trace has neither attention nor changes of the text"

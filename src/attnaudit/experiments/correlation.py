@@ -18,7 +18,6 @@ from attnaudit.experiments.rows import (
     of_one_head,
     over_words,
     summarise_measures,
-    taken_names,
 )
 from attnaudit.results import SIGNED, Measure
 from attnaudit.stats.inference import benjamini_hochberg
@@ -45,6 +44,7 @@ class Correlation(Settings):
 
     name = "correlation"
     needs = ("gradient", "loo")
+    reserved = ("gradient", "loo", YARDSTICK, "shown_gradient", "shown_loo")
     papers = (JAIN2019,)
     measures = (
         Measure(
@@ -136,11 +136,6 @@ class Correlation(Settings):
         least=0,
         most=1,
     )
-
-    def refuses(self, trace: Trace) -> str | None:
-        """Explain why the experiment does not apply to a trace; None if it does."""
-        names = ("gradient", "loo", YARDSTICK, "shown_gradient", "shown_loo")
-        return taken_names(trace, names, "the correlations of every trace")
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the table, one row per row of the trace."""

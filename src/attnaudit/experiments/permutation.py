@@ -14,6 +14,7 @@ from attnaudit.core.shapes import PerRow, RowInts
 from attnaudit.experiments.confidence import at_same_confidence
 from attnaudit.experiments.rows import (
     make_table,
+    mixed_rows,
     row_streams,
     summarise_measures,
     words_of,
@@ -125,8 +126,8 @@ class Permutation(Settings):
             columns["matched_delta_y"] = matched.of_decided(change.median)
         if not trace.has("special"):
             return make_table(trace, columns)
-        words, mixed = words_of(trace)
-        median, rows = np.full(len(trace), np.nan), np.flatnonzero(mixed)
+        words, median = words_of(trace), np.full(len(trace), np.nan)
+        rows = mixed_rows(words)
         if len(rows):
             # Special tokens keep their weights, so their contributions join the offset.
             part = words.take(rows).values

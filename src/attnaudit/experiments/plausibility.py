@@ -18,7 +18,6 @@ from attnaudit.experiments.rows import (
     make_table,
     over_words,
     summarise_measures,
-    taken_names,
 )
 from attnaudit.results import SIGNED, Measure
 from attnaudit.stats.agreement import chance_rationale_agreement, rationale_agreement
@@ -45,6 +44,7 @@ class Plausibility:
     name = "plausibility"
     of_scores = True
     needs = ("rationale",)
+    reserved = ("attention", "gradient", "loo", "chance")
     papers = (DEYOUNG2020,)
     measures = (
         Measure(
@@ -100,13 +100,6 @@ class Plausibility:
     )
     summarise = summarise_measures
     seed: int = 0
-
-    def refuses(self, trace: Trace) -> str | None:
-        """Explain why the experiment does not apply to a trace; None if it does."""
-        # Such a column would overwrite a score's measures in the table.
-        return taken_names(
-            trace, ("attention", "gradient", "loo", "chance"), "a score of every trace"
-        )
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the table, one row per row of the trace."""

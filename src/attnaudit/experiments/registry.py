@@ -97,15 +97,15 @@ class Facts(NamedTuple):
         measures: Names and meanings of the measures in its summary.
     """
 
-    papers: tuple[Paper, ...] = ()
-    measures: tuple[Measure, ...] = ()
+    papers: tuple[Paper, ...]
+    measures: tuple[Measure, ...]
 
 
 def facts(name: str) -> Facts:
     """Return the facts of an experiment, all empty if it is not registered."""
     # Stored results and studies name experiments that this installation may lack.
-    stated = EXPERIMENTS.get(name, object)
-    return Facts(**{name: getattr(stated, name) for name in Facts._fields if hasattr(stated, name)})
+    stated = EXPERIMENTS.get(name)
+    return Facts(*(getattr(stated, fact, ()) for fact in Facts._fields))
 
 
 def measure_label(measure: str, experiment: str | None = None) -> str:
@@ -183,7 +183,8 @@ def refusal(experiment: Experiment, trace: Trace) -> str | None:
 
     A trace must have attention, unless the class is ``of_scores``, and the columns in ``needs``.
     If the class has a ``scope``, such as "traces of translations", the reason names that instead
-    of a column. Its method ``refuses`` may reject other traces.
+    of a column. No ``importance_<name>`` may have a name that is in its ``reserved``: the table
+    has other measures of these names. Its method ``refuses`` may reject other traces.
 
     Returns:
         The reason, or None if the experiment can use the trace.
@@ -194,6 +195,9 @@ def refusal(experiment: Experiment, trace: Trace) -> str | None:
     if missing:
         scope = getattr(experiment, "scope", "")
         return f"for {scope} only" if scope else f"{LACKS} {', '.join(missing)}"
+    names = [f"importance_{name}" for name in getattr(experiment, "reserved", ())]
+    if taken := ", ".join(filter(trace.has, names)):
+        return f"the name of column {taken} is taken by what the experiment itself measures"
     refuses = getattr(experiment, "refuses", None)
     return refuses(trace) if refuses is not None else None
 

@@ -10,7 +10,6 @@ import polars as pl
 import polars.selectors as cs
 
 from attnaudit.core.papers import COHENWANG2024, ILYAS2022
-from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.copies import copies_of, partial_spearman
 from attnaudit.experiments.rows import (
     against_heatmap,
@@ -18,10 +17,10 @@ from attnaudit.experiments.rows import (
     heatmap_name,
     judged_scores,
     make_table,
+    no_copies,
     no_single_decision,
     of_one_head,
     summarise_measures,
-    taken_names,
     words_of,
 )
 from attnaudit.results import SIGNED, Measure, by_group, summarise_means
@@ -58,6 +57,7 @@ class Replacement:
     name = "replacement"
     of_scores = True
     needs = ("replaced", "replaced_prediction")
+    reserved = ("attention", "gradient", "loo", "share")
     papers = (ILYAS2022, COHENWANG2024)
     measures = (
         Measure(
@@ -89,16 +89,12 @@ class Replacement:
 
     def refuses(self, trace: Trace) -> str | None:
         """Explain why the experiment does not apply to a trace; None if it does."""
-        if not trace.table["replaced"].null_count() < len(trace):
-            return "no text of the trace has copies with words replaced"
-        names = ("attention", "gradient", "loo", "share")
-        return no_single_decision(trace) or taken_names(trace, names, "the scores of every trace")
+        return no_copies(trace) or no_single_decision(trace)
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the table, one row per row of the trace."""
-        words = Ragged.from_lengths(np.ones(trace.lengths.sum()), trace.lengths)
-        if trace.has("special"):
-            words = words.with_values(words_of(trace)[0].values.astype(np.float64))
+        words = words_of(trace)
+        words = words.with_values(words.values.astype(np.float64))
         number = trace.table["replaced"].list.len()
         copies = copies_of(trace, number.is_not_null().to_numpy() & (words.sum() > 1))
         columns = {}

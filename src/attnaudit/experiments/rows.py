@@ -10,7 +10,7 @@ from jaxtyping import Shaped
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import stream_keys
-from attnaudit.core.shapes import PerRow, RowMask, Streams
+from attnaudit.core.shapes import Indices, PerRow, RowMask, Streams
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN
 from attnaudit.experiments.registry import measures_of_rows
 from attnaudit.results import OF_HEAD, by_group, summarise_means
@@ -35,12 +35,9 @@ def make_table(trace: Trace, columns: Mapping[str, Any]) -> pl.DataFrame:
         trace: The rows.
         columns: One value, one vector, or one list (a `Ragged`) per row; NaN becomes null.
     """
-    one_word = trace.lengths <= 1
-    if trace.has("special"):
-        words = words_of(trace)[0]
-        one_word = words.with_values(words.values.astype(np.int64)).sum() <= 1
+    words = words_of(trace)
     return keys(trace).with_columns(
-        pl.Series("one_word", one_word),
+        pl.Series("one_word", words.where(words.values).lengths <= 1),
         *(
             list_column(name, values)
             if isinstance(values, Ragged)
@@ -104,22 +101,22 @@ def importance_scores(trace: Trace) -> dict[str, Ragged]:
 
 def over_words(trace: Trace, scores: Mapping[str, Ragged]) -> dict[str, Ragged]:
     """Drop ``special`` tokens from scores: tokens such as [CLS] are no words of the text."""
-    if not trace.has("special"):
-        return dict(scores)
-    words = ~trace.ragged("special").values.astype(bool)
+    words = words_of(trace).values
     return {name: score.where(words) for name, score in scores.items()}
 
 
-def words_of(trace: Trace) -> tuple[Ragged, RowMask]:
-    """Mark the tokens that are not ``special``.
-
-    Returns:
-        A mark per token, and whether each row has both words and special tokens.
-    """
+def words_of(trace: Trace) -> Ragged:
+    """Mark the tokens that are not ``special``; without that column every token is a word."""
+    if not trace.has("special"):
+        return Ragged.from_lengths(np.ones(trace.lengths.sum(), bool), trace.lengths)
     special = trace.ragged("special")
-    words = special.with_values(~special.values.astype(bool))
+    return special.with_values(~special.values.astype(bool))
+
+
+def mixed_rows(words: Ragged) -> Indices:
+    """Return the rows that have both words and special tokens, given the marks of `words_of`."""
     # A row of words only has the same result as all of its tokens; a row without any has none.
-    return words, words.reduce(np.logical_or) & ~words.reduce(np.logical_and)
+    return np.flatnonzero(words.reduce(np.logical_or) & ~words.reduce(np.logical_and))
 
 
 def attention_on(alpha: Ragged, score: Ragged) -> PerRow:
@@ -139,19 +136,11 @@ def attention_on(alpha: Ragged, score: Ragged) -> PerRow:
     return share - 1.0 / np.maximum(alpha.lengths, 1)
 
 
-def taken_names(trace: Trace, names: Iterable[str], by: str) -> str | None:
-    """Explain which ``importance_<name>`` columns clash with names that an experiment uses.
-
-    Args:
-        trace: The trace.
-        names: Names that are in use.
-        by: What uses them, for the message.
-
-    Returns:
-        The reason, or None if no column clashes.
-    """
-    columns = [f"importance_{name}" for name in names if trace.has(f"importance_{name}")]
-    return f"the name of column {', '.join(columns)} is taken by {by}" if columns else None
+def no_copies(trace: Trace) -> str | None:
+    """Explain why a trace has no copies with words replaced; None if it has some."""
+    if trace.table["replaced"].null_count() < len(trace):
+        return None
+    return "no text of the trace has copies with words replaced"
 
 
 def no_single_decision(trace: Trace) -> str | None:

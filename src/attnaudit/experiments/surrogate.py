@@ -20,11 +20,11 @@ from attnaudit.experiments.copies import Lost, PerCopy, copies_of, partial_spear
 from attnaudit.experiments.rows import (
     attention_on,
     make_table,
+    no_copies,
     no_single_decision,
     of_one_head,
     over_words,
     summarise_measures,
-    taken_names,
 )
 from attnaudit.results import SIGNED, Measure, by_group, summarise_ratio
 from attnaudit.trace import SHOWN, Trace
@@ -54,6 +54,7 @@ class Surrogate:
     name = "surrogate"
     of_scores = True
     needs = ("replaced", "replaced_prediction")
+    reserved = ("surrogate",)
     papers = (COHENWANG2024, BELLONI2011)
     measures = (
         Measure(
@@ -104,11 +105,7 @@ class Surrogate:
 
     def refuses(self, trace: Trace) -> str | None:
         """Explain why the experiment does not apply to a trace; None if it does."""
-        if not trace.table["replaced"].null_count() < len(trace):
-            return "no text of the trace has copies with words replaced"
-        return no_single_decision(trace) or taken_names(
-            trace, ("surrogate",), "the surrogate of every trace"
-        )
+        return no_copies(trace) or no_single_decision(trace)
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         """Compute the table, one row per row of the trace."""

@@ -12,6 +12,7 @@ from attnaudit.experiments.maximal_change.bounds import change_bound
 from attnaudit.experiments.maximal_change.search import Singles, largest_change, single_tokens
 from attnaudit.experiments.rows import (
     make_table,
+    mixed_rows,
     no_single_decision,
     summarise_measures,
     words_of,
@@ -113,8 +114,8 @@ class MaximalChange:
             bound = change_bound(Outputs.of(matched.readout, trace.alpha))
             columns["matched_max_delta_y_upper"] = matched.of_decided(bound)
         if trace.has("special"):
-            words, mixed = words_of(trace)
-            rows = np.flatnonzero(mixed)
+            words = words_of(trace)
+            rows = mixed_rows(words)
             # Changes by single tokens do not depend on which tokens are allowed.
             allowed = singles._replace(change=np.where(words.values, singles.change, -1.0))
             part = Singles(*(values[trace.alpha.positions(rows)] for values in allowed))
