@@ -20,7 +20,7 @@ from attnaudit.trace.files import METADATA_KEY
 from tests.traces import make_trace
 
 PLAIN = make_trace(3, [3] * 3, 2, seed=1)
-COLUMNS = {name: PLAIN.table[name].to_list() for name in PLAIN.table.columns}
+COLUMNS = PLAIN.table.to_dict(as_series=False)
 METADATA = {"schema": 1, "activation": "softmax", "tail": "identity"}
 
 
@@ -146,11 +146,8 @@ def test_text_that_is_not_utf_8_is_refused(tmp_path):
 @pytest.mark.parametrize("shard", [0, 1])
 def test_a_column_that_one_shard_has_is_refused(tmp_path, name, shard):
     for k in range(2):
-        put(
-            tmp_path,
-            {**COLUMNS, name: COLUMNS["alpha"]} if k == shard else COLUMNS,
-            name=f"{k}.parquet",
-        )
+        further = {name: COLUMNS["alpha"]} if k == shard else {}
+        put(tmp_path, COLUMNS | further, name=f"{k}.parquet")
     refused(tmp_path, "1.parquet", "columns", name)
 
 
@@ -209,8 +206,7 @@ def test_a_tail_of_other_numbers_is_refused_in_one_line(tmp_path, weight, bias, 
 
 def test_a_softmax_of_one_class_is_refused(tmp_path):
     one = make_trace(3, [3] * 3, 1, seed=1)
-    columns = {name: one.table[name].to_list() for name in one.table.columns}
-    put(tmp_path, columns, METADATA)
+    put(tmp_path, one.table.to_dict(as_series=False))
     refused(tmp_path, "column prediction: a softmax of one class", "the activation sigmoid")
 
 

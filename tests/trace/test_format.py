@@ -102,10 +102,6 @@ def test_null_labels_and_rationales(tmp_path):
     assert again.ragged("rationale").lengths.tolist() == [0, 3, 1]
 
 
-def plain_columns(trace):
-    return {name: trace.table[name].to_list() for name in trace.table.columns}
-
-
 WIDE = {
     "alpha": pa.large_list(pa.float64()), "readout": pa.large_list(pa.large_list(pa.float64())),
     "tokens": pa.large_list(pa.large_string()), "offset": pa.large_list(pa.float32()),
@@ -116,7 +112,7 @@ WIDE = {
 @pytest.mark.parametrize("types", [{}, WIDE], ids=["lists as pyarrow makes them", "large lists"])
 def test_a_trace_of_another_program_is_read(tmp_path, types):
     trace = make_trace(12, (1, 9), 3, seed=6, importance=("ig", "lime"), candidates=True)
-    columns = plain_columns(trace).items()
+    columns = trace.table.to_dict(as_series=False).items()
     put(tmp_path, pa.table({name: pa.array(rows, types.get(name)) for name, rows in columns}))
     for source in (tmp_path, tmp_path / "a.parquet"):
         again = Trace.read(source)
@@ -169,7 +165,9 @@ def test_shards_are_of_one_model(tmp_path, second, part):
 def test_places_without_a_trace(tmp_path):
     refused(tmp_path, "no .parquet file there")
     refused(tmp_path / "absent", "no such file or folder")
-    pq.write_table(pa.table(plain_columns(make_trace(3))), tmp_path / "plain.parquet")
+    pq.write_table(
+        pa.table(make_trace(3).table.to_dict(as_series=False)), tmp_path / "plain.parquet"
+    )
     refused(tmp_path, "plain.parquet", "no metadata key")
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 and nothing more")
     refused(tmp_path, "broken.parquet")
