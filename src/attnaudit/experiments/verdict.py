@@ -141,12 +141,7 @@ def rank_scores(rows: SummaryRows) -> Ranking | None:
     Returns:
         The ranking; None without other scores.
     """
-    prefix = f"replacement_{rows.heatmap}_minus_replacement_"
-    leads = {
-        measure.removeprefix(prefix): row
-        for (experiment, measure), row in rows.rows.items()
-        if experiment == "replacement" and measure.startswith(prefix)
-    }
+    leads = rows.family("replacement", f"replacement_{rows.heatmap}_minus_replacement_")
     leads.pop("attention", None)
     known = {
         name: rows.get("replacement", f"replacement_{name}") for name in (rows.heatmap, *leads)

@@ -159,6 +159,19 @@ class SummaryRows:
         row = self.get(experiment, measure)
         return None if row is None else float(row["value"])
 
+    def all_of(self, experiment: str, *measures: str) -> list[dict[str, Any]]:
+        """Return the rows of measures; an empty list unless all of them have a value."""
+        found = [row for name in measures if (row := self.get(experiment, name)) is not None]
+        return found if len(found) == len(measures) else []
+
+    def family(self, experiment: str, prefix: str) -> dict[str, dict[str, Any]]:
+        """Return the rows of measures whose names begin with ``prefix``, by what follows it."""
+        return {
+            measure.removeprefix(prefix): row
+            for (name, measure), row in self.rows.items()
+            if name == experiment and measure.startswith(prefix)
+        }
+
     def texts(self, experiment: str, measure: str) -> int | None:
         """Return the number of texts behind a mean, each counted once; None if unknown."""
         row = self.get(experiment, measure)

@@ -179,15 +179,13 @@ class Results(Mapping[str, Result]):
             from it. Unknown values are null.
         """
         rows, table = SummaryRows.of(self.summary), []
-        lead = f"replacement_{rows.heatmap}_minus_replacement_"
-        compared = [name.removeprefix(lead) for _, name in rows.rows if name.startswith(lead)]
-        for name in (rows.heatmap, *compared):
-            own = rows.get("replacement", f"replacement_{name}")
-            gap = rows.get("replacement", f"{lead}{name}") or {}
+        gaps = rows.family("replacement", f"replacement_{rows.heatmap}_minus_replacement_")
+        for name in (rows.heatmap, *gaps):
+            own, gap = rows.get("replacement", f"replacement_{name}"), gaps.get(name, {})
             if own is not None:
                 ends = (own[end] for end in ("value", "low", "high"))
-                gaps = (gap.get(end) for end in ("value", "high", "low"))
-                differences = (None if one is None else -one for one in gaps)
+                lead = (gap.get(end) for end in ("value", "high", "low"))
+                differences = (None if one is None else -one for one in lead)
                 title = self.metadata.get("heatmap", name) if name == SHOWN else name
                 kinds = ("replacement", "comprehensiveness")
                 pairs = f"loo_and_{name}", f"{name}_and_loo"

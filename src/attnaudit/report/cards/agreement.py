@@ -7,10 +7,11 @@ import polars as pl
 
 from attnaudit.experiments.agreement import AND
 from attnaudit.report.cards.card import Card, CardRows, card_row
+from attnaudit.report.cards.wording import name_score
 from attnaudit.report.charts.marks import cell_chart
 from attnaudit.report.charts.svg import Figure, drawn
 from attnaudit.report.words import figure, with_interval
-from attnaudit.results import SCORES, About, SummaryRows
+from attnaudit.results import About, SummaryRows
 
 QUESTION = "Do measures of importance agree with each other?"
 _CAPTION = (
@@ -62,12 +63,9 @@ def summary_figures(rows: SummaryRows) -> Iterator[Figure]:
 
 def _pairs(rows: SummaryRows, kind: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Yield the names of two measures and their summary row, of every pair that has a value."""
-    for (experiment, measure), row in rows.rows.items():
-        if experiment == "agreement" and measure.startswith(f"{kind}_") and AND in measure:
-            one, other = (
-                SCORES.get(name, name.replace("_", " "))
-                for name in measure.removeprefix(f"{kind}_").split(AND)
-            )
+    for measure, row in rows.family("agreement", f"{kind}_").items():
+        if AND in measure:
+            one, other = map(name_score, measure.split(AND))
             yield one, other, row
 
 

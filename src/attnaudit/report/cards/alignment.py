@@ -9,9 +9,8 @@ QUESTION = "Does attention find the source words that a target word translates?"
 
 def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Word how often the largest weight is on an aligned unit."""
-    row, relevance, chance = (
-        rows.get("alignment", f"precision_at_1_{name}") for name in ("alpha", "relevance", "chance")
-    )
+    found = rows.family("alignment", "precision_at_1_")
+    row, relevance, chance = map(found.get, ("alpha", "relevance", "chance"))
     if row is None or chance is None:
         return
     output, known = "", ""

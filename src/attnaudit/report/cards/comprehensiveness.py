@@ -18,10 +18,11 @@ def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Word the fall of the predicted probability without the most attended tokens."""
     finding = comprehensiveness(rows)
     matched = "" if finding is None else "matched_"
-    row, chance = (rows.get(_NAME, f"{matched}{_NAME}_{name}") for name in ("attention", "random"))
-    if row is None or chance is None:
+    names = (f"{matched}{_NAME}_{name}" for name in ("attention", "random"))
+    if not (known := rows.all_of(_NAME, *names)):
         yield from _of_scores(rows)
         return
+    row, chance = known
     probability = "a probability of 90 %" if matched else "the probability of the predicted class"
     sentence = (
         f"With the weights{of_head(rows)} of the most attended tokens (the top 1 to 50 %) set to 0 "
@@ -43,9 +44,9 @@ def card_rows(rows: SummaryRows, about: About) -> CardRows:
 
 def _of_scores(rows: SummaryRows) -> CardRows:
     """Word the fall when words of the text are replaced, for a trace without attention."""
-    names = (rows.heatmap, "random")
-    row, chance = (rows.get(_NAME, f"input_replacement_{name}") for name in names)
-    if row is not None and chance is not None:
+    names = (f"input_replacement_{name}" for name in (rows.heatmap, "random"))
+    if known := rows.all_of(_NAME, *names):
+        row, chance = known
         yield card_row(
             "Does the output need the words that the heatmap marks?",
             "fall without the words of largest weight, replaced by those of other texts",

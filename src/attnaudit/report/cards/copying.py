@@ -69,9 +69,10 @@ def headings(study: Copying) -> tuple[str, str]:
 
 def none_learned(rows: SummaryRows) -> str:
     """Say that no seed learned to copy, so that nothing is concluded; else nothing."""
-    won, reached = rows.get(NAME, "succeeded"), rows.get(NAME, "token_accuracy")
-    if won is None or reached is None or won["value"] > 0:
+    known = rows.all_of(NAME, "succeeded", "token_accuracy")
+    if not known or known[0]["value"] > 0:
         return ""
+    _, reached = known
     median = f"median over {count(reached['n'], 'seed')}"
     return (
         f"Claim nothing: no seed learned to copy (token accuracy {figure(reached['value'])}, "
@@ -85,14 +86,10 @@ def card_rows(rows: SummaryRows, study: Copying) -> CardRows:
     won = rows.get(NAME, "succeeded")
     if won is not None:
         yield _learned(rows, won, study)
-    first, other = rows.get(NAME, "relevance_first"), rows.get(NAME, "attention_first")
-    if first is not None and other is not None:
-        yield _first(rows, first, other, study)
-    agreement, right, attended = (
-        rows.get(NAME, name) for name in ("agreement", "attention_accuracy", "attended")
-    )
-    if agreement is not None and right is not None and attended is not None:
-        yield _looks(agreement, right["value"], attended["value"], study)
+    if first := rows.all_of(NAME, "relevance_first", "attention_first"):
+        yield _first(rows, *first, study)
+    if where := rows.all_of(NAME, "agreement", "attention_accuracy", "attended"):
+        yield _looks(*where, study)
 
 
 def _learned(rows: SummaryRows, won: Row, study: Copying) -> CardRow:
@@ -179,7 +176,8 @@ def _first(rows: SummaryRows, row: Row, other: Row, study: Copying) -> CardRow:
     )
 
 
-def _looks(row: Row, right: float, attended: float, study: Copying) -> CardRow:
+def _looks(row: Row, accuracy: Row, position: Row, study: Copying) -> CardRow:
+    right, attended = accuracy["value"], position["value"]
     says = f"is {_at(attended)}"
     # Weights that are right rarely, and central on average, are those of a random order.
     if right < PASSED and abs(attended) < 1:

@@ -12,15 +12,16 @@ _SHOWN = 0.005  # less would be shown as 0.00
 
 def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Word the distance of other weights with exactly the same sum."""
-    row, known = rows.get(_NAME, "max_tvd_alpha"), rows.value(_NAME, "identifiable")
-    if row is None or known is None:
+    if not (known := rows.all_of(_NAME, "max_tvd_alpha", "identifiable")):
         return
+    row, identifiable = known
+    share = identifiable["value"]
     reach, upper = row["value"], rows.value(_NAME, "max_tvd_alpha_upper")
     loose = upper is not None and upper - reach >= _SHOWN
     sentence = "The attended sum determines the attention weights: no others give the same sum."
-    if known < 1.0:
+    if share < 1.0:
         sentence = (
-            f"In {percent(1.0 - known)} of {rows.unit}s other weights give exactly the same sum, "
+            f"In {percent(1.0 - share)} of {rows.unit}s other weights give exactly the same sum, "
             "and so the same output. The farthest of them are at a total variation distance of "
             f"{amount(reach)} from the model's own, on average. In general a sum determines the "
             "weights only if a text has at most one token more than the sum has numbers."

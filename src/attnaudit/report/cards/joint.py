@@ -17,11 +17,10 @@ _CAPTION = (
 
 def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Word the change under uniform and under the worst weights; not of one head."""
-    row, flips, most = (
-        rows.get("joint", f"joint_{name}") for name in ("uniform", "flips", "max_delta_y")
-    )
-    if row is None or flips is None or most is None or rows.head is not None:
+    known = rows.all_of("joint", "joint_uniform", "joint_flips", "joint_max_delta_y")
+    if not known or rows.head is not None:
         return
+    row, flips, most = known
     alone = rows.value("maximal_change", "max_delta_y")
     # Figures of a layer are the same in the rows of all its heads, and said once.
     one_layer = rows.audited is not None and len(rows.audited.layers) == 1
@@ -55,12 +54,11 @@ def _other_mean(rows: SummaryRows, about: About) -> str:
 
 def _by_layer(rows: SummaryRows) -> str:
     """Name the lowest and the highest layer, and say what all layers do together."""
-    uniform, flips, most = (
-        rows.get("joint", f"layers_{name}") for name in ("uniform", "flips", "max_delta_y")
-    )
+    known = rows.all_of("joint", "layers_uniform", "layers_flips", "layers_max_delta_y")
     layers = {layer: row for (layer, _), row in rows.heads("joint", "joint_uniform").items()}
-    if uniform is None or flips is None or most is None or len(layers) < 2:
+    if not known or len(layers) < 2:
         return ""
+    uniform, flips, most = known
     ordered = sorted(layers, key=lambda layer: layers[layer]["value"])
     low, high = (
         f"{figure(layers[layer]['value'], 3)} (layer {layer})"

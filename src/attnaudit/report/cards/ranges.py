@@ -11,17 +11,17 @@ QUESTION = "How much attention could, and must, each token have with nearly the 
 
 def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Word the weights that tokens could have and must have."""
-    row, kept = (rows.get("ranges", name) for name in ("mean_possible", "top_necessary"))
-    some = rows.value("ranges", "any_necessary")
-    if row is None or kept is None or some is None:
+    known = rows.all_of("ranges", "mean_possible", "top_necessary", "any_necessary")
+    if not known:
         return
+    row, kept, some = known
     yield card_row(
         QUESTION,
         "mean possible weight",
         row,
         "1: any token could have all attention",
         f"With the output {within_epsilon(about, 'ranges')} of the original, the average token "
-        f"can have {figure(row['value'])} of the attention. In {percent(some)} of the "
+        f"can have {figure(row['value'])} of the attention. In {percent(some['value'])} of the "
         f"{rows.unit}s some token must have a weight above 0; the most attended token must keep "
         f"{figure(kept['value'])} on average.",
     )

@@ -18,18 +18,17 @@ _CAPTION = (
 
 def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Describe how well a sum over words predicts copies, beside attention."""
-    names = "r2_held_out", "replacement_surrogate", "surrogate_share"
-    row, own, share = (rows.get(_NAME, name) for name in names)
-    words = rows.value(_NAME, "surrogate_words")
-    if row is None or own is None or share is None or words is None:
+    names = "r2_held_out", "replacement_surrogate", "surrogate_share", "surrogate_words"
+    if not (known := rows.all_of(_NAME, *names)):
         return
+    row, own, share, words = known
     weights = "The heatmap" if rows.heatmap == SHOWN else f"Attention{of_head(rows)}"
     yield card_row(
         QUESTION,
         "R² of a sparse sum of word weights, on copies not fitted",
         row,
         "1: the effects of words add up, 0: no better than the mean",
-        f"When words are replaced, a sum with weights for {figure(words, 1)} words of a text on "
+        f"When words are replaced, a sum with weights for {figure(words['value'], 1)} words of a text on "
         f"average correlates with the change of the output at {with_interval(own)}. {weights} "
         f"correlates {with_interval(share)} times as well.",
     )

@@ -195,8 +195,7 @@ def read_rows(
 
 def score_columns(record: RunRecord) -> list[str]:
     """Return the columns of the scores that are judged and drawn."""
-    judged = [name for experiment, name in SummaryRows.of(record.summary).rows if experiment == OF]
-    return [f"importance_{name.removeprefix(f'{OF}_')}" for name in judged]
+    return [f"importance_{name}" for name in SummaryRows.of(record.summary).family(OF, f"{OF}_")]
 
 
 def height_of(trace: Trace | str | Path, record: RunRecord) -> int:

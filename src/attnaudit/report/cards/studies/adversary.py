@@ -39,9 +39,8 @@ def card_rows(rows: SummaryRows, about: About) -> CardRows:
         return
     frozen, seed = (rows.value("adversary", name) for name in ("jsd_frozen_0.01", "tvd_seed"))
     models = [
-        (rows.rows["adversary", measure.replace("jsd", "tvd", 1)], jsd)
-        for (study, measure), jsd in rows.rows.items()
-        if study == "adversary" and measure.startswith("jsd_adversary_")
+        (rows.rows["adversary", f"tvd_adversary_{strength}"], jsd)
+        for strength, jsd in rows.family("adversary", "jsd_adversary_").items()
     ]
     # A model predicts the same if its TVD is shown to be small, or at most another seed's.
     limit = max(POLICY.trained, seed or 0.0)

@@ -16,12 +16,10 @@ def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Word the slopes of both outcomes on every factor."""
     for name, (label, moved) in _OUTCOMES.items():
         for factor, (_, _, of) in FACTORS.items():
-            row, base = (
-                rows.get("complexity", measure)
-                for measure in (f"slope_{name}_{factor}", f"{name}_base")
-            )
-            if row is None or base is None:
+            known = rows.all_of("complexity", f"slope_{name}_{factor}", f"{name}_base")
+            if not known:
                 continue
+            row, base = known
             how = "easier" if row["low"] > 0.0 else "harder" if row["high"] < 0.0 else ""
             sentence = f"With more {of} it is {how} {moved}."
             if not how:

@@ -27,9 +27,9 @@ _TITLES = {
 def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Word what the largest penalty does to attention, accuracy and the audit of a model."""
     named = [
-        measure.removeprefix("mass_").rpartition("_")
-        for study, measure in rows.rows
-        if study == "deceive" and measure.startswith("mass_") and "mass_max_" not in measure
+        name.rpartition("_")
+        for name in rows.family("deceive", "mass_")
+        if not name.startswith("max_")
     ]
     if not named:
         return

@@ -17,9 +17,9 @@ from attnaudit.studies.dynamics.study import Dynamics
 
 def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Word whether attention goes where relevance is learned without it, and when."""
-    row, chance = (rows.get("dynamics", name) for name in ("agreement_alpha_uniform", "chance"))
-    if row is None or chance is None:
+    if not (known := rows.all_of("dynamics", "agreement_alpha_uniform", "chance")):
         return
+    row, chance = known
     gap, habit = rows.get("dynamics", ABOVE_HABIT), rows.value("dynamics", ELSEWHERE)
     by_chance, low, high = chance["value"], row["low"], row["high"]
     above_habit = low > (habit or 0.0) if gap is None else (gap["low"] or 0.0) > 0.0
@@ -50,18 +50,16 @@ def card_rows(rows: SummaryRows, about: About) -> CardRows:
 
 def _timing(rows: SummaryRows, chance: Row) -> str:
     """Say what was known when attention got its own, or why that cannot be said."""
-    xi, step, gap, reached, threshold = (
-        rows.get("dynamics", name)
-        for name in ("xi", "xi_step", "best_accuracy_minus_xi", "xi_reached", "xi_threshold")
-    )
-    if reached is None or threshold is None:
+    if not (ends := rows.all_of("dynamics", "xi_reached", "xi_threshold")):
         return "Timing needs more than one seed."
-    if xi is None or step is None or gap is None:
+    reached, threshold = ends
+    if not (known := rows.all_of("dynamics", "xi", "xi_step", "best_accuracy_minus_xi")):
         return (
             "The timing of attention is undefined: at no step does attention of another seed agree "
             f"with the first seed's ({figure(reached['value'])} at most) better than relevance "
             f"under uniform attention does ({figure(threshold['value'])})."
         )
+    xi, step, gap = known
     # Then ξ says nothing about what comes first.
     if threshold["low"] is not None and threshold["low"] <= chance["value"]:
         return (

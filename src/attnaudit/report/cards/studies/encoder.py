@@ -35,9 +35,10 @@ def card_rows(rows: SummaryRows, about: About) -> CardRows:
 
 def _carried(rows: SummaryRows, name: str, sign: float) -> str:
     """Say how much of a slope goes through the own word's share."""
-    indirect, half = (rows.get("encoder", f"{part}_{name}") for part in ("indirect", "half"))
-    if indirect is None or half is None or half["low"] is None:
+    known = rows.all_of("encoder", f"indirect_{name}", f"half_{name}")
+    if not known or known[1]["low"] is None:
         return ""
+    indirect, half = known
     low, high = sorted((sign * half["low"], sign * half["high"]))
     through = f"(slope {with_interval(indirect)})"
     if low <= 0.0 <= high:

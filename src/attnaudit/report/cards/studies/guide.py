@@ -10,11 +10,8 @@ from attnaudit.studies.guide import Guide
 
 def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Describe macro F1 under the base's attention, or under others if that is missing."""
-    scores = {
-        measure.removeprefix("f1_macro_"): figure(row["value"])
-        for (study, measure), row in rows.rows.items()
-        if study == "guide" and measure.startswith("f1_macro_")
-    }
+    found = rows.family("guide", "f1_macro_")
+    scores = {name: figure(row["value"]) for name, row in found.items()}
     if "uniform" not in scores:
         return
     # The usual weights are the base's; a model with its own weights transfers nothing.
@@ -22,14 +19,14 @@ def card_rows(rows: SummaryRows, about: About) -> CardRows:
     words = {"base": "this attention", "learned": "its own learned weights"}
     led = "" if name == "uniform" else f"{scores[name]} with {words.get(name, model_label(name))}, "
     said = f"A token-wise model reaches macro F1 {led}{scores['uniform']} with uniform weights."
-    row = rows.get("guide", f"difference_f1_macro_{name}") or rows.rows["guide", "f1_macro_uniform"]
-    found = decide(row, 0.0, FOR, AGAINST)
+    row = rows.get("guide", f"difference_f1_macro_{name}") or found["uniform"]
+    decision = decide(row, 0.0, FOR, AGAINST)
     clause = "its weights tell another model which tokens matter"
-    if found.side == AGAINST:
+    if decision.side == AGAINST:
         clause = "its weights do not help another model, which is better without them"
     if name not in ("learned", "uniform"):
         none = "The interval contains 0: no evidence that they transfer"
-        said += f" {f'So {clause}' if found.side else none}."
+        said += f" {f'So {clause}' if decision.side else none}."
     if name != "base":
         said += " The attention of the model under study was not among the weights (guide.weights)."
     compared = {"learned": "its own attention", "adversary": "an adversary's"}
@@ -43,7 +40,7 @@ def card_rows(rows: SummaryRows, about: About) -> CardRows:
         row,
         "; ".join(yardstick) or "–",
         said,
-        finding=found if name == "base" else None,
+        finding=decision if name == "base" else None,
         clause=clause,
     )
 

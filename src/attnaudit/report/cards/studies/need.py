@@ -13,10 +13,9 @@ from attnaudit.studies.study import LEVEL
 
 def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Say whether each model without part of its attention predicts as well."""
-    for (study, measure), row in rows.rows.items():
-        if study != "need" or not measure.startswith("loss_") or row["low"] is None:
+    for model, row in rows.family("need", "loss_").items():
+        if row["low"] is None:
             continue
-        model = measure.removeprefix("loss_")
         label = model_label(model)
         p = rows.rows["need", f"equivalence_p_{model}"]["value"]
         base = rows.get("need", "f1_macro_base") or rows.rows["need", "accuracy_base"]

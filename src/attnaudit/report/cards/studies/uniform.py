@@ -9,15 +9,10 @@ from attnaudit.report.words import figure, with_interval
 from attnaudit.results import About, SummaryRows
 from attnaudit.studies.uniform import Uniform
 
-_DIFFERENCE = "difference_f1_macro_"
-
 
 def card_rows(rows: SummaryRows, about: About) -> CardRows:
     """Word what is lost by each model with uniform attention, in all layers or in one."""
-    for (study, measure), row in rows.rows.items():
-        if study != "uniform" or not measure.startswith(_DIFFERENCE) or row["value"] is None:
-            continue
-        model = measure.removeprefix(_DIFFERENCE)
+    for model, row in rows.family("uniform", "difference_f1_macro_").items():
         base, even = (rows.rows["uniform", f"f1_macro_{name}"] for name in ("base", model))
         how, everywhere = model_label(model), model == "uniform"
         needed = "attention" if everywhere else how.replace("uniform", "learned")
