@@ -70,8 +70,8 @@ def test_the_verdict_and_its_reasons_come_first(faithful, code):
     assert follows.sign == found.sign
     said = [one.shows for one in found.evidence if not one.row.of_model]
     assert [one for one in said if not one.endswith(".")] == [], "a figure without a sentence"
-    assert follows.place is not None
-    assert (follows.place > 0) == (code == "show")
+    assert follows.row.place is not None
+    assert (follows.row.place > 0) == (code == "show")
     lines = printed(found)
     assert len(lines) <= 25
     assert ADVICE[code] in lines[3]

@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from attnaudit.core import InputError
 from attnaudit.corpora.remarks import WARNING
-from attnaudit.experiments.findings import POLICY, UNCLEAR, skill
+from attnaudit.experiments.findings import POLICY, skill
 from attnaudit.experiments.registry import LACKS
 from attnaudit.experiments.verdict import QUALITY, Verdict, rank_scores
 from attnaudit.plans.spec import RunSpec, options_of
@@ -102,18 +102,14 @@ class Evidence:
         shows: What the figures are, in plain words.
         sign: ✔, ✘ or –.
         row: The card's row over all texts.
-        classes: Figure and sign of each predicted class with a value.
-        place: Place on a scale from -1, against heatmaps, to 1, for them; None without sides.
-        places: The place of each predicted class.
+        classes: The row of each predicted class with a value.
     """
 
     claim: str
     shows: str
     sign: str
     row: CardRow
-    classes: Mapping[str, tuple[str, str]]
-    place: float | None
-    places: Mapping[str, float | None]
+    classes: Mapping[str, CardRow]
 
     @property
     def technical(self) -> str:
@@ -288,22 +284,9 @@ def _evidence(
         if found.heatmap == SHOWN:
             claim = claim.replace("attended", "marked")
             shows = shows.replace("attention", "the heatmap")
-        return Evidence(
-            claim,
-            shows,
-            skilled if row.of_model else row.sign,
-            row,
-            {name: (one.figure, one.sign) for name, one in same.items()},
-            _place(row),
-            {name: _place(one) for name, one in same.items()},
-        )
+        return Evidence(claim, shows, skilled if row.of_model else row.sign, row, same)
 
     return tuple(map(evidence, own.rows))
-
-
-def _place(row: CardRow) -> float | None:
-    finding = row.finding
-    return finding.place if finding and (finding.side or finding.code == UNCLEAR) else None
 
 
 def _example(record: RunRecord, trace: Trace | str | Path, better: str | None) -> Example | None:

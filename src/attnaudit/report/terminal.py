@@ -108,7 +108,8 @@ def _why(answer: Answer, width: int) -> list[Text]:
     for row in answer.evidence:
         claim = f"{row.claim} ({row.row.measure})" if row.row.of_model else row.claim
         line = Text(f"   {_fit(claim, CLAIM - 1)}")
-        cells = [(row.row.figure, row.sign), *(row.classes.get(name, ("", "")) for name in names)]
+        of_classes = {name: (one.figure, one.sign) for name, one in row.classes.items()}
+        cells = [(row.row.figure, row.sign), *(of_classes.get(name, ("", "")) for name in names)]
         for shown, sign in cells:
             line.append(f" {shown:>{_FIGURE}} ").append(sign or " ", _STYLES.get(sign, ""))
             line.append(" " * (column - _LEAST))

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from attnaudit.core import count
-from attnaudit.experiments.findings import AGAINST, FEW, FOR, NEITHER, Finding
+from attnaudit.experiments.findings import AGAINST, FEW, FOR, NEITHER, UNCLEAR, Finding
 from attnaudit.report.charts.specs import FigureSpec
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.words import amount, interval
@@ -67,6 +67,12 @@ class CardRow:
         """Sign of the side: ✔, ✘ or –; empty for a row about the quality of the model."""
         return "" if self.of_model else {FOR: "✔", AGAINST: "✘"}.get(self.side, "–")
 
+    @property
+    def place(self) -> float | None:
+        """Place on a scale from -1, against heatmaps, to 1, for them; None without sides."""
+        found = self.finding
+        return found.place if found and (found.side or found.code == UNCLEAR) else None
+
 
 CardRows = Iterator[CardRow]
 
@@ -79,8 +85,7 @@ def card_row(
     sentence: str,
     *,
     places: int = 2,
-    finding: Finding | None = None,
-    clause: str = "",
+    **further: Any,
 ) -> CardRow:
     """Make the card row of a summary row.
 
@@ -91,8 +96,7 @@ def card_row(
         yardstick: What to compare the figure with.
         sentence: What it says.
         places: Decimal places of the figure and its interval.
-        finding: What the measure decides about heatmaps.
-        clause: What the row of a study adds to the line on top.
+        **further: Further attributes of the `CardRow`, such as its finding.
     """
     value = float(row["value"])
     return CardRow(
@@ -108,8 +112,7 @@ def card_row(
         row.get("high"),
         row.get("experiment", ""),
         row.get("measure", ""),
-        finding,
-        clause,
+        **further,
     )
 
 

@@ -1,7 +1,7 @@
 """Words and figures of the copying study."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import numpy as np
 import polars as pl
@@ -119,7 +119,7 @@ def _learned(rows: SummaryRows, won: Row, study: Copying) -> CardRow:
             "upside down: all attention of every head on the right position would make its symbol "
             "less likely than on any other, for most of what is written."
         )
-    made = card_row(
+    return card_row(
         "Is copying learned?",
         "share of seeds that succeeded",
         won,
@@ -127,8 +127,8 @@ def _learned(rows: SummaryRows, won: Row, study: Copying) -> CardRow:
         sentence,
         finding=finding,
         clause=clause,
+        of_model=True,
     )
-    return replace(made, of_model=True)
 
 
 def _number(row: Row) -> int:

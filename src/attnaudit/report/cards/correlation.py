@@ -1,7 +1,5 @@
 """Does attention rank the tokens as measures of their importance do? (Jain & Wallace 2019)."""
 
-from dataclasses import replace
-
 from attnaudit.core import count
 from attnaudit.experiments.findings import agreement
 from attnaudit.report.cards.card import Card, CardRows, card_row
@@ -44,18 +42,16 @@ def card_rows(rows: SummaryRows, about: About) -> CardRows:
         known = "no gradient–LOO τ is defined"
         if reference is not None:
             known = f"gradient–LOO τ {with_interval(reference)}"
-        made = card_row(
+        yield card_row(
             f"Does {who} rank tokens as {words} {verb}?",
             f"mean Kendall τ, {who}–{'LOO' if name == 'loo' else name}",
             row,
             known,
             sentence,
             finding=finding,
+            plain="It ranks words as other measures do" if prefix else "",
+            shows=CARD.shows[f"tau_{name}"].replace("attention", who) if prefix else "",
         )
-        if prefix:
-            shows = CARD.shows[f"tau_{name}"].replace("attention", who)
-            made = replace(made, plain="It ranks words as other measures do", shows=shows)
-        yield made
 
 
 def _sentence(rows: SummaryRows, name: str, pair: tuple[str, str], code: str) -> str:

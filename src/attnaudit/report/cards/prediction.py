@@ -1,7 +1,5 @@
 """How good is the model that is being explained?"""
 
-from dataclasses import replace
-
 from attnaudit.core import count
 from attnaudit.report.cards.card import Card, CardRows, card_row
 from attnaudit.report.cards.wording import MOST_NAMED
@@ -32,14 +30,14 @@ def card_rows(rows: SummaryRows, about: About) -> CardRows:
     others = [
         f"{name} {figure(row['value'])}" for name, row in named.items() if row not in (None, main)
     ]
-    made = card_row(
+    yield card_row(
         QUESTION,
         "accuracy" if main is accuracy else "macro F1",
         main,
         ", ".join(others) or "–",
         _sentence(rows, about),
+        of_model=True,
     )
-    yield replace(made, of_model=True)
 
 
 def _sentence(rows: SummaryRows, about: About) -> str:

@@ -22,13 +22,14 @@ def card_rows(rows: SummaryRows, about: About) -> CardRows:
     if not (known := rows.all_of(_NAME, *names)):
         return
     row, own, share, words = known
+    number = words["value"]
     weights = "The heatmap" if rows.heatmap == SHOWN else f"Attention{of_head(rows)}"
     yield card_row(
         QUESTION,
         "R² of a sparse sum of word weights, on copies not fitted",
         row,
         "1: the effects of words add up, 0: no better than the mean",
-        f"When words are replaced, a sum with weights for {figure(words['value'], 1)} words of a text on "
+        f"When words are replaced, a sum with weights for {figure(number, 1)} words of a text on "
         f"average correlates with the change of the output at {with_interval(own)}. {weights} "
         f"correlates {with_interval(share)} times as well.",
     )

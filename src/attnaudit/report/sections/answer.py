@@ -44,8 +44,9 @@ def answer_section(
 def _cells(one: Evidence, names: Sequence[str]) -> list[tuple[str, str, str, float | None]]:
     """Return name, figure, sign and place of each class, or of all texts."""
     if not names:
-        return [("all", one.row.figure, one.sign, one.place)]
-    return [(name, *one.classes.get(name, ("–", "")), one.places.get(name)) for name in names]
+        return [("all", one.row.figure, one.sign, one.row.place)]
+    known = {name: (row.figure, row.sign, row.place) for name, row in one.classes.items()}
+    return [(name, *known.get(name, ("–", "", None))) for name in names]
 
 
 def brief(sentence: str) -> str:
