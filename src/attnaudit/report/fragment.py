@@ -79,8 +79,8 @@ def rows_of(
         raise InputError(operation, f"text {instance!r}", "no row of the trace", expected)
     if results is None:
         return trace.take(picks), pl.DataFrame()
-    tables = {name: result.rows for name, result in results.items()}
-    for table in tables.values():
+    record = record_of(results)
+    for table in record.tables.values():
         if not np.array_equal(table.select("instance").collect().to_series(), trace.instance):
             raise InputError(
                 operation,
@@ -89,7 +89,13 @@ def rows_of(
                 "results of this trace",
                 "audit the trace",
             )
-    return trace.take(picks), RunRecord("", results.summary, tables=tables).rows(picks)
+    return trace.take(picks), record.rows(picks)
+
+
+def record_of(results: Results) -> RunRecord:
+    """Return results in memory as reports read those of a run."""
+    tables = {name: result.rows for name, result in results.items()}
+    return RunRecord("", results.summary, About.of(None, results.metadata), tables)
 
 
 def facts_of(rows: Trace, epsilon: float | None = None) -> pl.DataFrame:

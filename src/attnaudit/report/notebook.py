@@ -18,14 +18,14 @@ from rich.console import Console
 from attnaudit.core import InputError, did_you_mean
 from attnaudit.core.display import Shown
 from attnaudit.experiments import measure_label
-from attnaudit.experiments.verdict import Verdict, decide_verdict
+from attnaudit.experiments.verdict import decide_verdict as decide_verdict  # the renderer's
 from attnaudit.report.answer import Answer, answer
 from attnaudit.report.card import verdict
 from attnaudit.report.cards import columns_of_figures
 from attnaudit.report.charts.instances import draw_figures, draw_summaries
 from attnaudit.report.charts.palette import LegendEntry
 from attnaudit.report.charts.svg import Figure
-from attnaudit.report.fragment import playground, rows_of
+from attnaudit.report.fragment import playground, record_of, rows_of
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import rendered, style_of
 from attnaudit.report.picture import figures_svg, heatmaps_svg
@@ -33,7 +33,7 @@ from attnaudit.report.picture import save_shown as save_shown  # the renderer's
 from attnaudit.report.sections.heatmaps import Heatmap, heatmap, read_instances
 from attnaudit.report.terminal import print_answer
 from attnaudit.report.words import figure, interval
-from attnaudit.results import ROW, TEXT, About, Heads, Result, Results, RunRecord, counted
+from attnaudit.results import ROW, TEXT, About, Heads, Result, Results, counted
 from attnaudit.results.about import UNKNOWN
 from attnaudit.trace import Trace
 
@@ -60,11 +60,6 @@ def trace_html(trace: Trace) -> str:
     )
 
 
-def results_verdict(results: Results) -> Verdict:
-    """Decide what may be claimed."""
-    return decide_verdict(results.summary)
-
-
 def print_results(results: Results, console: Console) -> None:
     """Print the answer."""
     print_answer(_answer(results), console)
@@ -82,9 +77,7 @@ def results_html(results: Results) -> str:
 
 
 def _answer(results: Results) -> Answer:
-    tables = {name: result.rows for name, result in results.items()}
-    record = RunRecord("", results.summary, About.of(None, results.metadata), tables)
-    return answer(record, results.trace, results.left_out)
+    return answer(record_of(results), results.trace, results.left_out)
 
 
 def result_html(result: Result) -> str:
@@ -149,12 +142,11 @@ def _figures(
     Returns:
         The fragment, the figures, and their legend.
     """
-    summary, about = results.summary, About.of(None, results.metadata)
-    tables = {name: result.rows for name, result in results.items()}
-    rows = RunRecord("", summary, about, tables).columns(columns_of_figures())
-    unit = TEXT if Heads.of(summary) is None else ROW
-    figures, legend = draw_figures(rows, about.class_names, unit, (experiment,))
-    every = [*figures, *draw_summaries(summary, unit, (experiment,))]
+    record = record_of(results)
+    unit = TEXT if Heads.of(record.summary) is None else ROW
+    rows, names = record.columns(columns_of_figures()), record.about.class_names
+    figures, legend = draw_figures(rows, names, unit, (experiment,))
+    every = [*figures, *draw_summaries(record.summary, unit, (experiment,))]
     table = _table(results[experiment]) if with_table or not every else ()
     legend = legend if figures else ()
     html = _fragment("figures", figures=every, legend=legend, table=table)

@@ -194,6 +194,9 @@ def _filled(found: Reproduction, table: Table) -> Filled:
     of_study = [cell for cell in found.paper.cells if cell.study == table.study]
     cells = [cell for cell in of_study if not table.only or cell.corpus in table.only]
     with_model, of_models = any(cell.model for cell in cells), table.by == "model"
+    by = {"delta_alpha": "Δα", "predicted": "texts"}.get(table.by, table.by)
+    label = {"model": model_label, "predicted": group_label}.get(table.by)
+    labels = dict[str, str]()
     rows, agreements, reasons = list[list[str]](), list[str](), dict[str, list[str]]()
     for cell in cells:
         record, scale = found.record(cell)
@@ -206,11 +209,12 @@ def _filled(found: Reproduction, table: Table) -> Filled:
             for row in chosen.to_dicts()
         }
         for group, own in _groups(table, record["summary"]):
-            labels = [f"{cell.corpus} ({scale})" if scale else cell.corpus]
-            labels += [cell.model or "–"] * with_model
-            label = {"model": model_label, "predicted": group_label}.get(table.by)
-            labels += [label(group) if label else group.partition(":")[2]] * bool(table.by)
-            rows.append(labels.copy())
+            labels["corpus"] = f"{cell.corpus} ({scale})" if scale else cell.corpus
+            if with_model:
+                labels["variant" if of_models else "model"] = cell.model or "–"
+            if by:
+                labels[by] = label(group) if label else group.partition(":")[2]
+            rows.append([*labels.values()])
             for column, head in table.columns.items():
                 text, agreement = _entry(own, theirs, column, head, group)
                 rows[-1].append(text)
@@ -218,13 +222,10 @@ def _filled(found: Reproduction, table: Table) -> Filled:
                 if agreement == "farther":
                     measure = f"{column}_{group}" if of_models else column.partition("@")[0]
                     reason = found.paper.reason(cell, measure) or NO_REASON
-                    far = ", ".join(part for part in (*labels, head) if part != "–")
+                    far = ", ".join(part for part in (*labels.values(), head) if part != "–")
                     reasons.setdefault(reason, []).append(f"○ {far}")
             rows[-1].append(record["commit"] or "–")
-    heads = [("corpus", "")]
-    heads += [("variant" if of_models else "model", "")] * with_model
-    by = {"delta_alpha": "Δα", "predicted": "texts"}.get(table.by, table.by)
-    heads += [(by, "")] * bool(by)
+    heads = [(head, "") for head in labels]
     heads += [(head, "num") for head in table.columns.values()]
     why = [("; ".join(numbers), reason) for reason, numbers in reasons.items()]
     return Filled(table.title, [*heads, ("commit", "muted")], rows, tally(agreements), why)

@@ -17,7 +17,7 @@ from attnaudit.report.words import figure
 MOST_CLASSES = 4  # with a column, or a line, of their own
 NAME, CLAIM = 14, 48  # cells of a class's name, and of a claim
 _COLUMN, _LEAST, _FIGURE = 12, 9, 7  # cells of a figure with its sign, at least, and without
-_MOST_WARNINGS, _MOST_LINES = 2, 2
+_MOST_WARNINGS = 2
 _STYLES = {"✔": "green", "✘": "red"}
 _LEGEND = "✔ for  ✘ against  – no conclusion"
 

@@ -204,7 +204,7 @@ class Results(Mapping[str, Result]):
     @property
     def verdict(self) -> Any:
         """The `Verdict`: what may be claimed of heatmaps, for the model and by class."""
-        return render("results_verdict", self)
+        return render("decide_verdict", self.summary)
 
     def save(self, path: str | Path) -> Path:
         """Write results, ``summary.json`` and ``verdict.json`` into a folder, as an audit does.
