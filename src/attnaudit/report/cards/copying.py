@@ -1,6 +1,6 @@
 """Words and figures of the copying study."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 import numpy as np
@@ -87,9 +87,9 @@ def card_rows(rows: SummaryRows, study: Copying) -> CardRows:
     if won is not None:
         yield _learned(rows, won, study)
     if first := rows.all_of(NAME, "relevance_first", "attention_first"):
-        yield _first(rows, *first, study)
+        yield _first(rows, first, study)
     if where := rows.all_of(NAME, "agreement", "attention_accuracy", "attended"):
-        yield _looks(*where, study)
+        yield _looks(where, study)
 
 
 def _learned(rows: SummaryRows, won: Row, study: Copying) -> CardRow:
@@ -151,8 +151,9 @@ def _published(study: Copying) -> str:
     return _PAPER[study.kind] + (f"; here {other}" if other else "")
 
 
-def _first(rows: SummaryRows, row: Row, other: Row, study: Copying) -> CardRow:
-    first, second = map(_number, (row, other))
+def _first(rows: SummaryRows, known: Sequence[Row], study: Copying) -> CardRow:
+    row, _ = known
+    first, second = map(_number, known)
     sentence = (
         f"Of {count(row['n'], 'run')} that succeeded, and in which both came to be right more "
         f"often than not, output relevance was first in {first}, attention in {second}, and both "
@@ -176,7 +177,8 @@ def _first(rows: SummaryRows, row: Row, other: Row, study: Copying) -> CardRow:
     )
 
 
-def _looks(row: Row, accuracy: Row, position: Row, study: Copying) -> CardRow:
+def _looks(known: Sequence[Row], study: Copying) -> CardRow:
+    row, accuracy, position = known
     right, attended = accuracy["value"], position["value"]
     says = f"is {_at(attended)}"
     # Weights that are right rarely, and central on average, are those of a random order.
