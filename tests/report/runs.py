@@ -22,6 +22,11 @@ def write_run(folder, trace, corpus="sst", experiments=None, with_trace=True):
     return folder
 
 
+def named(experiment, figures):
+    """Figures by the keys of `summary_of`."""
+    return {f"{experiment}__{name}": figure for name, figure in figures.items()}
+
+
 def summary_of(**figures):
     """Summary rows of group ``all``; a key is ``experiment__measure``.
 

@@ -25,6 +25,7 @@ from attnaudit.report.answer import (
     outstanding,
     study_command,
 )
+from attnaudit.report.fragment import record_of
 from attnaudit.report.run_page import write_report
 from attnaudit.report.terminal import print_answer
 from attnaudit.results import About, RunRecord
@@ -41,17 +42,10 @@ def answer_of(trace, about=None, settings=None):
     needs = {"prediction": "label", "replacement": "replaced"}
     names = [name for name in MEASURED if trace.has(needs.get(name, "alpha"))]
     results = audit(trace, names, settings=settings)
-    tables = {name: result.rows for name, result in results.items()}
-    record = RunRecord("", results.summary, about or About.of(None, trace.metadata), tables)
-    found = answer(
-        record,
-        trace,
-        {
-            "correlation": "the trace has no column loo",
-            "joint": "for heads only",
-            "plausibility": "the trace has no column rationale",
-        },
-    )
+    record = record_of(results)
+    left_out = {"correlation": "the trace has no column loo", "joint": "for heads only"}
+    left_out["plausibility"] = "the trace has no column rationale"
+    found = answer(replace(record, about=about or record.about), trace, left_out)
     assert found.code == decide_verdict(results.summary).code
     return found
 
@@ -62,11 +56,16 @@ def printed(found, width=120):
     return text.getvalue().splitlines()
 
 
+def followed(found):
+    """The reason of replaced words."""
+    return next(one for one in found.evidence if one.row.experiment == "replacement")
+
+
 @pytest.mark.parametrize(("faithful", "code"), [(1.0, "show"), (0.0, "where")])
 def test_the_verdict_and_its_reasons_come_first(faithful, code):
     found = answer_of(traced(faithful))
     assert (found.code, found.advice) == (code, ADVICE[code])
-    follows = next(one for one in found.evidence if one.row.experiment == "replacement")
+    follows = followed(found)
     assert follows.sign == found.sign
     said = [one.shows for one in found.evidence if not one.row.of_model]
     assert [one for one in said if not one.endswith(".")] == [], "a figure without a sentence"
@@ -209,8 +208,7 @@ def test_words_are_replaced_in_more_texts_where_there_are_more():
     assert option in found.advice
     assert "--set corpus.min_df=2" in command
     assert command.endswith(f"{option} --out runs/replaced-50")
-    follows = next(one for one in found.evidence if one.row.experiment == "replacement")
-    assert option in follows.row.sentence
+    assert option in followed(found).row.sentence
 
 
 LAYERS = [
@@ -270,6 +268,5 @@ def test_the_heatmap_shown_is_named(heatmap, named):
     found = answer_of(shown_trace(9.0, heatmap=heatmap))
     assert f"heatmap shown: {named}" in found.subtitle
     assert found.code == "where"
-    measure = next(one.row.measure for one in found.evidence if one.row.experiment == "replacement")
-    assert measure.endswith("is the heatmap itself") == (heatmap == "loo")
+    assert followed(found).row.measure.endswith("is the heatmap itself") == (heatmap == "loo")
     assert ("look" in found.advice) == (heatmap in ("mean-all", "head:0.2"))

@@ -12,7 +12,7 @@ from attnaudit.experiments.replacement import LIMIT
 from attnaudit.report.card import verdict
 from attnaudit.results import SUMMARY_SCHEMA, About, summary_row
 from tests.report.heads import make_heads
-from tests.report.runs import summary_of
+from tests.report.runs import named, summary_of
 from tests.traces import make_trace
 
 ABOUT = About(corpus="sst", encoder="bilstm", attention="additive", seed=3)
@@ -42,7 +42,7 @@ def test_agreement_is_told_as_a_share_of_that_of_two_measures(value, reference, 
     """Agreement of attention with gradients, of gradients with leave-one-out, and the difference."""
     names = ("tau_gradient", "tau_gradient_loo", "tau_gradient_loo_minus_tau_gradient")
     figures = zip(names, map(around, (value, reference, gap)), strict=True)
-    row = row_of(**{f"correlation__{name}": figure for name, figure in figures})
+    row = row_of(**named("correlation", dict(figures)))
     assert said in row.sentence
     assert f"{reference:.2f} [" in row.yardstick
     assert row.value == value
@@ -105,7 +105,7 @@ def test_tokens_are_needed_only_where_the_output_falls_more_than_without_random_
     name = "matched_comprehensiveness"
     more = {f"attention_minus_{name}_random": attention - random}
     figures = {"attention": attention, "random": random, **more}
-    row = row_of(**{f"comprehensiveness__{name}_{key}": fall for key, fall in figures.items()})
+    row = row_of(**named("comprehensiveness", {f"{name}_{key}": figures[key] for key in figures}))
     assert row.side == side
     assert said in row.sentence
 
@@ -113,23 +113,22 @@ def test_tokens_are_needed_only_where_the_output_falls_more_than_without_random_
 def test_erasure_and_ranges_describe():
     """When a decision flips hangs on fillers, and how free a weight is on the length of a text."""
     figures = {"area_attention": 0.2, "area_random": 0.1, "area_minimum": 0.9}
-    erasure = {f"erasure__{name}": value for name, value in figures.items()}
-    row = row_of(**erasure, erasure__never_minimum=0.1, erasure__never_attention=0.1)
+    row = row_of(**named("erasure", figures | {"never_minimum": 0.1, "never_attention": 0.1}))
     assert (row.side, row.figure) == ("", "0.20")
     free = {"mean_possible": 0.9, "top_necessary": 0.0, "any_necessary": 0.1}
-    assert row_of(**{f"ranges__{name}": value for name, value in free.items()}).side == ""
+    assert row_of(**named("ranges", free)).side == ""
 
 
 def test_texts_of_one_word_are_counted():
     figures = {"median_delta_y": 0.3, "max_alpha": {"value": 0.4, "n": 90, "undefined": 10}}
-    row = row_of(**{f"permutation__{name}": value for name, value in figures.items()})
+    row = row_of(**named("permutation", figures))
     assert "Left out: 10 texts of one word" in row.sentence
 
 
 def test_plausibility_compares_with_the_best_other_measure_and_with_chance():
     scores = {"attention": around(0.49), "gradient": 0.89, "loo": 0.66, "chance": 0.11}
     scores["attention_minus_precision_gradient"] = around(-0.4)
-    row = row_of(**{f"plausibility__precision_{name}": score for name, score in scores.items()})
+    row = row_of(**named("plausibility", {f"precision_{name}": scores[name] for name in scores}))
     assert "11 %: it finds them less well than gradients (0.89)" in row.sentence
 
 
@@ -174,7 +173,7 @@ def test_a_trace_is_called_what_its_metadata_say(metadata, title):
 @pytest.mark.parametrize(("reach", "shown"), [(0.0, "0.000"), (0.0004, "< 0.001"), (0.25, "0.25")])
 def test_a_distance_that_is_not_0_is_not_shown_as_0(reach, shown):
     names = {"max_tvd_alpha": reach, "max_tvd_alpha_upper": reach, "identifiable": 0.5}
-    row = row_of(**{f"identifiability__{name}": value for name, value in names.items()})
+    row = row_of(**named("identifiability", names))
     assert row.figure == shown
 
 
@@ -183,7 +182,7 @@ def replaced(**groups):
     share = {name.replace("__", ":"): one for name, one in groups.items()}
     same = dict.fromkeys(share, (0.4, 0.01))
     names = {"attention": same, "loo": same, "share": share}
-    return {f"replacement__replacement_{name}": own for name, own in names.items()}
+    return named("replacement", {f"replacement_{name}": names[name] for name in names})
 
 
 def test_the_card_has_a_row_for_each_of_five_questions_and_folds_the_rest():
@@ -202,7 +201,7 @@ def test_the_card_has_a_row_for_each_of_five_questions_and_folds_the_rest():
 
 def test_every_row_has_the_sign_of_its_side():
     changes = {"matched_delta_y": (0.01, 0.001), "alpha_from_uniform": (0.5, 0.01)}
-    shuffled = {f"permutation__{name}": {"all": change} for name, change in changes.items()}
+    shuffled = named("permutation", {name: {"all": changes[name]} for name in changes})
     card = verdict(by_class(**replaced(all=(0.9, 0.1)), **shuffled), ABOUT)
     assert [row.sign for row in card.rows] == ["✔", "✘"]
     console = Console(record=True, width=200)
@@ -297,19 +296,27 @@ def test_without_replaced_words_nothing_is_concluded_from_weights():
     assert card.to_json()["verdict"]["code"] == "none"
 
 
-def test_the_card_says_how_often_its_answer_was_wrong(monkeypatch):
+@pytest.fixture
+def held_out(monkeypatch):
+    """Replace the answers of held-out models, by their kind."""
+
+    def replace(known):
+        for place in ("experiments.verdict", "report.cards.lead"):
+            monkeypatch.setattr(f"attnaudit.{place}.held_out", lambda kind: known.get(kind, {}))
+
+    return replace
+
+
+def test_the_card_says_how_often_its_answer_was_wrong(held_out):
     counts = {"faithful": {"show": 9, "where": 1}, "unfaithful": {"where": 20}}
-    monkeypatch.setattr("attnaudit.experiments.verdict.held_out", lambda kind: counts)
-    monkeypatch.setattr("attnaudit.report.cards.lead.held_out", lambda kind: counts)
+    held_out({"classifiers": counts})
     for share, said in ((0.9, "0 % [0 %, 17 %] of 20 models"), (0.1, "45 %] of 10")):
         assert said in verdict(by_class(**replaced(all=(share, 0.1))), ABOUT).sure
     assert verdict(by_class(**replaced(all=(0.5, 0.1))), ABOUT).sure == ""
 
 
-def test_a_transformer_has_the_error_rate_of_transformers(monkeypatch):
-    known = {"transformers": {"unfaithful": {"show": 3, "where": 9}}}
-    for place in ("experiments.verdict", "report.cards.lead"):
-        monkeypatch.setattr(f"attnaudit.{place}.held_out", lambda kind: known.get(kind, {}))
+def test_a_transformer_has_the_error_rate_of_transformers(held_out):
+    held_out({"transformers": {"unfaithful": {"show": 3, "where": 9}}})
     rows = by_class(**replaced(all=(0.9, 0.1)))
     head = rows.with_columns(group=pl.lit("head:3.0"))
     assert "25 % [5 %, 57 %] of 12 transformers" in verdict(pl.concat([rows, head]), ABOUT).sure

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from attnaudit.core import InputError
 from attnaudit.experiments import audit
+from attnaudit.report.fragment import record_of
 from attnaudit.report.run_page import write_report
 from attnaudit.report.sections.heatmaps import (
     LONGEST,
@@ -31,16 +32,14 @@ from attnaudit.report.sections.instances import (
     read_rows,
 )
 from attnaudit.report.words import percent
-from attnaudit.results import ROW, TEXT, About, RunRecord
+from attnaudit.results import ROW, TEXT, About
 from attnaudit.trace.segments import aggregate
 from tests.report.heads import make_heads
 from tests.traces import make_trace
 
 
 def _run(trace):
-    results = audit(trace)
-    tables = {name: result.rows for name, result in results.items()}
-    return trace, RunRecord("run", results.summary, tables=tables)
+    return trace, record_of(audit(trace))
 
 
 def _audited(trace):

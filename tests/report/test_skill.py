@@ -26,7 +26,7 @@ from attnaudit.results.measures import BASE
 from attnaudit.studies import EVERY_STUDY
 from attnaudit.studies.base import base_models, base_rows
 from attnaudit.studies.uniform import Uniform
-from tests.report.runs import summary_of, write_run
+from tests.report.runs import named, summary_of, write_run
 from tests.studies.identity import identified, identity
 from tests.studies.test_numbers import some
 from tests.traces import make_trace
@@ -118,7 +118,7 @@ def test_a_translator_is_compared_with_the_copied_source_and_with_other_translat
     low, other, told
 ):
     scores = {"bleu": (0.3, low, 0.5), "bleu_copy": 0.2, "bleu_other": other}
-    rows = summary_of(**{f"translation__{name}": score for name, score in scores.items()})
+    rows = summary_of(**named("translation", scores))
     notice = no_skill_of_run(SummaryRows.of(rows))
     assert told in notice
     assert bool(notice) is bool(told)
@@ -147,9 +147,9 @@ def test_a_study_of_models_that_learned_nothing_draws_no_conclusion():
     # A corpus that says little about attention is no evidence against it.
     assert known.rows[0].side == ""
     assert "Nothing in the studies speaks for or against" in known.lead
-    base = {"accuracy": (0.5, 0.45, 0.55), "majority": 0.5}
-    base |= {"roc_auc": (0.8, 0.75, 0.85)}  # ranking alone is not enough
-    figures = {f"uniform__base_{name}": figure for name, figure in base.items()}
+    base = {"base_accuracy": (0.5, 0.45, 0.55), "base_majority": 0.5}
+    base |= {"base_roc_auc": (0.8, 0.75, 0.85)}  # ranking alone is not enough
+    figures = named("uniform", base)
     card = study_card(summary_of(**UNIFORM, **figures), ABOUT)
     assert card.rows[0].sentence == WITHHELD
     assert card.lead.startswith("Study uniform: Claim nothing")
@@ -194,7 +194,7 @@ def test_studies_add_nothing_to_the_audit_of_a_model_that_learned_nothing(tmp_pa
     """Not even one whose own models did learn something, as that of deceiving models."""
     values = {"mass_bilstm_0": 0.6, "mass_bilstm_1": 0.1, "accuracy_bilstm_0": 0.9}
     values |= {"accuracy_bilstm_1": 0.9, "accuracy_bilstm_removed": 0.5}
-    hides = {f"deceive__{name}": (one, one - 0.05, one + 0.05) for name, one in values.items()}
+    hides = named("deceive", {name: (one, one - 0.05, one + 0.05) for name, one in values.items()})
     for name, rows in (("deceive", hides), ("audit", AT_CHANCE | SHUFFLED)):
         write_json(tmp_path / name / "summary.json", summary_of(**rows).to_dicts())
         write_json(tmp_path / name / "spec.json", {"corpus": {"name": "sst"}, "model": {}})

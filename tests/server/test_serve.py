@@ -82,10 +82,15 @@ def folders(tmp_path_factory):
     return [write_served(place / "own"), write_served(place / "asked", has_question=True), without]
 
 
+def client_of(*folders):
+    """A client of runs, to enter."""
+    app, address = make_app(folders, TOKEN), f"http://127.0.0.1/{TOKEN}/"
+    return TestClient(app, address, raise_server_exceptions=False)
+
+
 @pytest.fixture(scope="module")
 def client(folders):
-    address = f"http://127.0.0.1/{TOKEN}/"
-    with TestClient(make_app(folders, TOKEN), address, raise_server_exceptions=False) as made:
+    with client_of(*folders) as made:
         yield made
 
 
@@ -113,8 +118,7 @@ def lone(tmp_path, folders):
     """A run of its own, and a client that sees only this one."""
     folder = tmp_path / "lone"
     shutil.copytree(folders[0], folder)
-    address = f"http://127.0.0.1/{TOKEN}/"
-    with TestClient(make_app([folder], TOKEN), address, raise_server_exceptions=False) as made:
+    with client_of(folder) as made:
         yield folder, made
 
 
@@ -333,10 +337,10 @@ def test_a_model_is_loaded_once_for_all_who_ask_meanwhile_and_few_may_wait(folde
 def test_a_run_that_was_damaged_or_removed_hides_no_other(folders, tmp_path):
     shutil.copytree(folders[2], tmp_path / "damaged")
     shutil.copytree(folders[2], tmp_path / "removed")
-    app = make_app([tmp_path / "damaged", tmp_path / "removed", folders[0]], TOKEN)
+    made = client_of(tmp_path / "damaged", tmp_path / "removed", folders[0])
     (tmp_path / "damaged/spec.json").write_text("{")
     shutil.rmtree(tmp_path / "removed")
-    with TestClient(app, f"http://127.0.0.1/{TOKEN}/") as client:
+    with made as client:
         start, listed = client.get(""), client.get("runs").json()
         assert start.status_code == 200
         assert 'href="runs/2/type"' in start.text
@@ -349,7 +353,7 @@ def test_an_audit_is_listed_with_what_its_trace_says(tmp_path):
     trace = make_trace(6, (3, 6))
     trace.write(tmp_path / "trace")
     folder = audit_into(tmp_path / "audit", tmp_path / "trace", ("prediction",))
-    with TestClient(make_app([folder], TOKEN), f"http://127.0.0.1/{TOKEN}/") as client:
+    with client_of(folder) as client:
         [found] = client.get("runs").json()
     assert "unknown" not in found["corpus"] + found["model"]
 
