@@ -52,6 +52,12 @@ def answers(capsys, *arguments):
     return told.out
 
 
+def ran(*command, **options):
+    """A process that has ended, whatever its status."""
+    options = {"capture_output": True, "text": True, "check": False, **options}
+    return subprocess.run([str(one) for one in command], **options)
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     """A finished run, made by the command line."""
@@ -179,9 +185,7 @@ def test_what_the_machine_refuses_is_one_line_and_a_fault_of_ours_keeps_its_trac
 )
 def test_too_low_a_limit_of_memory_is_named_before_libraries_abort(command, megabytes, tmp_path):
     command = f"ulimit -v {megabytes}000; exec {sys.executable} -m attnaudit {command}"
-    done = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, cwd=tmp_path, check=False
-    )
+    done = ran("bash", "-c", command, cwd=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert f"{megabytes * 1.024 / 1000:.1f} GB of address space" in done.stderr
 
@@ -266,8 +270,7 @@ def test_a_mistyped_file_is_refused_before_anything_heavy_is_imported(tmp_path):
         "report no",
         f"audit {tmp_path} nowhere.csv",
     ]
-    program = [sys.executable, "-c", NOTHING_HEAVY, *commands]
-    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    done = ran(sys.executable, "-c", NOTHING_HEAVY, *commands)
     assert done.returncode == 0, done.stderr
     assert len(done.stderr.splitlines()) == len(commands), done.stderr
 
@@ -317,8 +320,7 @@ print(json.dumps([statuses, wanted]))
 
 def without_extras(cwd, *commands):
     """Of commands, run one after another without extras: the statuses, what was to be imported, and what each says on stderr."""
-    program = [sys.executable, "-c", WITHOUT_EXTRAS, *commands]
-    done = subprocess.run(program, capture_output=True, text=True, check=False, cwd=cwd)
+    done = ran(sys.executable, "-c", WITHOUT_EXTRAS, *commands, cwd=cwd)
     assert done.returncode == 0, done.stderr
     statuses, wanted = json.loads(done.stdout.splitlines()[-1])
     return statuses, wanted, done.stderr.split("\n\n")
@@ -460,8 +462,7 @@ def test_a_lost_cluster_ends_a_command_at_once(tmp_path):
         "atexit.register(time.sleep, 600);"
         "sys.exit(main(['study', 'seeds', 'planted-decisive', '--engine', 'ray', '--out', sys.argv[1]]))"
     )
-    command = [sys.executable, "-c", program, str(tmp_path / "out")]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    ended = ran(sys.executable, "-c", program, tmp_path / "out", timeout=120)
     line = "attnaudit: run: the head: silent; expected an answer"
     assert (ended.returncode, ended.stderr.splitlines()[-1]) == (2, line)
 
@@ -492,19 +493,17 @@ def test_a_path_at_home_is_found_behind_an_option(tmp_path, monkeypatch):
     ],
 )
 def test_streams_that_are_closed_or_full_cost_no_traceback(command: str, status: int, said: str):
-    line = f"{sys.executable} -m attnaudit {command}"
-    done = subprocess.run(["bash", "-c", line], capture_output=True, check=False)
+    done = ran("bash", "-c", f"{sys.executable} -m attnaudit {command}")
     assert done.returncode == status
-    assert done.stderr.decode().count("\n") == bool(said)
-    assert said in done.stderr.decode()
+    assert done.stderr.count("\n") == bool(said)
+    assert said in done.stderr
 
 
 def test_a_terminal_of_few_letters_gets_escapes(trace):
-    command = [sys.executable, "-m", "attnaudit", "audit", str(trace), "--experiment=correlation"]
-    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    done = subprocess.run(command, capture_output=True, check=False, env=environment)
-    assert (done.returncode, done.stderr.count(b"Traceback")) == (0, 0)
-    assert b"\\u2013" in done.stdout or b"\\xb7" in done.stdout
+    command = (sys.executable, "-m", "attnaudit", "audit", trace, "--experiment=correlation")
+    done = ran(*command, env={**os.environ, "PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stderr.count("Traceback")) == (0, 0)
+    assert r"\u2013" in done.stdout or r"\xb7" in done.stdout
 
 
 @pytest.mark.parametrize(
