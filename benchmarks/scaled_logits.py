@@ -60,7 +60,7 @@ def main() -> None:
     calibration = Calibration(options.out, data_dir=options.data_dir, **chosen)
     read, same = LastCorpus(), {factor: [] for factor in FACTORS}
     for cell in calibration.cells:
-        place = calibration.audit_of(cell)
+        place = calibration.audits[cell]
         if not read_json(place / CHECK)["confirmed"]:
             continue
         spec: Any = cell.training.spec

@@ -109,8 +109,10 @@ def encode(
         label=label,
         class_names=() if outputs is None else outputs.names,
         segment=_column(pieces, "segment", np.int32) if texts.segments else None,
-        segment_names=texts.segments and [[name for *_, name in row] for row in texts.segments],
-        answered=texts.answer and Ragged.from_rows(one.answered for one in pieces),
+        segment_names=None
+        if texts.segments is None
+        else [[name for *_, name in row] for row in texts.segments],
+        answered=None if texts.answer is None else Ragged.from_rows(one.answered for one in pieces),
         rationale=[one.marked for one in pieces] if texts.spans else None,
         notes=reader.notes(cut, limit, int(empty.sum())),
         written=reader.written(targets) if kind == "seq2seq" else None,

@@ -414,7 +414,7 @@ def objections(model: Any) -> Iterator[tuple[str, ...]]:
     task = task_of(model)
     if model.config.is_encoder_decoder and task not in (None, *WRITING):
         yield "a classifier with encoder and decoder", "one with a single stack of layers"
-    if task == "question-answering" and not isinstance(model, OneOutput):
+    if task == "question-answering" and not issubclass(type(model), OneOutput):
         require_end(type(model).__name__, None)
     from_library = type(model).__module__.startswith("transformers.")
     if task is None and from_library and model.get_output_embeddings() is None:

@@ -226,7 +226,7 @@ def medians_by_weight(table: pl.DataFrame) -> list[dict[str, Any]]:
         group = ALL if name is None else f"{GROUP}{name}"
         for k, bin_ in enumerate(MAX_ALPHA_BINS):
             part = chosen.filter(number == k)
-            for measure in BINNED.keys() & set(table.columns):
+            for measure in (name for name in BINNED if name in table.columns):
                 values = part[measure].drop_nulls().drop_nans()
                 ends = median_interval(values.to_numpy())
                 middle: Any = values.median()

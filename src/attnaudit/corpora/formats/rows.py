@@ -229,7 +229,7 @@ def ordered_classes(names: Iterable[str]) -> tuple[str, ...]:
         return tuple(distinct)
 
 
-def _is_pair(span: object) -> bool:
+def _is_pair(span: Any) -> bool:
     is_pair = isinstance(span, list | tuple) and len(span) == 2
     return is_pair and all(type(end) is int for end in span)
 
