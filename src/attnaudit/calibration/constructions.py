@@ -1,4 +1,4 @@
-"""The constructions of both halves, files of data: one by one, and in matched pairs."""
+"""The constructions of both halves, read from TOML files: single ones and matched pairs."""
 
 import math
 import tomllib
@@ -28,7 +28,7 @@ def _objective(kind: str, **fields: Any) -> Objective:
 def _pair(
     pair: str, starts: list[str], title: str, reason: str, **fields: Any
 ) -> Iterator[dict[str, Any]]:
-    """Yield the fields of two constructions that differ only in the words that are attended.
+    """Yield the fields of two constructions that differ only in which words are attended to.
 
     Corpus, encoder, seed, settings and target weights are the same.
 

@@ -137,7 +137,7 @@ class Comprehensiveness(Settings):
 
     def refuses(self, trace: Trace) -> str | None:
         """Explain why the experiment does not apply to a trace; None if it does."""
-        # Column ``<measure>_at_x`` has the five numbers of score x, no mean of a score "at_x".
+        # Column ``<measure>_at_x`` holds five numbers of score x, so no score may be called "at_x".
         if clashing := [name for name in trace.table.columns if name.startswith("importance_at_")]:
             return f"the name of column {', '.join(clashing)} begins like the numbers of a score"
         of_input = _of_input(trace)

@@ -137,7 +137,7 @@ def attention_on(alpha: Ragged, score: Ragged) -> PerRow:
 
 
 def no_copies(trace: Trace) -> str | None:
-    """Explain why a trace has no copies with words replaced; None if it has some."""
+    """Say that a trace has no copies with replaced words; None if it has some."""
     if trace.table["replaced"].null_count() < len(trace):
         return None
     return "no text of the trace has copies with words replaced"

@@ -336,7 +336,7 @@ class _Pieces:
 
     @property
     def answered(self) -> Int64[np.ndarray, " A"]:
-        """Positions at which the tokens of an answer are predicted, from the end."""
+        """Positions that predict the tokens of the answer, counted from the end of the text."""
         return np.array(self.answer, np.int64) - 1 - len(self.ids)
 
 

@@ -119,7 +119,7 @@ class Encoded:
         if self.segment is None or self.segment_names is None:
             return {}
         own = self.segment[row][seen].tolist()
-        # Numbers below those of all segments are one for each special token.
+        # Each special token is a segment of its own; its number is below those of all others.
         keys = [-3 - place if key == SPECIAL else key for place, key in enumerate(own)]
         number = {key: k for k, key in enumerate(dict.fromkeys(keys))}
         group = [*(number[key] for key in keys), *[len(number)] * sink]

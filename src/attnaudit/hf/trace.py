@@ -321,7 +321,7 @@ def _of_tokens(
     scores: Mapping[str, Ragged],
     sink: int = 0,
 ) -> dict[str, Any]:
-    """Return columns of some tokens of a text, or of its target, and of a sink behind them."""
+    """Return the columns of some tokens of a text or its target, with a sink behind them."""
     texts = case.texts
     words = np.pad(own.word_id[k][chosen], (0, sink), constant_values=SPECIAL)
     columns: dict[str, Any] = {

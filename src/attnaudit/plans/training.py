@@ -69,7 +69,7 @@ class Training:
         strength: float | None = None,
         **fields: Any,
     ) -> Training:
-        """Make a training, whose identity has the seed of its spec.
+        """Make a training whose identity takes its seed from the spec.
 
         Args:
             role: Purpose of the training.

@@ -250,7 +250,7 @@ def report_step(progress: Progress, pages: Mapping[str, Page], *further: Any) ->
 
 
 def pages(names: Iterable[str] = (PAGE,), trace: Path | None = None) -> dict[str, Page]:
-    """Return the writers of some pages of a run, or of an audit of ``trace``, by file name."""
+    """Return the functions that write these pages of a run, or of an audit of ``trace``."""
 
     def write_audit(folder, page):
         from attnaudit.report.run_page import write_report

@@ -198,7 +198,7 @@ class Calibration(Settings):
 
     @cached_property
     def audits(self) -> dict[Cell, Path]:
-        """Folder of the audit of each model."""
+        """Folder of each model's audit."""
         return {cell: self.out / AUDITS / cell.name for cell in self.cells}
 
     def to_json(self) -> dict[str, Any]:

@@ -93,7 +93,7 @@ def rows_of(
 
 
 def record_of(results: Results) -> RunRecord:
-    """Return results in memory as reports read those of a run."""
+    """Return results in memory in the form in which reports read those of a run."""
     tables = {name: result.rows for name, result in results.items()}
     return RunRecord("", results.summary, About.of(None, results.metadata), tables)
 

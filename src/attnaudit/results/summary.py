@@ -160,12 +160,12 @@ class SummaryRows:
         return None if row is None else float(row["value"])
 
     def all_of(self, experiment: str, *measures: str) -> list[dict[str, Any]]:
-        """Return the rows of measures; an empty list unless all of them have a value."""
+        """Return the rows of several measures, or an empty list if one of them has no value."""
         found = [row for name in measures if (row := self.get(experiment, name)) is not None]
         return found if len(found) == len(measures) else []
 
     def family(self, experiment: str, prefix: str) -> dict[str, dict[str, Any]]:
-        """Return the rows of measures whose names begin with ``prefix``, by what follows it."""
+        """Return the rows of measures that begin with ``prefix``, by the rest of their names."""
         return {
             measure.removeprefix(prefix): row
             for (name, measure), row in self.rows.items()

@@ -286,7 +286,7 @@ def _records(out: Path) -> dict[str, Record]:
 
 
 def records_of(plain: Any) -> dict[str, Record]:
-    """Make records from their JSON; none at all if one is not whole."""
+    """Make records from their JSON, or none if any of them is damaged."""
     with contextlib.suppress(AttributeError, TypeError):
         records = {name: Record(**value) for name, value in plain.items()}
         parts = (part for one in records.values() for part in (one.files, one.notes))

@@ -215,7 +215,7 @@ class Study(Settings):
 
 
 def following(seeds: Sequence[int]) -> dict[int, int]:
-    """Return the seed that follows each; the first follows the last."""
+    """Return the next seed of each seed; after the last comes the first."""
     return dict(zip(seeds, [*seeds[1:], seeds[0]], strict=True))
 
 

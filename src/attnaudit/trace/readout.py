@@ -77,7 +77,7 @@ class Readout:
         return self.tail(self._with_offset(sums, rows), self.in_trace(rows))
 
     def class_logits(self, sums: Sums, rows: Rows) -> Outputs:
-        """Return a logit for each class, that of a sigmoid beside 0; −∞ for one not allowed."""
+        """Return a logit for each class: 0 beside that of a sigmoid, −∞ where none is allowed."""
         logits = self.logits(sums, rows)
         if self.activation == "sigmoid":
             logits = np.hstack([np.zeros_like(logits), logits])
@@ -122,7 +122,7 @@ class Readout:
         return rows if self.rows is None else self.rows[rows]
 
     def weighted_sums(self, alpha: Ragged) -> Float[np.ndarray, "n P"]:
-        """Return ``Σ_t alpha_t · contribution_t`` of every row."""
+        """Return the sum ``Σ_t alpha_t · contribution_t`` of each row."""
         weights = alpha.values[:, None].astype(np.float64)
         return alpha.with_values(weights * self.contribution.values).sum()
 

@@ -240,7 +240,7 @@ def planted_pairs(
 def _lengths(
     operation: str, size: int, least: int, length: tuple[int, int], shortest: int
 ) -> tuple[int, int]:
-    """Return the bounds of the lengths. Raises InputError for these or the size out of range."""
+    """Check the size and the bounds of the lengths, and return the bounds. Raises InputError."""
     fewest, most = length
     if size < least:
         raise InputError(operation, "size", str(size), f"at least {least}")

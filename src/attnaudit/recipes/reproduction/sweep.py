@@ -374,7 +374,7 @@ def do_study(
     pool: Pool,
     read: Read,
 ) -> float:
-    """Train what is not trained, and analyse it; return the seconds."""
+    """Do the missing trainings of a study and analyse them; return the seconds that it took."""
     started = time.perf_counter()
     if job.cell.study == COPYING:
         run_copying(job.spec, folder, progress)
