@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
+from scipy.special import logit
 
 from attnaudit.experiments.adversary import bounds
 from attnaudit.experiments.adversary.bounds import planes, tail_limits
 from attnaudit.experiments.adversary.exact import gains
 from attnaudit.experiments.adversary.experiment import Adversary
-from attnaudit.experiments.adversary.program import Task, halves, solve
+from attnaudit.experiments.adversary.program import Task, best_weights, halves, solve
 from attnaudit.experiments.adversary.state import State
 from attnaudit.experiments.through_tail import Outputs
 from attnaudit.stats.measures import LN2
@@ -75,6 +77,28 @@ def test_the_bound_of_a_box_is_the_program_at_its_solution(row):
         assert solution.bound == pytest.approx(0.5 * LN2 + chords.sum(), abs=1e-7)
         assert (solution.errors >= -1e-9).all()
         boxes += halves(box, solution)
+
+
+@pytest.mark.parametrize("row", range(30))
+def test_the_program_of_two_classes_is_solved_without_a_solver(row):
+    rng = np.random.default_rng(row)
+    task, size = task_of_row(row, 2, 8), rng.choice([1.0, 0.3, 0.05])
+    low, high = np.maximum(task.alpha - size, 0.0), np.minimum(task.alpha + size, 1.0)
+    found = best_weights(task, task.box(low, high))
+    worth = (gains(high, task.alpha) - gains(low, task.alpha)) / (high - low)
+    odds = task.scores[:, 1] - task.scores[:, 0]
+    least, most = logit(np.clip(task.own[1] + [-EPSILON, EPSILON], 0.0, 1.0)) - logit(task.own[1])
+    of_odds = {"A_ub": [odds, -odds], "b_ub": [min(most, 1e9), min(-least, 1e9)]}
+    best = linprog(
+        -worth, **of_odds, A_eq=[np.ones(8)], b_eq=[1.0], bounds=[*zip(low, high, strict=True)]
+    )
+    assert found @ worth == pytest.approx(-best.fun, abs=1e-6)
+    assert least - 1e-9 <= found @ odds <= most + 1e-9
+    assert found.sum() == pytest.approx(1.0)
+    assert (found >= low - 1e-12).all()
+    assert (found <= high + 1e-12).all()
+    too_small = task.box(0.5 * low, 0.5 * low)
+    assert best_weights(task, too_small) is None
 
 
 @pytest.mark.parametrize("row", range(3))

@@ -113,7 +113,7 @@ class Counting:
 def test_a_tail_is_given_as_many_shuffles_at_a_time_as_memory_allows(monkeypatch):
     trace = make_trace(40, (7, 9), 3, seed=2, hidden=5)
     tail = Counting(trace.readout.tail, [])
-    monkeypatch.setattr(shuffles, "BLOCK", 4096)
+    monkeypatch.setattr(shuffles, "NUMBERS", 4096)
     counted = replace(trace.readout, tail=tail)
     median_delta_y(counted, trace.alpha, row_streams(trace, 0, "x"), 20)
     # Each prediction has a weighted sum, an offset and an output.

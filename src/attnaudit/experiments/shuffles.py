@@ -19,7 +19,7 @@ from numba import njit
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.shapes import Indices, PerRow, Streams
 from attnaudit.core.threads import on_threads
-from attnaudit.experiments.through_tail import has_compiled_tail, predict_several
+from attnaudit.experiments.through_tail import NUMBERS, has_compiled_tail, predict_several
 from attnaudit.stats.measures import tvd
 from attnaudit.trace import IdentityTail, Readout
 from attnaudit.trace.tails import JointTail
@@ -79,7 +79,8 @@ def median_delta_y(
 
     def in_blocks(measure: Callable[..., Shuffled], rows: Indices, orders: int) -> None:
         width = readout.contribution.values.shape[1] + readout.offset.shape[1] + outputs
-        step = max(BLOCK // (orders * width), 1)
+        numbers = BLOCK if has_compiled_tail(readout) else NUMBERS
+        step = max(numbers // (orders * width), 1)
 
         def compute(start):
             block = rows[start : start + step]

@@ -19,12 +19,14 @@ import numpy as np
 import scipy  # imports its parts on use: two classes need no program
 from jaxtyping import Float
 
+from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.adversary.exact import gains
 from attnaudit.stats.measures import LN2
 
 Vector = Float[np.ndarray, " v"]
 
 TANGENTS, FEW, COARSE = 12, 24, 4  # per class; COARSE tangents with more than FEW classes
+BISECTIONS = 24  # of the price of a step of the log-odds
 LEAST = 1e-12  # stands for a probability of 0, which has no logarithm
 NEGLIGIBLE = 1e-6  # error of a chord, in JSD
 CLASS_ERROR = 0.2  # weight of output errors relative to weight errors: near the best of a few
@@ -130,6 +132,46 @@ def solve(task: Task, box: Box) -> Solution:
     points, errors = np.append(weights, implied), np.append(of_weights, of_changes)
     weights = np.clip(weights, low, high)
     return Solution(weights / weights.sum(), float(0.5 * LN2 + start.sum() - dual), points, errors)
+
+
+def best_weights(task: Task, box: Box) -> Vector | None:
+    """Return the weights that solve a program of exact scores; None if there are none.
+
+    With two classes only the log-odds are limited, which needs no tangents: weight goes to tokens
+    in the order of slope minus price times log-odds, at the price that brings the log-odds to the
+    limit that they would exceed.
+    """
+    if len(task.own) != 2:
+        return solve(task, box).weights
+    k, (p, q), odds = len(task.alpha), task.own, task.scores[:, 1] - task.scores[:, 0]
+    low, high = box.low[:k], box.high[:k]
+    slope, room = _chords(gains(low, task.alpha), gains(high, task.alpha), low, high)[1], high - low
+
+    def filled(angle: float) -> Vector:
+        """Return the weights of the price ``tan(angle)``."""
+        order = np.argsort(np.sin(angle) * odds - np.cos(angle) * slope)
+        left = 1.0 - low.sum() - np.cumsum(room[order]) + room[order]
+        weights = low.copy()
+        weights[order] += np.clip(left, 0.0, room[order])
+        return weights
+
+    free = filled(0.0)
+    if free.sum() < 1.0 - TOLERANCE.solver:
+        return None
+    if free @ odds < 0.0:
+        odds, p, q = -odds, q, p
+    with np.errstate(divide="ignore"):
+        rise = min(task.epsilon, p)
+        most = np.log1p(rise / q) - np.log1p(-rise / p)
+    if free @ odds <= most:
+        return free
+    beyond, within = 0.0, 0.5 * np.pi
+    for _ in range(BISECTIONS):
+        angle = 0.5 * (beyond + within)
+        beyond, within = (angle, within) if filled(angle) @ odds > most else (beyond, angle)
+    start, end = filled(beyond), filled(within)
+    above, below = start @ odds - most, most - end @ odds
+    return (below * start + above * end) / (above + below) if below >= 0.0 else None
 
 
 def halves(box: Box, solution: Solution) -> list[Box]:

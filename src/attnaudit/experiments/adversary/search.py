@@ -24,7 +24,7 @@ from attnaudit.core.shapes import Indices, PerRow
 from attnaudit.core.tolerance import TOLERANCE
 from attnaudit.experiments.adversary.bounds import bound_by_programs
 from attnaudit.experiments.adversary.exact import divergence, gains, unconstrained_bound
-from attnaudit.experiments.adversary.program import LEAST, Task, solve
+from attnaudit.experiments.adversary.program import LEAST, Task, best_weights
 from attnaudit.experiments.adversary.some_classes import (
     MANY,
     blocks,
@@ -218,7 +218,7 @@ def _climb(state: State, rows: Indices, tokens: Ragged, log_p: Ragged, first: fl
             scores, alpha = log_p[place] - np.log(own), state.alpha[row][tokens[place]]
             task = Task.from_scores(alpha, own, scores, state.limit)
             box = task.box(np.maximum(held - size[place], 0.0), np.minimum(held + size[place], 1.0))
-            weights = solve(task, box).weights
+            weights = best_weights(task, box)
             if weights is not None:
                 proposals.append(Proposal(row, tokens[place], weights, task, box))
         state.propose(proposals)
