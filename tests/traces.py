@@ -175,6 +175,22 @@ def with_columns(trace, **columns):
     return Trace(table, trace.metadata, trace.tail)
 
 
+def assert_copies(table, lost, predictions):
+    """Every row has copies that lose these positions, with these predictions."""
+    places = [np.flatnonzero(copy).tolist() for copy in lost]
+    for replaced, found in table.select("replaced", "replaced_prediction").rows():
+        assert replaced == places
+        np.testing.assert_allclose(found, predictions, atol=1e-6)
+
+
+def assert_same_copies(one, other, tolerance=1e-6):
+    """Copies lose the same positions, and are predicted alike."""
+    tables = one.table, other.table
+    assert tables[0]["replaced"].equals(tables[1]["replaced"])
+    found = (table["replaced_prediction"].explode().drop_nulls().to_numpy() for table in tables)
+    np.testing.assert_allclose(*found, atol=tolerance)
+
+
 def known(value, tolerance=1e-12):
     """A number as a table holds it: null where it is undefined."""
     return None if value is None or np.isnan(value) else pytest.approx(value, abs=tolerance)

@@ -16,6 +16,7 @@ from tests.hf.classes import tiny
 from tests.hf.encoding import random_texts
 from tests.hf.test_trace import shards_of
 from tests.hf.tokenizing import small, texts, tokenizer
+from tests.traces import assert_copies, assert_same_copies
 
 BERT = "BertForSequenceClassification"
 LONE = "unpronounceableincomprehensibility"  # no other word has as many pieces
@@ -42,7 +43,7 @@ def test_copies_are_the_text_with_words_of_others(name, tmp_path):
     for row in range(6):
         lost, ids = donors.copies(row, 240, keyed(0, "replacement", str(row)))
         rows = trace.table.filter(instance=row)
-        assert rows["replaced"].to_list() == [[np.flatnonzero(one).tolist() for one in lost]] * 8
+        assert len(rows) == 8
         assert not lost[:, given.word_id[row] < 0].any()
         assert (ids == given.ids[row])[~lost].all()
         others = {
@@ -57,9 +58,7 @@ def test_copies_are_the_text_with_words_of_others(name, tmp_path):
             assert {tuple(one) for one in ids[copies][:, word]} <= others
         with torch.no_grad():
             alone = torch.cat([model(torch.from_numpy(one[None])).logits for one in ids])
-        expected = alone.double().softmax(dim=-1).numpy()
-        for found in rows["replaced_prediction"]:
-            np.testing.assert_allclose(found.to_numpy(), expected, atol=1e-6)
+        assert_copies(rows, lost, alone.double().softmax(dim=-1))
 
 
 def test_nothing_but_the_texts_matters(tmp_path):
@@ -77,9 +76,7 @@ def test_nothing_but_the_texts_matters(tmp_path):
         traced(model, given.take(order), tmp_path, **few),
     ):
         same = other.take(np.lexsort((other.array("head"), other.instance)))
-        assert same.table["replaced"].equals(whole.table["replaced"])
-        runs = [one.table["replaced_prediction"].explode().drop_nulls() for one in (same, whole)]
-        np.testing.assert_allclose(runs[0].to_numpy(), runs[1].to_numpy(), atol=1e-6)
+        assert_same_copies(same, whole)
 
 
 def test_rows_of_a_part_of_a_text_have_no_copies(tmp_path):
@@ -104,21 +101,19 @@ def test_next_tokens_are_predicted_after_copies_of_the_text(name, cross, tmp_pat
             continue
         copied += 1
         lost, ids = donors.copies(row, 240, keyed(0, "replacement", str(instance), str(size)))
-        assert rows["replaced"].to_list() == [[np.flatnonzero(one).tolist() for one in lost]] * 4
+        assert len(rows) == 4
         assert (ids == given.ids[row])[~lost].all()
         others = given.take(np.flatnonzero(given.instance != instance)).ids.values
         assert {*ids[lost].tolist()} <= {*others.tolist()}
         with torch.no_grad():
             inputs = given.take(np.full(240, row)).batch(range(240))
             logits = model(**inputs | {"input_ids": torch.from_numpy(ids)}).logits[:, -1]
-        expected = logits.double().softmax(dim=-1).numpy()
-        for found in rows["replaced_prediction"]:
-            np.testing.assert_allclose(found.to_numpy(), expected, atol=1e-6)
+        assert_copies(rows, lost, logits.double().softmax(dim=-1))
     assert copied == 4
     order = np.random.default_rng(0).permutation(len(given))
     other = traced(model, given.take(order), tmp_path, budget=1, **options)
     same = other.take(np.lexsort((other.array("head"), other.array("query"), other.instance)))
-    assert same.table["replaced"].equals(trace.table["replaced"])
+    assert_same_copies(same, trace)
 
 
 def test_words_of_a_target_are_not_replaced(tmp_path):

@@ -17,6 +17,7 @@ from attnaudit.tracing.pairs import PairReplacement, collect_pairs
 from attnaudit.tracing.replacement import Donors
 from attnaudit.tracing.settings import PairCollectSettings, ReplacementSettings
 from tests.pairs import reversed_pairs, small_translator
+from tests.traces import assert_copies, assert_same_copies
 
 SETTINGS = ReplacementSettings(texts=9, copies=20)
 
@@ -54,11 +55,7 @@ def test_copies_are_the_translator_on_words_of_other_sources(heads):
     copied = np.flatnonzero(trace.table["replaced"].is_not_null().to_numpy())
     assert len(copied) == 9 * heads
     for row in copied.tolist():
-        lost, expected = naive(translator, pairs, row // heads, 240)
-        places = [np.flatnonzero(copy).tolist() for copy in lost]
-        assert trace.table["replaced"][row].to_list() == places
-        found = trace.table["replaced_prediction"][row].to_numpy()
-        np.testing.assert_allclose(found, expected, atol=1e-6)
+        assert_copies(trace.table[row], *naive(translator, pairs, row // heads, 240))
 
 
 def test_nothing_but_the_pairs_matters(monkeypatch):
@@ -75,9 +72,7 @@ def test_nothing_but_the_pairs_matters(monkeypatch):
     ]
     for other in others:
         same = other.take(np.lexsort((other.array("query"), other.instance)))
-        assert same.table["replaced"].equals(whole.table["replaced"])
-        runs = [one.table["replaced_prediction"].explode().drop_nulls() for one in (same, whole)]
-        np.testing.assert_allclose(runs[0].to_numpy(), runs[1].to_numpy(), atol=1e-6)
+        assert_same_copies(same, whole)
 
 
 def test_three_of_many_outputs_have_the_log_odds_of_all(monkeypatch):

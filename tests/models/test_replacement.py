@@ -13,6 +13,7 @@ from attnaudit.tracing.replacement import Donors, chosen_texts, copies_of, draw_
 from attnaudit.tracing.settings import ReplacementSettings
 from attnaudit.tracing.texts import Replacement, collect_shards
 from tests.models.tiny import of_sentences, tiny_model, tiny_split, trace_of
+from tests.traces import assert_same_copies
 
 LENGTHS = [5, 1, 17, 3, 9, 30, 2, 8]
 SETTINGS = ReplacementSettings(copies=20)
@@ -98,11 +99,7 @@ def test_nothing_but_the_texts_matters(kind):
     ):
         head = other.array("head") if other.has("head") else np.zeros(len(other))
         same = other.take(np.lexsort((other.instance, head)))
-        assert same.table["replaced"].equals(whole.table["replaced"])
-        for one, expected in zip(
-            same.table["replaced_prediction"], whole.table["replaced_prediction"], strict=True
-        ):
-            np.testing.assert_allclose(one.to_numpy(), expected.to_numpy(), atol=1e-6)
+        assert_same_copies(same, whole)
 
 
 def test_texts_are_drawn_by_their_numbers():

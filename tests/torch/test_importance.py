@@ -13,6 +13,7 @@ from attnaudit.torch import Batch, collect
 from attnaudit.tracing.settings import ReplacementSettings
 from tests.models.tiny import tiny_model, tiny_split, trace_of
 from tests.torch.test_pooling import Heads, of_heads
+from tests.traces import assert_same_copies
 
 LENGTHS = [5, 1, 7, 3, 7, 2]
 COLUMNS = ("alpha", "gradient", "loo")
@@ -75,9 +76,7 @@ def test_our_own_classifier_as_a_module_of_a_user_has_the_same_columns(encoder, 
     assert "notes" not in trace.metadata
     assert max(gaps(trace, known)) <= 1e-5
     assert max(known.ragged("loo").values) > 0.05
-    assert trace.table["replaced"].equals(known.table["replaced"])
-    runs = [one.table["replaced_prediction"].explode().to_numpy() for one in (trace, known)]
-    np.testing.assert_allclose(runs[0], runs[1], atol=1e-5)
+    assert_same_copies(trace, known, 1e-5)
 
 
 def test_batches_and_padding_do_not_matter():
@@ -90,9 +89,7 @@ def test_batches_and_padding_do_not_matter():
     )
     for other in others:
         assert max(gaps(whole, other)) <= 1e-6
-        assert other.table["replaced"].equals(whole.table["replaced"])
-        runs = [one.table["replaced_prediction"].explode().to_numpy() for one in (whole, other)]
-        np.testing.assert_allclose(runs[0], runs[1], atol=1e-6)
+        assert_same_copies(whole, other)
 
 
 class Positions(nn.Module):
