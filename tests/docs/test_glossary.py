@@ -1,12 +1,12 @@
 """The glossary has each abbreviation, symbol and experiment that pages and cards use."""
 
-import ast
 import re
 from pathlib import Path
 
 import pytest
 
 from attnaudit.experiments import EXPERIMENTS
+from tests.docs.test_commands_named import strings
 
 ROOT = Path(__file__).parents[2]
 DOCS, CARDS = ROOT / "docs", ROOT / "src/attnaudit/report/cards"
@@ -27,16 +27,6 @@ def terms(text):
     return {*TERM.findall(SKIPPED.sub(" ", text))} - EVERYDAY
 
 
-def words_of(path):
-    """Return the sentences of a module: its strings."""
-    nodes = ast.walk(ast.parse(path.read_text()))
-    return " ".join(
-        node.value
-        for node in nodes
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    )
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_explains_its_terms_or_leads_to_the_glossary(page):
     text = page.read_text()
@@ -47,7 +37,7 @@ def test_a_page_explains_its_terms_or_leads_to_the_glossary(page):
 
 @pytest.mark.parametrize("module", sorted(CARDS.rglob("*.py")), ids=lambda module: module.stem)
 def test_a_card_uses_terms_of_the_glossary(module):
-    assert sorted(terms(words_of(module)) - terms(GLOSSARY)) == []
+    assert sorted(terms(" ".join(strings(module))) - terms(GLOSSARY)) == []
 
 
 def test_each_experiment_is_in_the_glossary():

@@ -1,27 +1,23 @@
 """Every cell of the tables in docs/research/transformers.md is a number of a record."""
 
-import importlib
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-DOCS = Path(__file__).parents[2] / "docs"
+from docs import transformers_tables
+
 BLOCKS = ("audits", "heads", "scores", "planted", "uniform", "pronoun")
 
 
 @pytest.fixture
 def script(tmp_path, monkeypatch):
     """docs/transformers_tables.py with a page and a folder of records of the test's own."""
-    monkeypatch.syspath_prepend(DOCS)
-    module = importlib.import_module("transformers_tables")
     page = "Written text.\n\n" + "\n\n".join(
         f"<!-- {name} -->\nold\n<!-- end of {name} -->" for name in BLOCKS
     )
     (tmp_path / "transformers.md").write_text(page)
-    monkeypatch.setattr(module, "PAGE", tmp_path / "transformers.md")
-    monkeypatch.setattr(module, "RECORDS", tmp_path / "records/transformers")
-    return module
+    monkeypatch.setattr(transformers_tables, "PAGE", tmp_path / "transformers.md")
+    monkeypatch.setattr(transformers_tables, "RECORDS", tmp_path / "records/transformers")
+    return transformers_tables
 
 
 def written(module):

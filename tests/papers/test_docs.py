@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import polars as pl
@@ -13,6 +12,7 @@ from attnaudit.papers import PAPERS
 from attnaudit.papers.published import published
 from attnaudit.recipes.reproduction.records import records_of
 from attnaudit.report.paper_page import Reproduction
+from docs import papers_tables
 from tests.papers.markdown import markdown_of
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -77,37 +77,26 @@ def test_records_of_the_documentation_are_those_of_cells(name):
         assert not rows.select("experiment", "measure", "group").is_duplicated().any(), key
 
 
-@pytest.fixture
-def tables():
-    """The script that writes tables into the documentation."""
-    spec = spec_from_file_location("papers_tables", DOCS / "papers_tables.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_tables_are_written_between_the_marks(tables, tmp_path):
+def test_tables_are_written_between_the_marks(tmp_path):
     page = tmp_path / "smallest.md"
     marks = "<!-- reproduce serrano2019 -->", "<!-- end of reproduce serrano2019 -->"
     page.write_text(f"Before.\n\n{marks[0]}{marks[1]}\n\nAfter.\n")
     first = "### Uniform\n\n- `sst-uniform`: `attnaudit study`\n"
     for text in (first, f"{first}\n### More\n"):
-        tables.write_between(page, "serrano2019", text)
+        papers_tables.write_between(page, "serrano2019", text)
         between = f"{marks[0]}\n\n{text.strip()}\n\n{marks[1]}"
         assert page.read_text() == f"Before.\n\n{between}\n\nAfter.\n"
     for spoiled in ("no marks", f"{marks[1]} after {marks[0]} text"):
         page.write_text(spoiled)
         with pytest.raises(ValueError, match=f"no {marks[0]} with"):
-            tables.write_between(page, "serrano2019", "### More\n")
+            papers_tables.write_between(page, "serrano2019", "### More\n")
         assert page.read_text() == spoiled
 
 
 @pytest.mark.slow
-def test_tables_of_the_documentation_are_those_of_its_records(tables, tmp_path):
+def test_tables_of_the_documentation_are_those_of_its_records(tmp_path):
     shutil.copytree(DOCS, tmp_path / "docs", ignore=shutil.ignore_patterns("*.png", "*.csv"))
-    tables.write_tables(tmp_path / "docs")
+    papers_tables.write_tables(tmp_path / "docs")
     kept = DOCS / "research/records"
     files = [place for name in PAPERS for place in (kept / name).glob("*.csv")]
     pages = [DOCS / page for page in ("reproduction.md", *(one.page for one in PAPERS.values()))]

@@ -1,8 +1,6 @@
 """The playground in a browser: by mouse, keyboard and buttons, its links, hostile tokens, the fragment of a notebook."""
 
-import importlib.util
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +11,7 @@ from attnaudit.experiments import audit
 from attnaudit.report.fragment import playground
 from attnaudit.report.run_page import write_report
 from attnaudit.trace import Trace
+from docs import screenshot
 from tests.report.runs import write_run
 from tests.tails import opaque
 from tests.traces import make_trace
@@ -147,17 +146,11 @@ def test_figures_and_heatmaps_are_saved_in_the_colours_of_the_page(page, tmp_pat
 
 @pytest.mark.slow
 def test_the_script_of_the_stills_takes_them(browser, report, tmp_path):
-    docs = Path(__file__).parents[2] / "docs"
-    place = importlib.util.spec_from_file_location("screenshot", docs / "screenshot.py")
-    assert place is not None
-    assert place.loader is not None
-    script = importlib.util.module_from_spec(place)
-    place.loader.exec_module(script)
-    script.shoot(browser, report, tmp_path)
-    for name, page in (("report", docs / "card.md"), ("playground", docs / "runs.md")):
+    screenshot.shoot(browser, report, tmp_path)
+    for name, page in (("report", "card.md"), ("playground", "runs.md")):
         with Image.open(tmp_path / f"{name}.png") as still:
             assert min(still.size) > 600
-        assert f"](images/{name}.png)" in page.read_text()
+        assert f"](images/{name}.png)" in (screenshot.IMAGES.parent / page).read_text()
 
 
 def test_the_fragment_stands_alone(opened, tmp_path):
