@@ -51,6 +51,16 @@ def page(opened, report):
 
 
 @pytest.fixture
+def without_scripts(browser, report):
+    """The page where scripts do not run."""
+    context = browser.new_context(java_script_enabled=False, offline=True)
+    page = context.new_page()
+    page.goto(report.as_uri())
+    yield page
+    context.close()
+
+
+@pytest.fixture
 def context(browser):
     made = browser.new_context(viewport={"width": 1280, "height": 900}, offline=True)
     yield made

@@ -14,21 +14,18 @@ from attnaudit.report.charts.svg import MOST, drawn
 from attnaudit.report.paper_page import write_paper
 from attnaudit.report.run_page import write_report
 from attnaudit.report.sections.differences import write_comparison
-from attnaudit.report.study_page import write_study
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.uniform import Uniform
 from tests.calibration.test_scores import write_calibrated
 from tests.report.access import barriers
 from tests.report.heads import write_heads
 from tests.report.runs import write_run
-from tests.report.test_dynamics_page import write_page as write_dynamics
 from tests.report.test_paper_page import _found
 from tests.report.test_site import audited
-from tests.studies.identity import identified
 from tests.studies.test_dynamics import STUDY
 from tests.studies.test_dynamics import some as steps_of
-from tests.studies.test_numbers import adversary_traces, some
-from tests.studies.test_pages import write_results
+from tests.studies.test_numbers import adversary_traces
+from tests.studies.test_pages import named, write_page
 from tests.traces import make_trace
 
 SEEDS = ("base-s0", "uniform-s0", "base-s1", "uniform-s1")
@@ -46,9 +43,8 @@ def pages(tmp_path_factory):
             audited(folder / "two", make_trace(30, (3, 9), sharpness=0.2)),
         ]
 
-    def dynamics():
-        table = STUDY(identified(steps_of(STUDY)))
-        return write_dynamics(folder / "dynamics", table, STUDY.summarise(table))
+    def of_study(study, traces):
+        return write_page(folder / study.name, study, traces)
 
     adversary = ModelAdversary(strengths=(0.001, 0.1), controls=1)
     kinds = {
@@ -56,18 +52,11 @@ def pages(tmp_path_factory):
             write_run(folder / "run", make_trace(12, [300, *range(6, 17)], sharpness=1.2))
         ),
         "heads": lambda: write_report(write_heads(folder / "heads", texts=6)),
-        "adversary": lambda: write_study(
-            write_results(folder / "adversary", adversary, adversary_traces()), {}
-        ),
-        "dynamics": dynamics,
+        "adversary": lambda: of_study(adversary, adversary_traces()),
+        "dynamics": lambda: of_study(STUDY, steps_of(STUDY)),
         "reproduction": lambda: write_paper(_found(), folder / "reproduction"),
         "comparison": lambda: write_comparison(folder / "comparison.html", compare_runs(runs())),
-        "uniform": lambda: write_study(
-            write_results(
-                folder / "uniform", Uniform(seeds=2), dict(zip(SEEDS, some(), strict=True))
-            ),
-            {},
-        ),
+        "uniform": lambda: of_study(Uniform(seeds=2), named(*SEEDS)),
         "calibration": lambda: write_calibrated(folder / "calibration"),
         "site": lambda: site_into(runs(), folder / "site"),
     }
@@ -80,9 +69,11 @@ def pages(tmp_path_factory):
         "run",
         *(
             pytest.param(kind, marks=pytest.mark.slow)
-            for kind in ("heads", "adversary", "uniform", "dynamics", "reproduction")
+            for kind in (
+                *("heads", "adversary", "uniform", "dynamics"),
+                *("reproduction", "comparison", "calibration"),
+            )
         ),
-        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("comparison", "calibration")),
     ],
 )
 def test_a_page_has_no_serious_barrier(kind, browser, pages):

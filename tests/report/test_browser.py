@@ -9,7 +9,6 @@ from playwright.sync_api import expect
 
 from attnaudit.report.run_page import write_report
 from attnaudit.report.sections.numbers import MOST_OPEN
-from attnaudit.report.study_page import write_study
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.deceive import Deceive
 from attnaudit.studies.guide import Guide
@@ -17,13 +16,11 @@ from attnaudit.studies.seeds import Seeds
 from attnaudit.studies.uniform import Uniform
 from tests.report.conftest import OWN_SCALE
 from tests.report.runs import write_run
-from tests.report.test_dynamics_page import write_page as write_dynamics
 from tests.report.test_page import EVIL, evil_trace
-from tests.studies.identity import identified
 from tests.studies.test_dynamics import STUDY
 from tests.studies.test_dynamics import some as steps_of
 from tests.studies.test_numbers import adversary_traces
-from tests.studies.test_pages import named, write_results
+from tests.studies.test_pages import named, write_page
 from tests.traces import make_trace
 
 DATA = "JSON.parse(document.getElementById('instance-data').textContent)"
@@ -32,17 +29,9 @@ WEIGHTS = "all => all.map(row => Number(row.dataset.max))"
 
 
 @pytest.fixture(scope="module")
-def steps():
-    """What a study of dynamics measured."""
-    return STUDY(identified(steps_of(STUDY)))
-
-
-@pytest.fixture(scope="module")
-def dynamics(steps, tmp_path_factory):
-    """Its page."""
-    return write_dynamics(
-        tmp_path_factory.mktemp("study") / "dynamics", steps, STUDY.summarise(steps)
-    )
+def dynamics(tmp_path_factory):
+    """The page of a study of dynamics."""
+    return write_page(tmp_path_factory.mktemp("study"), STUDY, steps_of(STUDY))
 
 
 def test_the_page_opens_offline_without_a_request_or_an_error(page):
@@ -157,13 +146,9 @@ def test_the_instance_that_the_address_names_is_shown(page, report):
     assert page.locator("tr.detail").count() == 1
 
 
-def test_all_instances_are_listed_without_scripts(browser, report):
-    context = browser.new_context(java_script_enabled=False, offline=True)
-    page = context.new_page()
-    page.goto(report.as_uri())
-    assert page.locator("#instance-table tbody tr:visible").count() == 150
-    assert page.locator(".pages").count() == 0
-    context.close()
+def test_all_instances_are_listed_without_scripts(without_scripts):
+    assert without_scripts.locator("#instance-table tbody tr:visible").count() == 150
+    assert without_scripts.locator(".pages").count() == 0
 
 
 OVERLAPS = """() => Array.from(document.querySelectorAll('.chart svg')).flatMap((chart) => {
@@ -232,7 +217,7 @@ STUDIES_WITH_CHARTS = [
     ("study", "traces"), STUDIES_WITH_CHARTS, ids=lambda value: getattr(value, "name", "")
 )
 def test_the_charts_of_a_study_are_well_drawn(opened, study, traces, tmp_path):
-    assert_well_drawn(opened(write_study(write_results(tmp_path, study, traces), {})))
+    assert_well_drawn(opened(write_page(tmp_path, study, traces)))
 
 
 def test_the_list_is_sorted_both_ways_with_undefined_values_last(page):

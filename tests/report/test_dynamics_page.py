@@ -79,18 +79,3 @@ def test_the_card_says_no_more_than_the_figures(changed, said):
     assert said in row.sentence
     assert ("says little about the order" in row.sentence) == ("xi_early" in changed)
     assert row.yardstick == "0.08 by chance"
-
-
-def write_page(folder, table, summary):
-    """The page as a study writes it."""
-    from attnaudit.core import write_json
-    from attnaudit.report.study_page import write_study
-
-    (folder / "results").mkdir(parents=True)
-    table.write_parquet(folder / "results/dynamics.parquet")
-    write_json(folder / "summary.json", summary.to_dicts())
-    write_json(folder / "spec.json", {
-        "schema": 1, "kind": "study", "study": {"name": "dynamics", "seeds": 2}, "corpus": {"source": "sst"}, "seed": 0,
-        "model": {"encoder": "bilstm", "attention": "additive"},
-    })  # fmt: skip
-    return write_study(folder, {})

@@ -86,13 +86,9 @@ def test_special_tokens_are_slanted_wherever_a_text_is_shown(page):
 
 
 @pytest.mark.slow
-def test_without_scripts_a_cell_leads_to_the_row_of_its_head(browser, report):
-    context = browser.new_context(java_script_enabled=False, offline=True)
-    page = context.new_page()
-    page.goto(report.as_uri())
-    _link(page, 0, 1).click()
-    assert page.locator("tr:target").locator("th").all_inner_texts() == ["0", "1"]
-    context.close()
+def test_without_scripts_a_cell_leads_to_the_row_of_its_head(without_scripts):
+    _link(without_scripts, 0, 1).click()
+    assert without_scripts.locator("tr:target").locator("th").all_inner_texts() == ["0", "1"]
 
 
 @pytest.mark.slow

@@ -21,8 +21,8 @@ from tests.studies.test_numbers import some
 BOTH = "bootstrap intervals that resample both"
 
 
-def write_results(folder, study, traces):
-    """What a study makes of traces, but for its page."""
+def write_page(folder, study, traces, **metadata):
+    """What a study makes of traces."""
     table = study(identified(traces))
     model = {"encoder": "bilstm", "attention": "additive"}
     spec = {
@@ -34,7 +34,7 @@ def write_results(folder, study, traces):
     table.write_parquet(folder / "results" / f"{study.name}.parquet")
     (folder / "spec.json").write_text(json.dumps(spec))
     (folder / "summary.json").write_text(json.dumps(study.summarise(table).to_dicts()))
-    return folder
+    return write_study(folder, metadata)
 
 
 def text_of(page):
@@ -62,7 +62,7 @@ ONE_SEED = [
 
 @pytest.mark.parametrize(("study", "names"), ONE_SEED)
 def test_of_one_seed_intervals_are_told_to_draw_instances_alone(tmp_path, study, names):
-    text = text_of(write_study(write_results(tmp_path / "one", study, named(*names)), {}))
+    text = text_of(write_page(tmp_path, study, named(*names)))
     assert "intervals only over texts: one seed does not show what another would give" in text
     assert "over seeds" not in text
     assert "seeds and texts" not in text
@@ -71,7 +71,7 @@ def test_of_one_seed_intervals_are_told_to_draw_instances_alone(tmp_path, study,
 
 def test_of_several_seeds_intervals_are_told_to_draw_both(tmp_path):
     traces = named("base-s0", "uniform-s0", "base-s1", "uniform-s1")
-    text = text_of(write_study(write_results(tmp_path / "two", Uniform(seeds=2), traces), {}))
+    text = text_of(write_page(tmp_path, Uniform(seeds=2), traces))
     assert f"{BOTH}; s.d. is the spread over seeds" in text
     assert "2 seeds: means over seeds, intervals over seeds and texts" in text
 
@@ -174,8 +174,7 @@ def test_claims_that_were_stated_before_have_an_outcome_on_the_page(tmp_path, mo
     monkeypatch.setattr(Uniform, "hypotheses", claims)
     monkeypatch.setattr(Uniform, "exclusions", ("Texts without words.",))
     study, trainings = ONE_SEED[0]
-    page = write_study(write_results(tmp_path, study, named(*trainings)), {"tail": "identity"})
-    text = text_of(page)
+    text = text_of(write_page(tmp_path, study, named(*trainings), tail="identity"))
     assert "Uniform attention costs macro F1." in text
     assert "Rules: Texts without words." in text
     assert text.count("not enough to tell</td>") >= 1
