@@ -29,6 +29,11 @@ def task_of_row(row, classes=4, size=5):
     return Task.from_scores(alpha, own, scores - alpha @ scores, EPSILON)
 
 
+def any_weights(task):
+    """The box of all attentions."""
+    return task.box(np.zeros_like(task.alpha), np.ones_like(task.alpha))
+
+
 def allowed(task, samples):
     """Random attentions within ε: mixtures with the model's own, which is."""
     rng = np.random.default_rng(samples)
@@ -48,7 +53,7 @@ def test_no_allowed_attention_exceeds_the_bound_of_its_box(row):
     worth = 0.5 * LN2 + gains(points, task.alpha).sum(axis=1)
     p = task.own * np.exp(points @ task.scores)
     values = np.hstack([points, p / p.sum(axis=1, keepdims=True) - task.own])
-    boxes = [task.box(np.zeros_like(task.alpha), np.ones_like(task.alpha))]
+    boxes = [any_weights(task)]
     rng = np.random.default_rng(row)
     for _ in range(12):
         solutions = [solve(task, box) for box in boxes]
@@ -65,7 +70,7 @@ def test_no_allowed_attention_exceeds_the_bound_of_its_box(row):
 def test_the_bound_of_a_box_is_the_program_at_its_solution(row):
     """Strong duality: the bound is the sum of the chords at the attention that the program finds."""
     task = task_of_row(row)
-    boxes = [task.box(np.zeros_like(task.alpha), np.ones_like(task.alpha))]
+    boxes = [any_weights(task)]
     for _ in range(6):
         box = boxes.pop(0)
         solution = solve(task, box)
@@ -105,7 +110,7 @@ def test_the_program_of_two_classes_is_solved_without_a_solver(row):
 def test_cutting_boxes_comes_to_the_furthest_attention_that_is_allowed(row):
     """Then the bound is its divergence, and the changes are those of its output."""
     task = task_of_row(row, 3, 3)
-    box = task.box(np.zeros_like(task.alpha), np.ones_like(task.alpha))
+    box = any_weights(task)
     parts = [(box, solve(task, box))]
     while cut := halves(*parts[-1]):
         parts = [*parts[:-1], *((half, solve(task, half)) for half in cut)]

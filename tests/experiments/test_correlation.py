@@ -4,7 +4,6 @@ import pytest
 from scipy.stats import false_discovery_control, kendalltau
 
 from attnaudit.experiments.correlation import Correlation
-from attnaudit.trace import Trace
 from tests.oracles.scores import attention_on
 from tests.traces import known, make_trace, trace_of, with_columns
 
@@ -89,8 +88,7 @@ def test_attention_on_importance_where_it_is_known():
 def test_special_tokens_take_no_part_in_attention_on_importance():
     """Attention on [CLS] counts for no word, and T is the number of words."""
     trace = trace_of([[0.5, 0.5, 0.0]], np.ones(3), loo=[[0.9, 0.2, 0.0]], gradient=[[1.0] * 3])
-    table = trace.table.with_columns(special=pl.Series([[True, False, False]]))
-    marked = Trace(table, trace.metadata | {"schema": 2}, trace.tail).checked("here")
+    marked = with_columns(trace, special=[[True, False, False]])
     assert Correlation()(marked)["attention_on_loo"].item() == pytest.approx(0.5)
 
 

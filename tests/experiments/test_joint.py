@@ -3,6 +3,7 @@
 Measures of all layers are compared with passes of whole models in `tests/hf/test_joint.py`.
 """
 
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy.special import softmax
 
 from attnaudit.experiments.joint import Joint
 from attnaudit.stats.measures import jsd
+from tests.oracles.joint import turned
 from tests.traces import trace_of, with_columns
 
 HEADS, TEXTS, WIDTH = 3, 5, 4
@@ -51,18 +53,6 @@ def change(part, alpha):
     return float(np.abs(naive(part, alpha) - part["own"]).sum() / 2)
 
 
-def by_turns(part, heads):
-    """All weights after each of the heads, in turn and twice, is on the token that changes the output most."""
-    current, best = part["alpha"].copy(), 0.0
-    for head in [*heads, *heads]:
-        tried = np.repeat(current[None], current.shape[1], axis=0)
-        tried[:, head] = np.eye(current.shape[1])
-        changes = [change(part, alpha) for alpha in tried]
-        if max(changes) > best + 1e-9:
-            best, current = max(changes), tried[int(np.argmax(changes))]
-    return current
-
-
 def test_figures_are_those_of_the_definition():
     trace, parts = made()
     table = Joint(shuffles=3)(trace)
@@ -71,7 +61,8 @@ def test_figures_are_those_of_the_definition():
         uniform = change(part, np.full((HEADS, size), 1 / size))
         assert rows["joint_uniform"].to_list() == pytest.approx([uniform] * HEADS, abs=1e-6)
         largest = rows["joint_max_delta_y"][0]
-        assert largest >= max(change(part, by_turns(part, range(HEADS))), uniform) - 1e-6
+        twice = turned(part["alpha"], [*range(HEADS)] * 2, partial(change, part))
+        assert largest >= max(change(part, twice), uniform) - 1e-6
         corners = (np.eye(size)[list(choice)] for choice in np.ndindex(*[size] * HEADS))
         assert largest <= max(change(part, corner) for corner in corners) + 0.2
         assert rows["joint_max_delta_y"].n_unique() == 1

@@ -1,7 +1,5 @@
 """The replacement score: against the textbook's formula, and what it must not depend on."""
 
-from dataclasses import replace
-
 import numpy as np
 import polars as pl
 import pytest
@@ -14,24 +12,15 @@ from attnaudit.experiments.copies import Copies, copies_of, partial_spearman
 from attnaudit.experiments.replacement import Replacement
 from attnaudit.experiments.verdict import decide_verdict, rank_scores
 from attnaudit.results import SummaryRows
-from attnaudit.trace import Trace
-from tests.oracles import replacement as oracle
-from tests.traces import make_trace, trace_of
-
-COPIES = 60
-
-
-def draw(lengths, seed=0):
-    rng = np.random.default_rng(seed)
-    return [
-        [np.flatnonzero(rng.random(length) < share).tolist() or [0] for share in rng.random(COPIES)]
-        for length in lengths
-    ]
+from tests.experiments.test_surrogate import silent_trace
+from tests.experiments.test_verdict import draw
+from tests.oracles.replacement import naive_score
+from tests.traces import make_trace, trace_of, with_columns
 
 
 def linear_trace(weight, alpha, scale=1.0):
     """A model whose log-odds fall by the weights of the words that are replaced."""
-    lost = draw(np.array([len(row) for row in weight]))
+    lost = draw(map(len, weight), np.random.default_rng(0))
     logit = [scale * (2.0 - np.array([w[copy].sum() for copy in own])) for w, own in zip(weight, lost, strict=True)]  # fmt: skip
     contribution = np.full(sum(map(len, weight)), 2.0 * scale)
     return trace_of(alpha, contribution, replaced=lost, replaced_prediction=[expit(row)[:, None] for row in logit])  # fmt: skip
@@ -42,16 +31,13 @@ def test_it_is_the_partial_rank_correlation_of_the_textbook(outputs):
     trace = make_trace(12, (2, 15), outputs, seed=3, copies=40, importance=("rollout",))
     table = Replacement()(trace)
     for row in range(len(trace)):
-        lost = trace.cell("replaced", row)
-        runs = np.array(trace.cell("replaced_prediction", row))
-        change = oracle.matched_change(trace.prediction[row], runs, int(trace.predicted[row]))
         for name, column in (
             ("attention", "alpha"),
             ("loo", "loo"),
             ("rollout", "importance_rollout"),
         ):
             score = trace.alpha[row] if column == "alpha" else trace.ragged(column)[row]
-            expected = oracle.partial_spearman(lost, score.astype(float), change)
+            expected = naive_score(trace, row, score.astype(float))
             assert table[f"replacement_{name}"][row] == pytest.approx(expected, abs=1e-9)
 
 
@@ -79,33 +65,13 @@ def test_the_scale_of_the_logits_does_not_matter(scale):
 
 
 def test_texts_that_say_nothing_have_no_score():
-    """One word, no copies, or an output that no copy changes."""
-    trace = make_trace(6, [1, 5, 5, 5, 5, 5], seed=0, copies=30)
-    runs = trace.table["replaced_prediction"].to_list()
-    runs[1] = [runs[1][0]] * 30
-    columns = {
-        "replaced": trace.table["replaced"].set(
-            pl.Series([False, False, True, False, False, False]), None
-        ),
-        "replaced_prediction": pl.Series(runs, dtype=trace.table.schema["replaced_prediction"]).set(
-            pl.Series([False, False, True, False, False, False]), None
-        ),
-    }
-    trace = replace(trace, table=trace.table.with_columns(**columns)).checked("here")
-    table = Replacement()(trace)
-    assert table["replacement_attention"].is_null().to_list() == [
-        True,
-        True,
-        True,
-        False,
-        False,
-        False,
-    ]
-    row = aa.audit(trace, "replacement").summary.filter(
-        measure="replacement_attention", group="all"
-    )
-    # The text without copies was not asked; the other two are undefined.
-    assert row.select("n", "undefined").row(0) == (3, 2)
+    trace = silent_trace()
+    scores = Replacement()(trace)["replacement_attention"]
+    assert scores.is_null().to_list() == [True] * 4 + [False] * 2
+    summary = aa.audit(trace, "replacement").summary
+    row = summary.filter(measure="replacement_attention", group="all")
+    # The text without copies was not asked; the other three are undefined.
+    assert row.select("n", "undefined").row(0) == (2, 3)
 
 
 def test_rows_without_copies_do_not_move_the_intervals():
@@ -121,17 +87,13 @@ def test_rows_without_copies_do_not_move_the_intervals():
 
 def test_special_tokens_are_no_words():
     trace = make_trace(5, [6] * 5, seed=2, copies=30)
-    special = pl.Series("special", [[True, *[False] * 5]] * 5)
     lost = [
         [[t for t in copy if t] or [1] for copy in row] for row in trace.table["replaced"].to_list()
     ]
-    table = trace.table.with_columns(special, pl.Series("replaced", lost))
-    trace = Trace(table, trace.metadata | {"schema": 2}, trace.tail).checked("here")
+    trace = with_columns(trace, special=[[True, *[False] * 5]] * 5, replaced=lost)
     score = Replacement()(trace)["replacement_attention"][0]
-    runs = np.array(trace.cell("replaced_prediction", 0))
-    change = oracle.matched_change(trace.prediction[0], runs, int(trace.predicted[0]))
     weights = np.where(np.arange(6) == 0, 0.0, trace.alpha[0])
-    assert score == pytest.approx(oracle.partial_spearman(lost[0], weights, change), abs=1e-9)
+    assert score == pytest.approx(naive_score(trace, 0, weights), abs=1e-9)
 
 
 def correlation(lost, score, change):

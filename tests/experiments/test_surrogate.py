@@ -140,8 +140,8 @@ def test_attention_changes_only_what_is_said_of_attention():
     assert not one["attention_on_surrogate"].equals(two["attention_on_surrogate"])
 
 
-def test_texts_that_say_nothing_have_no_surrogate():
-    """One word, no copies, one copy, an output that no copy changes."""
+def silent_trace():
+    """Texts of one word, without copies, with one copy, with an output that no copy changes; and two others."""
     trace = make_trace(6, [1, 5, 5, 5, 5, 5], seed=0, copies=30)
     lost, runs = (trace.table[name].to_list() for name in ("replaced", "replaced_prediction"))
     lost[1] = runs[1] = None
@@ -151,7 +151,11 @@ def test_texts_that_say_nothing_have_no_surrogate():
         "replaced": pl.Series(lost, dtype=trace.table.schema["replaced"]),
         "replaced_prediction": pl.Series(runs, dtype=trace.table.schema["replaced_prediction"]),
     }
-    trace = replace(trace, table=trace.table.with_columns(**columns)).checked("here")
+    return replace(trace, table=trace.table.with_columns(**columns)).checked("here")
+
+
+def test_texts_that_say_nothing_have_no_surrogate():
+    trace = silent_trace()
     table = Surrogate()(trace)
     assert table["weights"].is_null().to_list() == [True] * 3 + [False] * 3
     assert table["weights"][3].to_list() == [0.0] * 5

@@ -15,12 +15,12 @@ from attnaudit.experiments.erasure.curves import MINIMUM, RANKINGS, flip_curves
 from attnaudit.experiments.erasure.experiment import Erasure
 from attnaudit.experiments.erasure.removal import Rows, Walks
 from attnaudit.stats.measures import jsd_terms
-from attnaudit.trace import LinearTail, Trace, list_column
+from attnaudit.trace import LinearTail, Trace
 from tests.oracles.adversary_several import sampled_adversary
 from tests.oracles.erasure import flips, naive_first_flip, weight_gradient
 from tests.oracles.readout import naive_prediction, naive_tvd
 from tests.tails import layer_trace, opaque
-from tests.traces import make_trace, trace_of
+from tests.traces import make_trace, trace_of, with_columns
 
 KINDS = [
     {"outputs": 1},
@@ -33,11 +33,7 @@ KINDS = [
 def with_gradient(trace):
     """With the column ``alpha_gradient``, in double precision."""
     gradient = Ragged.from_rows([weight_gradient(trace, row) for row in range(len(trace))])
-    return Trace(
-        trace.table.with_columns(list_column("alpha_gradient", gradient)),
-        trace.metadata,
-        trace.tail,
-    )
+    return with_columns(trace, alpha_gradient=gradient)
 
 
 def by_weight(trace):

@@ -16,9 +16,17 @@ from attnaudit.experiments.verdict import decide_verdict
 from attnaudit.results import SUMMARY_SCHEMA, summary_row
 from attnaudit.trace import Trace
 from tests.report.runs import summary_of
-from tests.traces import make_trace, trace_of
+from tests.traces import make_trace, trace_of, with_columns
 
 COPIES, T, TEXTS = 60, 8, 40
+
+
+def draw(lengths, rng):
+    """Positions that the copies of each text lose."""
+    return [
+        [np.flatnonzero(rng.random(length) < share).tolist() or [0] for share in rng.random(COPIES)]
+        for length in lengths
+    ]
 
 
 def traced(faithful, *, seed=0, texts=TEXTS, scale=1.0, words=2.0, columns=("loo",)):
@@ -27,10 +35,7 @@ def traced(faithful, *, seed=0, texts=TEXTS, scale=1.0, words=2.0, columns=("loo
     decides = rng.integers(T, size=texts)
     attended = np.where(rng.random(texts) < faithful, decides, (decides + 1) % T)
     alpha = [np.where(np.arange(T) == place, 0.86, 0.02) for place in attended]
-    lost = [
-        [np.flatnonzero(rng.random(T) < share).tolist() or [0] for share in rng.random(COPIES)]
-        for _ in range(texts)
-    ]
+    lost = draw([T] * texts, rng)
     falls = [
         np.array([words * (place in copy) + 0.1 * rng.normal() for copy in own])
         for place, own in zip(decides, lost, strict=True)
@@ -76,10 +81,7 @@ def test_evidence_against_the_prediction_may_be_attended():
 
 
 def test_uniform_attention_marks_no_word():
-    trace = traced(1.0)
-    even = pl.Series([[1 / T] * T] * TEXTS, dtype=trace.table.schema["alpha"])
-    uniform = replace(trace, table=trace.table.with_columns(alpha=even))
-    found = verdict_of(uniform)
+    found = verdict_of(with_columns(traced(1.0), alpha=[[1 / T] * T] * TEXTS))
     assert (found.code, found.score) == ("where", pytest.approx(0.0, abs=1e-12))
 
 

@@ -20,7 +20,7 @@ from attnaudit.tracing.replacement import Donors
 from attnaudit.tracing.settings import ReplacementSettings
 from attnaudit.tracing.strings import Strings, read_scores
 from tests.judge.planted import planted, predict, rolled
-from tests.oracles import replacement as oracle
+from tests.oracles.replacement import naive_score
 
 TEXTS, TRUTH = planted()
 FEW = ReplacementSettings(copies=20)
@@ -84,9 +84,7 @@ def test_columns_follow_their_definitions():
         assert trace.shown[row] == pytest.approx(abs(TRUTH[row]) / abs(TRUTH[row]).sum(), abs=1e-6)
     table = aa.audit(trace, "replacement")["replacement"].table
     for row in range(6):
-        lost, runs = trace.cell("replaced", row), np.array(trace.cell("replaced_prediction", row))
-        change = oracle.matched_change(trace.prediction[row], runs, int(trace.predicted[row]))
-        naive = oracle.partial_spearman(lost, trace.shown[row], change)
+        naive = naive_score(trace, row, trace.shown[row])
         assert table["replacement_shown"][row] == pytest.approx(naive, abs=1e-4)
     assert trace.ragged("loo")[6].tolist() == [0.0]
 

@@ -3,7 +3,7 @@
 The attended sums of one query are put before the output matrix of each attention. They are of the values that this pass computes.
 """
 
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 
 import numpy as np
 import torch
@@ -17,16 +17,10 @@ class NaiveHeads:
 
     def __init__(self, model, inputs, position, heads):
         self.model, self.inputs, self.position, self.heads = model, inputs, position, heads
-        self.matrices = [
-            module
-            for path, module in model.named_modules()
-            if path.endswith(("attention.output.dense", "attn.c_proj"))
-        ]
-        self.made = [
-            module
-            for path, module in model.named_modules()
-            if path.endswith(("self.value", "attn.c_attn"))
-        ]
+        self.matrices, self.made = (
+            [module for path, module in model.named_modules() if path.endswith(ends)]
+            for ends in (("attention.output.dense", "attn.c_proj"), ("self.value", "attn.c_attn"))
+        )
         self.own = self._prediction()
 
     def under(self, weights):
@@ -35,16 +29,10 @@ class NaiveHeads:
         with ExitStack() as hooks:
             for matrix, made, own in zip(self.matrices, self.made, weights, strict=True):
                 hooks.enter_context(
-                    _hooked(
-                        made.register_forward_hook(
-                            lambda module, given, output: seen.append(output[0])
-                        )
-                    )
+                    made.register_forward_hook(lambda module, given, output: seen.append(output[0]))
                 )
                 if own is not None:
-                    hooks.enter_context(
-                        _hooked(matrix.register_forward_pre_hook(self._put(own, seen)))
-                    )
+                    hooks.enter_context(matrix.register_forward_pre_hook(self._put(own, seen)))
             return self._prediction()
 
     def change(self, weights):
@@ -54,22 +42,12 @@ class NaiveHeads:
         return decided(self.under(weights)) != decided(self.own)
 
     def by_turns(self, own, layer, sweeps):
-        """The weights of a layer, each head in turn on the token that changes the output most, the others as they are by then."""
-        current, best = own.copy(), 0.0
-        for _ in range(sweeps):
-            for head in range(len(current)):
-                tried = []
-                for corner in np.eye(current.shape[1]):
-                    other = current.copy()
-                    other[head] = corner
-                    tried.append(other)
-                changes = [
-                    self.change([other if k == layer else None for k in range(len(self.made))])
-                    for other in tried
-                ]
-                if max(changes) > best + 1e-9:
-                    best, current = max(changes), tried[int(np.argmax(changes))]
-        return current
+        """The weights of a layer, turned head by head."""
+
+        def change(weights):
+            return self.change([weights if k == layer else None for k in range(len(self.made))])
+
+        return turned(own, [*range(len(own))] * sweeps, change)
 
     def _prediction(self):
         with torch.no_grad():
@@ -96,9 +74,13 @@ class NaiveHeads:
         return put
 
 
-@contextmanager
-def _hooked(handle):
-    try:
-        yield
-    finally:
-        handle.remove()
+def turned(own, heads, change):
+    """Weights (H, K) with each of the heads in turn on the token for which ``change`` is largest, the others as they are by then."""
+    current, best = own, 0.0
+    for head in heads:
+        tried = np.repeat(current[None], current.shape[1], axis=0)
+        tried[:, head] = np.eye(current.shape[1])
+        changes = [change(weights) for weights in tried]
+        if max(changes) > best + 1e-9:
+            best, current = max(changes), tried[int(np.argmax(changes))]
+    return current

@@ -20,6 +20,13 @@ def log_odds(prediction, predicted):
     return np.log(two[:, predicted]) - np.log(others)
 
 
+def naive_score(trace, row, score):
+    """What the copies of a row give a score."""
+    runs = np.array(trace.cell("replaced_prediction", row))
+    change = matched_change(trace.prediction[row], runs, int(trace.predicted[row]))
+    return partial_spearman(trace.cell("replaced", row), score, change)
+
+
 def matched_change(own, runs, predicted):
     """Of the probability of a class against the next, with logits such that the text has 0.9."""
     scale = np.log(9.0) / log_odds(own[None], predicted)
