@@ -15,6 +15,7 @@ from attnaudit.recipes import calibration
 from attnaudit.recipes.calibration import Calibration, calibrate
 from attnaudit.trace import Trace
 from docs import calibration_tables
+from tests.cli.test_cli import answers, fails
 
 # One with a teacher, one that is a transformation of the same teacher.
 TWO = ("taught", "permuted")
@@ -105,14 +106,11 @@ def test_a_sweep_that_was_stopped_ends_like_one_that_was_not(done, tmp_path):
 def test_the_command_shows_scores_and_a_dry_run_writes_nothing(done, tmp_path, capsys, monkeypatch):
     given = ["study", "calibration", "planted-prior", "--set=calibration.seeds=1"]
     given += ["--set=calibration.encoders=1", f"--set=calibration.constructions={','.join(TWO)}"]
-    assert main([*given, "--out", str(done), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(answers(capsys, *given, "--out", done, "--json"))
     assert set(found) == {"verdicts", "scores"}
     monkeypatch.chdir(tmp_path)
-    assert main([*given, "--out", str(done), "--dry-run"]) == 0
-    assert "0 of 2 missing" in capsys.readouterr().out
-    assert main([*given, "--set=calibration.constructions=guided"]) == 2
-    assert "guided_single" in capsys.readouterr().err
+    assert "0 of 2 missing" in answers(capsys, *given, "--out", done, "--dry-run")
+    assert "guided_single" in fails(capsys, *given, "--set=calibration.constructions=guided")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -120,8 +118,7 @@ def test_the_command_shows_scores_and_a_dry_run_writes_nothing(done, tmp_path, c
 def test_transformers_have_a_group_of_their_own(tmp_path, capsys):
     given = ["study", "calibration", "planted-prior", "--model", "tiny-bert", "--out"]
     given += [str(tmp_path), "--set=calibration.constructions="]
-    assert main([*given[:-1], f"{given[-1]}on_one,guided_single"]) == 2
-    assert "guided_single" in capsys.readouterr().err
+    assert "guided_single" in fails(capsys, *given[:-1], f"{given[-1]}on_one,guided_single")
     assert main([*given[:-1], f"{given[-1]}on_one,off_one,deceived"]) == 0
     place = tmp_path / "calibration"
     checks, verdicts = (pl.read_parquet(place / f"{one}.parquet") for one in ("checks", "verdicts"))
@@ -148,8 +145,7 @@ def test_one_command_counts_the_answers_of_both_halves(tmp_path, capsys, monkeyp
     monkeypatch.setattr(calibration, "checked", lambda *given: {**plain(*given), "confirmed": True})
     given = ["study", "calibration", "planted-prior", "--out", str(tmp_path)]
     given += ["--set=calibration.constructions=guided_single,leak_last,marks_table,misses_shifted"]
-    assert main([*given, "--dry-run"]) == 0
-    assert "4 of 4 missing" in capsys.readouterr().out
+    assert "4 of 4 missing" in answers(capsys, *given, "--dry-run")
     assert main([*given, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert {row["half"] for row in found["scores"]} == {"fit", "held"}
@@ -159,8 +155,7 @@ def test_one_command_counts_the_answers_of_both_halves(tmp_path, capsys, monkeyp
         ("held", "faithful", 1),
         ("held", "unfaithful", 1),
     ]
-    assert main(given) == 0
-    out = capsys.readouterr().out
+    out = answers(capsys, *given)
     assert out.index("verdicts of confirmed models") < out.index("best measures of the half held")
     assert (tmp_path / "calibration/report.html").exists()
 

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from attnaudit.cli import main
+from tests.cli.test_cli import answers
 from tests.hf.classes import tiny
+from tests.hf.command import audit
 
 
 @pytest.fixture(scope="module")
@@ -16,8 +17,7 @@ def saved(tmp_path_factory):
 
 
 def test_the_command_gives_the_same_as_json(saved, capsys):
-    assert main(["audit", str(saved), "--check", "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
+    shown = json.loads(answers(capsys, "audit", saved, "--check", "--json"))
     assert {check["name"]: check["figure"] for check in shown["checks"]}["same weights"] == 0
     without = ("batched", "padded", "other layers", "other ways")
     assert all(
@@ -33,5 +33,5 @@ def test_the_command_gives_the_same_as_json(saved, capsys):
 def test_a_model_that_predicts_nothing_to_audit_ends_with_status_2(tmp_path, capsys):
     tiny("BertForMaskedLM").save_pretrained(tmp_path)
     capsys.readouterr()
-    assert main(["audit", str(tmp_path), "--check"]) == 2
+    assert audit(tmp_path, "--check") == 2
     assert "so no audit" in capsys.readouterr().out

@@ -28,6 +28,7 @@ from attnaudit.trace import Trace
 from attnaudit.training.settings import Deceive
 from attnaudit.training.texts import objective_loss
 from benchmarks.pretrained import installed_model
+from tests.cli.test_cli import fails
 from tests.hf.tokenizing import small, tokenizer
 
 CLASSES = ("negative", "positive")
@@ -161,12 +162,8 @@ def test_what_cannot_be_trained_is_refused_in_one_line(name, bert, tmp_path, cap
     change, message = REFUSED[name]
     folder, out = save(tmp_path / "model", "BertModel"), tmp_path / "out"
     change(folder)
-    capsys.readouterr()
-    command = ["run", "planted-decisive", "--model", str(folder), *GIVEN, "--out", str(out)]
-    assert main(command) == 2
-    line = capsys.readouterr().err.splitlines()[-1]
-    assert line.startswith("attnaudit: ")
-    assert message in line
+    command = ("run", "planted-decisive", "--model", folder, *GIVEN, "--out", out)
+    assert message in fails(capsys, *command)
     assert not out.exists()
 
 

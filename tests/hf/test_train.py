@@ -11,7 +11,6 @@ import torch
 from torch.nn import functional
 from transformers import AutoTokenizer
 
-from attnaudit.cli import main
 from attnaudit.core.errors import InputError
 from attnaudit.core.progress import silent
 from attnaudit.core.ragged import Ragged
@@ -36,6 +35,7 @@ from attnaudit.torch.capture import forward
 from attnaudit.training.settings import Deceive, Guided, TrainingSettings
 from attnaudit.training.texts import objective_loss
 from attnaudit.training.transformers import CONFIGS, Schedule, TransformerSizes
+from tests.cli.test_cli import fails
 
 SMALL = {
     "model.width": 32,
@@ -272,8 +272,5 @@ def test_what_cannot_be_trained_leaves_no_folder(arguments, message, tmp_path, c
     rows = (f"word{k % 7} and more,{'ab'[k % 2]}\n" for k in range(60))
     table.write_text("text,label\n" + "".join(rows))
     given = [argument.format(table=table) for argument in arguments]
-    assert main(["run", "--model", "tiny-bert", *given, "--out", str(out)]) == 2
-    line = capsys.readouterr().err.splitlines()[-1]
-    assert line.startswith("attnaudit: ")
-    assert message in line
+    assert message in fails(capsys, "run", "--model", "tiny-bert", *given, "--out", out)
     assert not out.exists()

@@ -17,6 +17,7 @@ from attnaudit.recipes.reproduction.cells import RUNS, averaged_runs
 from attnaudit.recipes.reproduction.records import FOLDER, load
 from attnaudit.recipes.reproduction.sweep import Sweep, reproduce
 from attnaudit.report import paper_page
+from tests.cli.test_cli import answers, fails
 from tests.corpora.corpus_files import write_babi
 from tests.pages import FEW, experiments, summaries_as_pages
 
@@ -111,20 +112,18 @@ def test_a_sweep_that_was_stopped_goes_on(data, tmp_path, finished):
 
 def test_the_command_prints_where_table_and_page_are(finished, data, capsys):
     command = command_of(data, finished, seeds=2)
-    assert main(command) == 0
-    assert capsys.readouterr().out.splitlines() == [
+    assert answers(capsys, *command).splitlines() == [
         f"table: {finished / 'reproduction.csv'}",
         f"report: {finished / 'index.html'}",
     ]
     page = (finished / "index.html").read_text()
     assert "runs/sst-average-additive-s1/report.html" in page
-    assert main([*command, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = json.loads(answers(capsys, *command, "--json"))
     measured = [row for row in told["rows"] if row["ours"] is not None]
     assert {(row["corpus"], row["model"]) for row in measured} == {("sst", "average additive")}
     assert (told["not_run"], told["notes"]) == ([], [])
-    assert main(["reproduce", "jain2018"]) == 2
-    assert "PAPER: 'jain2018'; expected one of jain2019, " in capsys.readouterr().err
+    wrong = fails(capsys, "reproduce", "jain2018")
+    assert "PAPER: 'jain2018'; expected one of jain2019, " in wrong
 
 
 def command_of(data, out, corpus="sst", vectors="random", seeds=1):

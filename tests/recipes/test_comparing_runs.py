@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 import attnaudit
-from attnaudit.cli import main
 from attnaudit.core import AttnauditError, InputError, RunError
 from attnaudit.recipes.audit import audit_into
 from attnaudit.recipes.compare import compare_runs
@@ -19,7 +18,8 @@ from attnaudit.results.paired import HIGHER, LOWER, NOT_SHOWN, TOO_FEW, WITHHELD
 from attnaudit.stats.measures import jsd
 from attnaudit.stats.paired import paired_means
 from attnaudit.trace import write_shards
-from tests.traces import make_trace
+from tests.cli.test_cli import answers
+from tests.traces import make_trace, with_columns
 
 EXPERIMENTS_RUN = ("prediction", "correlation", "permutation", "plausibility")
 
@@ -38,7 +38,7 @@ def with_tokens(trace, changed):
     tokens = trace.table["tokens"].to_list()
     for row in range(changed):
         tokens[row][0] += "!"
-    return replace(trace, table=trace.table.with_columns(pl.Series("tokens", tokens)))
+    return with_columns(trace, tokens=tokens)
 
 
 @pytest.fixture(scope="module")
@@ -94,10 +94,8 @@ def test_measures_of_the_card_say_for_which_run_they_speak(runs, capsys):
     ))  # fmt: skip
     assert {row[-1] for row in deciding(lower)} == {"b"}
     assert [side for side, _ in statements(one)] == ["a", "b"]
-    assert main(["compare", *map(str, runs)]) == 0
-    brief = capsys.readouterr().out
-    assert main(["compare", *map(str, runs), "--all"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) > len(brief.splitlines())
+    brief, every = (answers(capsys, "compare", *runs, *more) for more in ((), ("--all",)))
+    assert len(every.splitlines()) > len(brief.splitlines())
 
 
 def test_exchanging_the_runs_negates_the_differences(runs):
@@ -209,16 +207,14 @@ def test_rows_of_a_text_are_drawn_together_and_texts_of_two_splits_with_one_numb
 
 
 def test_the_command_prints_and_writes_the_comparison(runs, tmp_path, capsys):
-    names, out = [str(run) for run in runs], tmp_path / "comparison"
-    for given, rows in (([*names, names[0]], 120), (names, 60)):
-        assert main(["compare", *given, "--out", str(out)]) == 0
-        assert str(out / "report.html") in capsys.readouterr().out
+    out = tmp_path / "comparison"
+    for given, rows in (([*runs, runs[0]], 120), (runs, 60)):
+        assert str(out / "report.html") in answers(capsys, "compare", *given, "--out", out)
         page = (out / "report.html").read_text()
         assert page.count("<code>tau_gradient</code>") == rows // 60
         assert pl.read_parquet(out / "differences.parquet").equals(attnaudit.compare(given))
         assert pl.read_parquet(out / "instances.parquet").height == rows
-    assert main(["compare", *names, "--json"]) == 0
-    [told] = json.loads(capsys.readouterr().out)
+    [told] = json.loads(answers(capsys, "compare", *runs, "--json"))
     assert told["differences"] == attnaudit.compare(runs).to_dicts()
     assert len(told["most_different"]) == 10
 

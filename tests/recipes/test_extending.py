@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import subprocess
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +12,6 @@ import polars as pl
 import pytest
 
 import attnaudit
-from attnaudit.cli import main
 from attnaudit.core import InputError, read_json
 from attnaudit.corpora import CORPORA
 from attnaudit.experiments import EXPERIMENTS, audit, by_group, facts, keys, register_experiment
@@ -24,6 +22,7 @@ from attnaudit.report.charts.instances import draw_figures
 from attnaudit.report.charts.specs import Drawing, FigureSpec
 from attnaudit.results import Measure, read_record, summarise_means
 from tests.cli.test_cli import answers, fails
+from tests.forked import printed
 from tests.traces import make_trace
 
 PAGE = (Path(__file__).parents[2] / "docs/extending.md").read_text()
@@ -55,12 +54,6 @@ def install(folder, heading, group, entry):
     (package / "entry_points.txt").write_text(f"[{group}]\n{entry}\n")
 
 
-def python(code, path):
-    places = os.pathsep.join([str(path), *sys.path])
-    environment = {**os.environ, "PYTHONPATH": places, "OMP_NUM_THREADS": "1"}
-    return subprocess.run([sys.executable, *code], env=environment, capture_output=True, text=True)
-
-
 @pytest.fixture(autouse=True)
 def _as_before(monkeypatch):
     """What a test registers is known to no other."""
@@ -84,10 +77,9 @@ def test_an_experiment_of_an_installed_package(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(EXPERIMENTS, "_complete", False)
     trace, out = make_trace(30, (2, 12), seed=4), tmp_path / "audit"
     trace.write(tmp_path / "trace")
-    given = ["audit", str(tmp_path / "trace"), "--out", str(out), "--set", "concentration.most=0.4"]
-    asked = [*given, "--experiment", "concentration", "--experiment", "permutation"]
-    assert main([*asked, "--details"]) == 0
-    assert "concentration" in capsys.readouterr().out
+    given = ("audit", tmp_path / "trace", "--out", out, "--set", "concentration.most=0.4")
+    asked = (*given, "--experiment", "concentration", "--experiment", "permutation")
+    assert "concentration" in answers(capsys, *asked, "--details")
     table = pl.read_parquet(out / "results/concentration.parquet")
     assert table["peaked"].to_list() == (trace.alpha.max() >= 0.4).tolist()
     page = (out / "report.html").read_text()
@@ -96,10 +88,9 @@ def test_an_experiment_of_an_installed_package(tmp_path, monkeypatch, capsys):
     assert "entropy of attention over ln T" in page
     assert "@article{shannon1948," in page
     assert {row["measure"] for row in read_json(out / "summary.json")} > {"entropy_share", "peaked"}
-    assert main([*given, "--experiment", "concentratoin"]) == 2
-    assert "did you mean concentration?" in capsys.readouterr().err
-    assert main(["audit", "--help"]) == 0
-    assert "How concentrated is attention?" in capsys.readouterr().out
+    said = fails(capsys, *given, "--experiment", "concentratoin")
+    assert "did you mean concentration?" in said
+    assert "How concentrated is attention?" in answers(capsys, "audit", "--help")
 
 
 @dataclass(frozen=True)
@@ -167,7 +158,9 @@ def test_an_encoder_of_an_installed_package_is_known_to_every_command(
 ):
     """To the help of a process that begins, too."""
     install(tmp_path, "An encoder", "attnaudit.encoders", "gated = my_encoders:GATED")
-    assert "gated" in python(["-m", "attnaudit", "run", "--help"], tmp_path).stdout
+    places = os.pathsep.join([str(tmp_path), *sys.path])
+    program = "from attnaudit.cli import main; main(['run', '--help'])"
+    assert "gated" in printed(program, PYTHONPATH=places)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(ENCODERS, "_complete", False)
     answers(capsys, *RUN, "--set", "model.attention_units=3", "--out", tmp_path / "run")

@@ -7,7 +7,6 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from attnaudit.cli import main
 from attnaudit.cli import options as cli_options
 from attnaudit.core import InputError, silent
 from attnaudit.plans.audit import TransformerSpec
@@ -23,6 +22,7 @@ from attnaudit.steps import SERIAL, Call
 from attnaudit.steps.pieces import do_missing, piece
 from attnaudit.trace import trace_files, write_shards
 from attnaudit.tracing import texts as tracing_texts
+from tests.cli.test_cli import fails
 from tests.hf.tokenizing import small, texts, tokenizer
 from tests.pages import FEW, experiments, summaries_as_pages
 from tests.papers.test_reproduce import data, small_sweep
@@ -179,12 +179,8 @@ def test_a_file_of_another_trace_is_refused(tmp_path):
 )
 def test_a_pool_that_cannot_be_had_is_one_line(options, line, tmp_path, capsys):
     make_trace(3, (2, 4), seed=0).write(tmp_path / "trace")
-    assert (
-        main(["audit", str(tmp_path / "trace"), "--out", str(tmp_path / "out"), *options.split()])
-        == 2
-    )
-    (shown,) = capsys.readouterr().err.strip().splitlines()
-    assert line in shown
+    command = ("audit", tmp_path / "trace", "--out", tmp_path / "out", *options.split())
+    assert line in fails(capsys, *command)
     assert not (tmp_path / "out").exists()
 
 
