@@ -3,6 +3,8 @@
 import random
 from dataclasses import replace
 
+import polars as pl
+
 from attnaudit.plans.training import TrainingId
 from attnaudit.recipes.kinds import job_of
 from attnaudit.recipes.study import TRAININGS, Traces, training_folder
@@ -41,6 +43,13 @@ def values_of(summary):
 
 def identified(traces):
     return {identity(name): trace for name, trace in traces.items()}
+
+
+def assert_order_is_nothing(spec, folder):
+    """With its plan in another order a study has the table that it left in ``folder``."""
+    name = spec.study.name
+    stored = pl.read_parquet(folder / name / "results" / f"{name}.parquet")
+    assert spec.study(shuffled_traces(spec, folder)).equals(stored)
 
 
 def shuffled_traces(spec, folder):

@@ -1,7 +1,5 @@
 """How easily attention moves by the complexity of model and data: the area against its definition, and slopes."""
 
-from dataclasses import replace
-
 import numpy as np
 import polars as pl
 import pytest
@@ -16,22 +14,12 @@ from attnaudit.plans.spec import RunSpec
 from attnaudit.recipes.study import StudySpec, run_study
 from attnaudit.studies.adversary import EPSILONS
 from attnaudit.studies.complexity import Complexity, room, toward_uniform
-from attnaudit.trace import list_column
+from tests.experiments.test_confidence import scaled
 from tests.oracles.readout import naive_jsd, naive_tvd
 from tests.studies.identity import values_of
 from tests.traces import make_trace
 
 LENGTHS = np.array([2, 5, 9, 3, 7])
-
-
-def scaled(trace, factor):
-    """The same trace with all logits multiplied."""
-    readout = trace.readout.contribution
-    columns = [
-        pl.Series("offset", trace.readout.offset * factor),
-        list_column("readout", readout.with_values(readout.values * factor)),
-    ]
-    return replace(trace, table=trace.table.with_columns(columns))
 
 
 def naive_way(logits, own, alpha, epsilon):

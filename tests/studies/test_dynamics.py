@@ -1,7 +1,5 @@
 """What the study of dynamics says, against definitions worked out instance by instance; and what must not change it."""
 
-from dataclasses import replace
-
 import numpy as np
 import polars as pl
 import pytest
@@ -23,27 +21,19 @@ from attnaudit.training.probe import step_part
 from tests.oracles.agreement import naive_agreement
 from tests.oracles.dynamics import naive_elsewhere, naive_timing
 from tests.studies.identity import identified, like
-from tests.traces import make_trace
+from tests.traces import make_trace, with_columns
 
 LENGTHS = np.random.default_rng(5).integers(1, 8, 40)
 STEPS = (0, 5, 20)
 NAMES = ("watched-s3", "watched-s4", "watched-uniform-s9", "embedding-s3")
 
 
-def split_of(trace, name):
-    return replace(trace, table=trace.table.with_columns(pl.lit(name).alias("split")))
-
-
 def all_splits(outputs):
     """A trace of train, dev and test, as a teacher leaves it."""
-    train, dev = (make_trace(80, (1, 8), outputs, seed=seed) for seed in (50, 51))
-    test = make_trace(len(LENGTHS), LENGTHS, outputs, seed=0)
-    return concatenate(
-        [
-            split_of(part, name).checked(name)
-            for part, name in ((train, "train"), (dev, "dev"), (test, "test"))
-        ]
-    )
+    more = [
+        make_trace(80, (1, 8), outputs, k, split=name) for k, name in ((50, "train"), (51, "dev"))
+    ]
+    return concatenate([*more, make_trace(len(LENGTHS), LENGTHS, outputs)])
 
 
 def some(study, outputs=1):
@@ -108,11 +98,8 @@ def test_habits_of_place_are_what_other_rows_of_the_kind_give(queries):
     lengths = np.repeat(np.r_[np.random.default_rng(7).integers(1, 6, 70), 8], queries)
     trace = make_trace(len(lengths), lengths, 1, seed=2)
     instance, query = np.divmod(np.arange(len(lengths)), queries)
-    table = trace.table.with_columns(pl.Series("instance", instance))
-    trace = replace(
-        trace,
-        table=table.with_columns(pl.Series("query", query, pl.Int32)) if queries > 1 else table,
-    )
+    places = {"query": query} if queries > 1 else {}
+    trace = with_columns(trace, instance=instance, **places)
     score = relevance(make_trace(len(lengths), lengths, 1, seed=3))
     alpha, told = ([row.tolist() for row in part] for part in (trace.alpha, score))
     expected = naive_elsewhere(

@@ -7,7 +7,6 @@ import polars as pl
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
-from attnaudit.cli import main
 from attnaudit.core import InputError, RunError, read_json
 from attnaudit.recipes.job import read_translations
 from attnaudit.recipes.study import StudySpec, run_study
@@ -16,9 +15,10 @@ from attnaudit.stats.bleu import bleu, bleu_counts, bleu_over_seeds
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.studies import PAIR_STUDIES
 from attnaudit.trace import Trace
+from tests.cli.test_cli import fails
 from tests.pairs import write_pairs
 from tests.steps.calls import made as digests
-from tests.studies.identity import shuffled_traces
+from tests.studies.identity import assert_order_is_nothing
 from tests.studies.identity import training_of as training
 
 TINY = {
@@ -159,9 +159,7 @@ def test_bleu_is_that_of_sacrebleu_and_resamples_pairs_whole():
 
 @pytest.mark.parametrize("study", PAIR_STUDIES)
 def test_the_order_of_a_plan_changes_nothing(pairs, folder, study):
-    spec = tiny(study, pairs)
-    table = spec.study(shuffled_traces(spec, folder))
-    assert table.equals(pl.read_parquet(folder / study / "results" / f"{study}.parquet"))
+    assert_order_is_nothing(tiny(study, pairs), folder)
 
 
 @pytest.mark.usefixtures("no_pages")
@@ -205,6 +203,5 @@ def test_a_corpus_of_pairs_is_known_by_its_endings_and_a_misspelt_one_by_its_nam
         (f"dynamics {bare} --set corpus.target_ending=xx", "no file .xx"),
         ("dynamics multi30k", "did you mean multi30k_en_de?"),
     ):
-        assert main(["study", *given.split(), "--out", str(tmp_path / "out")]) == 2
-        assert told in capsys.readouterr().err
+        assert told in fails(capsys, "study", *given.split(), "--out", tmp_path / "out")
     assert not (tmp_path / "out").exists()

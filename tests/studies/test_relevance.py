@@ -7,8 +7,7 @@ import pytest
 
 from attnaudit.core import InputError
 from attnaudit.studies.dynamics.study import relevance
-from attnaudit.trace import Trace, list_column
-from tests.traces import make_trace
+from tests.traces import make_trace, with_columns
 
 
 def weighted_sums(trace, alpha):
@@ -18,8 +17,7 @@ def weighted_sums(trace, alpha):
 def other_attention(trace):
     """The same trace under attention turned round within every row, with what it then predicts."""
     turned = trace.alpha.with_values(np.concatenate([row[::-1] for row in trace.ragged("alpha")]))
-    alpha = list_column("alpha", turned.with_values(turned.values.astype(np.float32)))
-    return Trace(trace.table.with_columns(alpha), trace.metadata, trace.tail)
+    return with_columns(trace, alpha=turned)
 
 
 @pytest.mark.parametrize("outputs", [1, 3])

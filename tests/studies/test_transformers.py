@@ -6,7 +6,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from attnaudit.cli import main
 from attnaudit.core import InputError, read_json
 from attnaudit.experiments.erasure.experiment import Erasure
 from attnaudit.experiments.maximal_change.experiment import MaximalChange
@@ -15,12 +14,13 @@ from attnaudit.recipes.trained import train_into
 from attnaudit.report.models import model_label
 from attnaudit.studies import TRANSFORMER_STUDIES
 from attnaudit.studies.uncovering import UNCOVERING, uncovering
-from attnaudit.trace import Trace, list_column
+from attnaudit.trace import Trace
+from tests.cli.test_cli import fails
 from tests.hf.test_train import spec as training_spec
 from tests.pages import summaries_as_pages
-from tests.studies.identity import shuffled_traces
+from tests.studies.identity import assert_order_is_nothing, shuffled_traces
 from tests.studies.identity import training_of as training
-from tests.traces import make_trace
+from tests.traces import make_trace, with_columns
 
 CORPUS = "planted-decisive"
 TINY = {
@@ -89,9 +89,7 @@ def test_the_differences_are_paired_by_text_and_seed(folder):
 @pytest.mark.slow
 def test_results_do_not_depend_on_the_order_of_the_trainings(folder):
     for study in TRANSFORMER_STUDIES:
-        spec = tiny(study)
-        table = spec.study(shuffled_traces(spec, folder))
-        assert table.equals(pl.read_parquet(folder / study / "results" / f"{study}.parquet"))
+        assert_order_is_nothing(tiny(study), folder)
 
 
 @pytest.mark.slow
@@ -136,14 +134,15 @@ def several_heads(n, seed):
     special = np.zeros(lengths.sum(), bool)
     special[trace.alpha.offsets[:-1]] = special[trace.alpha.offsets[1:] - 1] = True
     marks = (rng.random(lengths.sum()) < 0.3) & ~special
-    table = trace.table.with_columns(
-        list_column("special", trace.alpha.with_values(special)),
+    trace = with_columns(
+        trace,
+        special=trace.alpha.with_values(special),
         instance=np.arange(n) // 2,
         layer=np.ones(n, np.int32),
         head=np.arange(n, dtype=np.int32) % 2,
         query=np.zeros(n, np.int32),
     )
-    return replace(trace, table=table), trace.alpha.with_values(marks)
+    return trace, trace.alpha.with_values(marks)
 
 
 def naive(trace, marked, row):
@@ -191,10 +190,8 @@ def test_uncovering_counts_as_a_reader_would(seed):
 )
 def test_bad_input_is_one_line(arguments, said, tmp_path, capsys):
     out = tmp_path / "out"
-    assert main(["study", *arguments.split(), "--set", "corpus.size=60", "--out", str(out)]) == 2
-    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("attnaudit:")]
-    assert len(lines) == 1
-    assert said in lines[0]
+    command = ("study", *arguments.split(), "--set", "corpus.size=60", "--out", out)
+    assert said in fails(capsys, *command)
     assert not out.exists()
 
 
