@@ -175,6 +175,11 @@ def with_columns(trace, **columns):
     return Trace(table, trace.metadata, trace.tail)
 
 
+def gaps(one, other, names):
+    """The largest difference in each of these columns of lists."""
+    return [np.abs(one.ragged(name).values - other.ragged(name).values).max() for name in names]
+
+
 def assert_copies(table, lost, predictions):
     """Every row has copies that lose these positions, with these predictions."""
     places = [np.flatnonzero(copy).tolist() for copy in lost]

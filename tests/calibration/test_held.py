@@ -21,11 +21,12 @@ from attnaudit.corpora.prepare.planting import (
 )
 from attnaudit.corpora.prepare.vocabulary import Vocabulary
 from attnaudit.corpora.read import read_corpus
-from attnaudit.corpora.spec import CorpusSpec, PlantedRule
+from attnaudit.corpora.spec import PlantedRule
 from attnaudit.models.classifier import build_model
 from attnaudit.plans.spec import RunSpec
 from attnaudit.training.settings import Guided
 from attnaudit.training.texts import predict, train
+from tests.calibration.test_planted_words import planted as words_planted
 from tests.traces import make_trace
 
 HELD = {name: one for name, one in CONSTRUCTIONS.items() if one.half == "held"}
@@ -40,8 +41,7 @@ def corpus():
 
 
 def planted(corpus, rule, **settings):
-    settings = {f"planted_{name}": value for name, value in {"length": 20, **settings}.items()}
-    return with_planted(corpus, CorpusSpec("planted-prior", planted=rule, **settings), 0)
+    return words_planted(corpus, rule, **{"length": 20, **settings})
 
 
 def decision(rule, words):

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 import torch
 import transformers
 
@@ -154,6 +155,11 @@ def configured(name, **settings):
     for key in _ABSENT[:number]:
         given.pop(key, None)
     return getattr(transformers, name).config_class(**given)
+
+
+def some_slow(names, fast):
+    """Names as parameters; all but the ``fast`` ones are slow."""
+    return [pytest.param(one, marks=() if one in fast else pytest.mark.slow) for one in names]
 
 
 def tiny(name, **settings):

@@ -54,7 +54,6 @@ def naive(model, own, prompt, answer):
 
 def test_prediction_attention_and_leave_one_out_are_those_of_own_passes(model, own):
     eager: Any = small("GPT2LMHeadModel", attn_implementation="eager")
-    eager.load_state_dict(model.state_dict())
     trace = collect(model, own, read_texts(ROWS, "causal-lm", **COLUMNS), scores="loo")
     assert (len(trace), trace.has("alpha"), trace.class_names[1]) == (3, False, "the answer")
     for row, (text, question, answer) in enumerate(ROWS.iter_rows()):

@@ -14,7 +14,6 @@ from attnaudit.trace.tails import GraphTail
 from tests.hf.classes import tiny
 from tests.hf.tokenizing import small, tokenizer
 
-ONE = ["permutation"]
 FEW: dict[str, Any] = {"layers": "all", "heads": [0], "scores": ("gradient",)}
 
 
@@ -43,7 +42,7 @@ def trained_further(model):
 
 
 def table(trace, replay: Any = None):
-    return attnaudit.audit(trace, ONE, replay=replay)["permutation"].table
+    return attnaudit.audit(trace, "permutation", replay=replay)["permutation"].table
 
 
 @pytest.mark.slow
@@ -64,20 +63,17 @@ def test_a_model_that_was_trained_further_is_refused(model, trace):
         for replay in (None, model, known):
             where = "replay" if replay is known else "the model that the trace holds"
             with pytest.raises(InputError, match=f"audit: {where}: a model with the fingerprint"):
-                attnaudit.audit(trace, ONE, replay=replay)
+                table(trace, replay)
     table(trace)
 
 
 def test_a_model_that_computes_otherwise_since_is_refused(model, trace):
     """A hook changes neither weights nor configuration."""
     layer = model.get_output_embeddings()
-    handle = layer.register_forward_hook(lambda module, given, logits: logits * 2.0)
-    try:
+    with layer.register_forward_hook(lambda module, given, logits: logits * 2.0):
         for replay in (None, model):
             with pytest.raises(InputError, match=r"instance 0: .* 0\.\d+ \(TVD\) .* with a hook"):
-                attnaudit.audit(trace, ONE, replay=replay)
-    finally:
-        handle.remove()
+                table(trace, replay)
     table(trace)
 
 
@@ -89,7 +85,7 @@ def test_a_trace_with_a_graph_needs_no_model_and_takes_no_other(trace):
     with trained_further(model):
         expected = table(stored)  # what the graph says
         with pytest.raises(InputError, match="replay: a model with the fingerprint"):
-            attnaudit.audit(stored, ONE, replay=model)
+            table(stored, model)
     assert table(stored, model).equals(expected)
 
 

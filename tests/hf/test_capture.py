@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import eager_mask
@@ -13,6 +13,7 @@ from transformers.masking_utils import eager_mask
 from attnaudit.hf.layers import Probe
 from attnaudit.torch.capture import forward
 from tests.hf.classes import tiny
+from tests.torch.test_pooling import Applied
 
 RANDOM = torch.Generator().manual_seed(0)
 
@@ -81,26 +82,16 @@ def test_scaled_dot_product_attention_is_what_torch_computes(masked, grouped):
     def attend(query):
         return functional.scaled_dot_product_attention(query, key, value, **given)
 
-    seen, expected = forward(Wrapped(attend), {"query": query}), attend(query)
+    seen, expected = forward(Applied(attend), {"given": query}), attend(query)
     torch.testing.assert_close(seen.output, expected, atol=1e-6, rtol=1e-5)
     torch.testing.assert_close(seen.attentions[0].sums, expected, atol=1e-6, rtol=1e-5)
-
-
-class Wrapped(nn.Module):
-    """A function as a module."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, **inputs) -> Any:
-        return self.function(**inputs)
 
 
 def attend(weights, product):
     """A module of one attention, its scores (B, H, Q, K) and its values (B, H, K, D)."""
     scores, values = (torch.randn(2, 3, *size, generator=RANDOM) for size in ((4, 5), (5, 6)))
-    return Wrapped(lambda scores: product(weights(scores), values)), scores, values
+    module = Applied(lambda scores: product(weights(scores), values))
+    return module, {"given": scores}, scores, values
 
 
 PRODUCTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
@@ -121,17 +112,16 @@ PRODUCTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_every_way_to_multiply_is_read_and_replaced(product):
-    module, scores, values = attend(
+    module, inputs, scores, values = attend(
         lambda scores: functional.softmax(scores, dim=-1), PRODUCTS[product]
     )
-    seen = forward(module, {"scores": scores})
+    seen = forward(module, inputs)
     (one,) = seen.attentions
     torch.testing.assert_close(one.weights, scores.softmax(dim=-1))
     torch.testing.assert_close(one.values, values)
     assert (one.sink, one.elsewhere) == (False, [])
-    torch.testing.assert_close(
-        forward(module, {"scores": scores}, random_weights).output, random_weights(one) @ values
-    )
+    replaced = forward(module, inputs, random_weights).output
+    torch.testing.assert_close(replaced, random_weights(one) @ values)
 
 
 @pytest.mark.parametrize(
@@ -149,15 +139,15 @@ def test_every_way_to_multiply_is_read_and_replaced(product):
     ],
 )
 def test_what_is_no_plain_attention_is_not_taken_for_one(weights, product):
-    module, scores, _ = attend(weights, product)
-    assert forward(module, {"scores": scores}).attentions == ()
+    module, inputs, *_ = attend(weights, product)
+    assert forward(module, inputs).attentions == ()
 
 
 def test_a_product_of_another_form_is_told_and_left_alone():
-    module, scores, values = attend(
+    module, inputs, scores, values = attend(
         lambda scores: scores.softmax(-1)[None], lambda weights, values: weights @ values[None]
     )
-    seen = forward(module, {"scores": scores}, lambda attention: 0 * attention.weights)
+    seen = forward(module, inputs, lambda attention: 0 * attention.weights)
     assert [shape for _, shape in seen.unread] == [(1, 2, 3, 4, 5)]
     torch.testing.assert_close(seen.output, scores.softmax(-1)[None] @ values[None])
 

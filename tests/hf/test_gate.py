@@ -18,9 +18,10 @@ from attnaudit.hf.layers import Probe
 from attnaudit.hf.model import reading
 from attnaudit.trace.tails import GRAPH_FILE
 from attnaudit.training.loop import evaluating
-from tests.hf.classes import AUDITED, MECHANISMS, REFUSED, tiny
+from tests.hf.classes import AUDITED, MECHANISMS, REFUSED, some_slow, tiny
 from tests.hf.exact import assert_exact_under_any_attention
 from tests.hf.perturbed import TINY, mistakes
+from tests.hf.test_unwrap import state_of
 
 WITHOUT_GRAPH = {
     "Flaubert", "XLM",  # bring the input of the last layer past it
@@ -38,10 +39,7 @@ CONVOLVE = {
 }  # tokens with their neighbours
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=() if name in MECHANISMS else pytest.mark.slow) for name in AUDITED],
-)
+@pytest.mark.parametrize("name", some_slow(AUDITED, MECHANISMS))
 def test_classes_that_pass_do_so_exactly(name, tmp_path):
     model = tiny(name)
     gate = check_model(model)
@@ -277,11 +275,10 @@ def test_figures_do_not_depend_on_the_threads_of_torch():
 def test_a_model_is_handed_back_after_a_check_that_fails():
     model = Liar("ignores").train()
     model.mixed.eval()
-    before = [module.training for module in model.modules()]
+    before = state_of(model)
     with pytest.raises(InputError, match="uniform weights: 0, "):
         check_model(model)
-    assert [module.training for module in model.modules()] == before
-    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+    assert state_of(model) == before
 
 
 def test_no_hook_of_the_library_is_left_on_a_model():

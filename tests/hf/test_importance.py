@@ -28,7 +28,8 @@ from attnaudit.hf.importance.case import Case
 from attnaudit.hf.model import frozen, positions_per_pass, require_task
 from attnaudit.hf.texts import Texts
 from attnaudit.torch.capture import forward
-from tests.hf.classes import tiny
+from tests.hf.classes import some_slow, tiny
+from tests.hf.test_unwrap import state_of
 from tests.hf.tokenizing import small, tokenizer
 from tests.oracles.attributions import naive_alti, naive_attnlrp
 
@@ -38,7 +39,7 @@ NAMES = [*(f"{name}ForSequenceClassification" for name in CLASSIFIERS), "GPT2LMH
          "BartForConditionalGeneration"]  # fmt: skip
 BERT = "BertForSequenceClassification"
 FAST = (BERT, "GPT2LMHeadModel", "T5ForConditionalGeneration")
-EVERY = [pytest.param(name, marks=() if name in FAST else pytest.mark.slow) for name in NAMES]
+EVERY = some_slow(NAMES, FAST)
 
 
 @cache
@@ -240,11 +241,8 @@ def naive_zeroing(case, module):
     usual, out = state(), []
     for token in range(len(case.texts.ids[0])):
         kept = torch.ones(len(case.texts.ids[0]), 1).index_fill_(0, torch.tensor(token), 0.0)
-        handle = module.register_forward_hook(
-            lambda module, arguments, output, kept=kept: output * kept
-        )
-        changed = state()
-        handle.remove()
+        with module.register_forward_hook(lambda module, given, output, kept=kept: output * kept):
+            changed = state()
         out.append(1 - float(usual @ changed / usual.norm() / changed.norm()))
     return out
 
@@ -436,9 +434,8 @@ def test_batches_that_a_model_forbids_are_not_made(batching, monkeypatch):
         masks.append(given["attention_mask"])
 
     monkeypatch.setattr(type(case.gate), "batching", batching)
-    handle = case.model.register_forward_pre_hook(noted, with_kwargs=True)
-    found = importance(case)
-    handle.remove()
+    with case.model.register_forward_pre_hook(noted, with_kwargs=True):
+        found = importance(case)
     assert all(mask.all() for mask in masks)
     assert (max(shape[0] for shape in shapes) == 1) == (batching == "none")
     assert_allclose(
@@ -453,19 +450,15 @@ def test_the_model_is_handed_back_as_it_was():
     model.bert.embeddings.eval()
     model.bert.embeddings.word_embeddings.weight.requires_grad_(False)
 
-    def state():
-        hooks = [len(one._forward_hooks) + len(one._forward_pre_hooks) for one in model.modules()]
-        modes = [module.training for module in model.modules()]
-        return repr([modes, hooks, [(one.requires_grad, one.grad) for one in model.parameters()]])
-
-    before = state()
+    before = state_of(model)
     importance(replace(case, model=model))
-    assert state() == before
+    assert state_of(model) == before
     with torch.no_grad():
         model.classifier.weight.fill_(torch.nan)
+    before = state_of(model)
     with pytest.raises(InputError, match=r"that is no finite number, in instances 0, 1, 2;"):
         importance(replace(case, model=model))
-    assert state() == before
+    assert state_of(model) == before
 
 
 def test_a_text_whose_numbers_overflow_is_named_and_no_other_of_its_batch():

@@ -29,9 +29,9 @@ from attnaudit.stats.measures import tvd
 from attnaudit.torch.capture import forward
 from attnaudit.trace import Trace, write_shards
 from attnaudit.trace.tails import GRAPH_FILE
-from tests.hf.classes import tiny
+from tests.hf.classes import some_slow, tiny
 from tests.hf.encoding import random_texts
-from tests.traces import random_attention
+from tests.traces import gaps, random_attention
 
 GRAPHS = ["BertForSequenceClassification", "GPT2LMHeadModel", "ModernBertForSequenceClassification"]
 REPLAYED = [
@@ -62,12 +62,6 @@ CHANGED_LATER = {
     "Gemma2ForCausalLM": {"final_logit_softcapping": 0.1},
     "GraniteForCausalLM": {"logits_scaling": 8.0},
 }
-
-
-def some_slow(names):
-    """Names as parameters; all but a few are slow."""
-    slow = pytest.mark.slow
-    return [pytest.param(name, marks=() if name in FEW else slow) for name in names]
 
 
 def shards_of(model, gate, texts, folder, layers="last", cross=False, **options):
@@ -180,7 +174,7 @@ def with_graph(tmp_path_factory):
     return traced(model, folder, "last", texts, scores=("gradient", "loo"))
 
 
-@pytest.mark.parametrize("name", some_slow(GRAPHS))
+@pytest.mark.parametrize("name", some_slow(GRAPHS, FEW))
 def test_a_stored_graph_is_the_model_under_any_attention(name, tmp_path):
     case = traced(tiny(name), tmp_path, "last")
     trace, readout = Trace.read(tmp_path), case.trace.readout
@@ -193,7 +187,7 @@ def test_a_stored_graph_is_the_model_under_any_attention(name, tmp_path):
     assert np.abs(readout.of_sums(sums, np.arange(len(trace))) - readout(alpha)).max() <= 1e-6
 
 
-@pytest.mark.parametrize("name", some_slow(REPLAYED))
+@pytest.mark.parametrize("name", some_slow(REPLAYED, FEW))
 def test_a_replayed_trace_is_the_model_under_any_attention(name, tmp_path, monkeypatch):
     model = tiny(name, **CHANGED_LATER.get(name, {}))
     if hasattr(model, "final_logits_bias"):  # which is zeros before training
@@ -395,8 +389,8 @@ def test_a_trace_does_not_depend_on_batches_or_shards(with_graph, tmp_path):
     case = traced(
         with_graph.model, tmp_path, "last", with_graph.texts, scores=("gradient", "loo"), **options
     )
-    for name in ("alpha", "readout", "gradient", "loo", "alpha_gradient"):
-        assert np.abs(together.ragged(name).values - case.trace.ragged(name).values).max() <= 1e-5
+    names = ("alpha", "readout", "gradient", "loo", "alpha_gradient")
+    assert max(gaps(together, case.trace, names)) <= 1e-5
     assert np.abs(together.prediction - case.trace.prediction).max() <= 1e-6
     assert together.table["tokens"].equals(case.trace.table["tokens"])
     # A graph is loaded once for all shards.

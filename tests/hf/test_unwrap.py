@@ -123,7 +123,7 @@ def state_of(model):
     weights = [(one.requires_grad, one.grad, one._version) for one in model.parameters()]
     # Not that of Python's own generator, from which the type checker of the tests draws.
     rng, numbers = torch.get_rng_state().tolist(), str(np.random.get_state())  # noqa: NPY002
-    hooks = [len(module._forward_hooks) for module in model.modules()]
+    hooks = [len(one._forward_hooks) + len(one._forward_pre_hooks) for one in model.modules()]
     switches = torch.is_grad_enabled(), torch.get_default_dtype(), torch.get_default_device()
     determinism = torch.are_deterministic_algorithms_enabled(), torch.get_num_threads()
     settings = model.config.to_dict(), model.config._attn_implementation

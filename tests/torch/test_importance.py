@@ -13,7 +13,7 @@ from attnaudit.torch import Batch, collect
 from attnaudit.tracing.settings import ReplacementSettings
 from tests.models.tiny import tiny_model, tiny_split, trace_of
 from tests.torch.test_pooling import Heads, of_heads
-from tests.traces import assert_same_copies
+from tests.traces import assert_same_copies, gaps
 
 LENGTHS = [5, 1, 7, 3, 7, 2]
 COLUMNS = ("alpha", "gradient", "loo")
@@ -60,10 +60,6 @@ def batches(model, texts, parts, vectors=False, pad=0):
         yield (given, lengths, words != PAD), [texts[k] for k in part]
 
 
-def gaps(one, other, columns=COLUMNS):
-    return [np.abs(one.ragged(c).values - other.ragged(c).values).max() for c in columns]
-
-
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("vectors", [False, True])
 @pytest.mark.parametrize("encoder", ["bilstm", "cnn"])
@@ -74,7 +70,7 @@ def test_our_own_classifier_as_a_module_of_a_user_has_the_same_columns(encoder, 
     every = list(batches(model, split.tokens, [range(len(LENGTHS))], vectors))
     trace = collect(Wrapped(model, vectors), every, attention="pool", replacement=replacement)
     assert "notes" not in trace.metadata
-    assert max(gaps(trace, known)) <= 1e-5
+    assert max(gaps(trace, known, COLUMNS)) <= 1e-5
     assert max(known.ragged("loo").values) > 0.05
     assert_same_copies(trace, known, 1e-5)
 
@@ -88,7 +84,7 @@ def test_batches_and_padding_do_not_matter():
         for parts, pad in (([range(6)], 0), *apart)
     )
     for other in others:
-        assert max(gaps(whole, other)) <= 1e-6
+        assert max(gaps(whole, other, COLUMNS)) <= 1e-6
         assert_same_copies(whole, other)
 
 
