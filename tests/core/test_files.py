@@ -10,6 +10,7 @@ from safetensors import SafetensorError
 
 from attnaudit.core import InputError, RunError, atomic, read_json, write_text
 from attnaudit.core.errors import LONGEST
+from tests.trace.test_faults import endless
 
 FULL = [
     OSError(errno.ENOSPC, "No space left on device"),
@@ -74,13 +75,10 @@ def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
     assert done == ["synced 4", "renamed"]
 
 
-@pytest.mark.parametrize("kind", ["pipe", "device"])
-def test_json_that_might_never_end_is_not_waited_for(tmp_path, kind):
+@pytest.mark.parametrize("make", [os.mkfifo, endless])
+def test_json_that_might_never_end_is_not_waited_for(tmp_path, make):
     path = tmp_path / "manifest.json"
-    if kind == "pipe":
-        os.mkfifo(path)
-    else:
-        path.symlink_to("/dev/zero")
+    make(path)
     with pytest.raises(
         RunError,
         match=r"read: .*manifest\.json: no regular file; expected a JSON file written by attnaudit",

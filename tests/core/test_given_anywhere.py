@@ -3,7 +3,6 @@
 import contextlib
 from typing import Any
 
-import datasets
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -21,6 +20,7 @@ from attnaudit.torch import collect
 from attnaudit.trace import Trace
 from attnaudit.tracing.judged import JudgeOptions, collect_scores
 from attnaudit.tracing.settings import ReplacementSettings
+from tests.corpora.test_frames import kinds
 from tests.torch.test_pooling import BATCHES, made
 from tests.traces import make_trace
 
@@ -139,21 +139,9 @@ def test_booleans_are_no_whole_numbers(way):
         BOOLEANS[way]()
 
 
-TABLES: dict[str, Any] = {
-    "polars": pl.DataFrame,
-    "lazy": pl.LazyFrame,
-    "pandas": pd.DataFrame,
-    "arrow": pa.table,
-    "datasets": datasets.Dataset.from_dict,
-}
-
-
-@pytest.mark.parametrize("kind", TABLES)
-def test_tables_of_equal_content_are_the_same_corpus_and_texts(kind):
-    columns = {"text": TEXTS, "label": LABELS}
-    expected = read_corpus(pl.DataFrame(columns)).fingerprint
-    assert read_corpus(TABLES[kind](columns)).fingerprint == expected
-    texts = read_texts(TABLES[kind](columns))
+@kinds
+def test_tables_of_equal_content_are_the_same_texts(make):
+    texts = read_texts(make({"text": TEXTS, "label": LABELS}))
     rows = [{"text": text, "label": label} for text, label in zip(TEXTS, LABELS, strict=True)]
     assert texts.label is not None
     assert (texts.text, texts.class_names) == (TEXTS, ("neg", "pos"))

@@ -2,13 +2,12 @@
 
 import ast
 import json
-import subprocess
-import sys
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
+from tests.forked import printed
 from tests.tails import graph_trace
 from tests.traces import make_trace
 
@@ -168,10 +167,7 @@ attnaudit.audit(attnaudit.Trace.read({str(tmp_path / "tail")!r}))
 loaded = {{name.split(".")[0] for name in sys.modules}}
 assert not loaded & {{"torch", "spacy", "gensim", "transformers", "pyarrow"}}
 """
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    printed(program)
     assert (tmp_path / "out/results/adversary.parquet").is_file()
 
 
@@ -191,10 +187,7 @@ sys.meta_path.insert(0, Missing())
 from attnaudit.cli import main
 sys.exit(main({command!r}))
 """
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    printed(program)
     manifest = json.loads((tmp_path / "out/manifest.json").read_text())
     assert "adversary" not in manifest["steps"]["audit"]["notes"]["left_out"]
     assert (tmp_path / "out/results/adversary.parquet").is_file()
@@ -203,7 +196,4 @@ sys.exit(main({command!r}))
 def test_importing_the_package_imports_nothing_heavy():
     heavy = ("torch", "numba", "polars", "pyarrow", "numpy")
     program = f"import sys, attnaudit; print([n for n in {heavy} if n in sys.modules])"
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[]"
+    assert printed(program) == "[]\n"

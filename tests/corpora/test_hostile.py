@@ -11,6 +11,7 @@ from attnaudit.cli import main
 from attnaudit.core import printable
 from attnaudit.corpora.formats import lines
 from attnaudit.corpora.read import read_corpus
+from tests.trace.test_faults import endless
 
 from . import hostile
 from .writing import encoded, refused
@@ -61,13 +62,10 @@ def test_a_line_without_end(tmp_path, monkeypatch, packed):
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.parquet", "a.jsonl"])
-@pytest.mark.parametrize("kind", ["pipe", "device"])
-def test_a_pipe_and_a_device_are_refused_and_not_waited_for(tmp_path, name, kind):
+@pytest.mark.parametrize("make", [os.mkfifo, endless])
+def test_a_pipe_and_a_device_are_refused_and_not_waited_for(tmp_path, name, make):
     path = tmp_path / name
-    if kind == "pipe":
-        os.mkfifo(path)
-    else:
-        path.symlink_to("/dev/zero")
+    make(path)
     assert (refused(path).where, refused(path).expected) == (str(path), "a file")
 
 

@@ -1,6 +1,7 @@
 """The label of a planted text is what its marked words say, and nothing else tells it."""
 
 from collections import Counter, defaultdict
+from itertools import compress
 
 import numpy as np
 import pytest
@@ -34,10 +35,6 @@ PLANTED_WORDS = {
 WARM = {*WARM_FIRST, *WARM_SECOND}
 
 
-def marked(tokens, rationale):
-    return [word for word, mark in zip(tokens, rationale, strict=True) if mark]
-
-
 def rows(corpus):
     out = []
     for split in corpus.splits.values():
@@ -61,7 +58,7 @@ def told(kind, words):
 @pytest.mark.parametrize("length", [(10, 10), (10, 40), (150, 200)])
 def test_the_marked_words_decide(kind, length):
     for tokens, rationale, label in rows(planted_corpus(kind, size=400, length=length, seed=2)):
-        assert told(kind, marked(tokens, rationale)) == label
+        assert told(kind, compress(tokens, rationale)) == label
         others = {word for word, mark in zip(tokens, rationale, strict=True) if not mark}
         assert not others & PLANTED_WORDS
 
@@ -70,7 +67,7 @@ def test_the_marked_words_decide(kind, length):
 def test_no_word_alone_tells_anything(kind):
     labels = defaultdict(list)
     for tokens, rationale, label in rows(planted_corpus(kind, size=8000, seed=2)):
-        for word in marked(tokens, rationale):
+        for word in compress(tokens, rationale):
             labels[word].append(label)
     for seen in labels.values():
         assert abs(np.mean(seen) - 0.5) < 4 * 0.5 / np.sqrt(len(seen))
@@ -97,7 +94,7 @@ def test_the_fact_asked_for_answers_the_question(length):
         for tokens, rationale, label, question in zip(
             split.tokens, split.rationale, split.label, split.question, strict=True
         ):
-            person, room = marked(tokens, rationale)
+            person, room = compress(tokens, rationale)
             assert (person, room) == (question[2], corpus.class_names[label])
             assert tokens.count(person) == 1
             assert sum(word in PEOPLE for word in tokens) == 3

@@ -20,12 +20,10 @@ STUDY = Copying(
 )  # fmt: skip
 SEQUENCES = STUDY.sequences
 ENCODERS = ("lstm", "bilstm")
-BATCH = 6
 
 
-def batches(seed, step):
-    rows = SEQUENCES.draw(seed, "train", step * BATCH, BATCH)
-    return SEQUENCES.pair(rows)
+def batch_of(seed, step, sequences=SEQUENCES):
+    return sequences.pair(sequences.draw(seed, "train", 6 * step, 6))
 
 
 def shifted(gold):
@@ -44,6 +42,11 @@ def random_model(dtype=torch.float64, **sizes):
     return model.to(dtype)
 
 
+def slope_of(weight):
+    """Its gradient, which is 0 where the loss does not depend on it."""
+    return torch.zeros_like(weight) if weight.grad is None else weight.grad
+
+
 def copies(model):
     return {name: part.detach().clone() for name, part in model.named_parameters()}
 
@@ -54,7 +57,7 @@ def copies(model):
 @pytest.mark.parametrize(("dtype", "near"), [(torch.float64, 1e-10), (torch.float32, 2e-5)])
 def test_loss_and_gradient_are_those_of_the_equations(dtype, near, heads, uniform, encoder):
     model = random_model(dtype, heads=heads, encoder=encoder)
-    source, gold = as_symbols(*batches(0, 0))
+    source, gold = as_symbols(*batch_of(0, 0))
     expected = {name: part.requires_grad_() for name, part in copies(model).items()}
     plain = plain_loss(expected, source, gold, SEQUENCES.begin, heads, uniform)
     loss = model.loss(source, gold, uniform)
@@ -62,10 +65,7 @@ def test_loss_and_gradient_are_those_of_the_equations(dtype, near, heads, unifor
         one.backward()
     assert loss.item() == pytest.approx(plain.item(), abs=near)
     for name, weight in model.named_parameters():
-        ours, theirs = (
-            torch.zeros_like(part) if part.grad is None else part.grad
-            for part in (weight, expected[name])
-        )
+        ours, theirs = map(slope_of, (weight, expected[name]))
         torch.testing.assert_close(ours, theirs, atol=near, rtol=0, msg=name)
 
 
@@ -112,7 +112,7 @@ def test_fresh_weights_are_those_of_torch(encoder):
 @pytest.mark.parametrize("heads", [1, 2])
 def test_output_relevance_is_the_log_probability_with_all_attention_on_one_position(heads, encoder):
     model = random_model(heads=heads, encoder=encoder)
-    weights, (source, gold) = copies(model), as_symbols(*batches(1, 1))
+    weights, (source, gold) = copies(model), as_symbols(*batch_of(1, 1))
     with torch.no_grad():
         result = model(source, gold)
         torch.testing.assert_close(

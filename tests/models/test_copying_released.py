@@ -1,6 +1,7 @@
 """The copying model of the preset ``snell2021`` against the released one, written with torch's modules (`tests.oracles.snell2021`)."""
 
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,15 +9,13 @@ import torch
 
 from attnaudit.copying.model import Copier, as_symbols, descend
 from attnaudit.copying.study import PRESETS, SUCCESS, Copying
+from tests.models.test_copying_model import batch_of, slope_of
 from tests.oracles.snell2021 import Released, of_released
 
 STUDY = Copying("iid", "snell2021", 7, 5, hidden=16, embedding=16)
 SEQUENCES = STUDY.sequences
 PAGE = Path(__file__).parents[2] / "docs/research/dynamics.md"
-
-
-def batches(seed, step):
-    return SEQUENCES.pair(SEQUENCES.draw(seed, "train", 6 * step, 6))
+batches = partial(batch_of, sequences=SEQUENCES)
 
 
 def released(weights):
@@ -34,14 +33,9 @@ def test_loss_and_gradient_are_those_of_the_released_model(dtype, near, uniform)
     for loss in losses:
         loss.backward()
     assert losses[0].item() == pytest.approx(losses[1].item(), abs=near)
-    gradients = of_released(
-        {
-            name: torch.zeros_like(weight) if weight.grad is None else weight.grad
-            for name, weight in ours.named_parameters()
-        }
-    )
+    gradients = of_released({name: slope_of(weight) for name, weight in ours.named_parameters()})
     for name, weight in theirs.named_parameters():
-        expected = torch.zeros_like(weight) if weight.grad is None else weight.grad
+        expected = slope_of(weight)
         torch.testing.assert_close(gradients[name], expected, atol=near, rtol=0, msg=name)
 
 

@@ -322,7 +322,6 @@ def test_a_page_written_again_keeps_the_manifest_true(whole, tmp_path, monkeypat
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("training.epoch=4", "did you mean training.epochs"),
         ("training.epochs=four", "a whole number"),
         ("training.learning_rate=nan", "a number"),
         ("model.activation=rely", "did you mean relu"),

@@ -5,7 +5,6 @@ from io import StringIO
 from shlex import split
 
 import numpy as np
-import polars as pl
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
@@ -32,7 +31,7 @@ from attnaudit.results import About, RunRecord
 from tests.experiments.test_replacement import noisy, of_heads, weights
 from tests.experiments.test_verdict import partly_replaced, traced
 from tests.report.runs import write_run
-from tests.traces import make_trace
+from tests.traces import make_trace, with_columns
 
 QUICK = {"adversary": {"epsilon": 0.99}}  # which any attention keeps
 MEASURED = ["prediction", "replacement", "permutation", "adversary"]
@@ -95,8 +94,7 @@ def test_long_names_words_and_sentences_stay_on_the_screen(word):
     names = [word, "<i>" + word, "short"]
     trace = make_trace(40, [30] * 20 + [600] * 20, 3, class_names=names)
     tokens = [[word] * len(row) for row in trace.table["tokens"].to_list()]
-    trace = replace(trace, table=trace.table.with_columns(tokens=pl.Series(tokens)))
-    found = answer_of(trace, settings=QUICK)
+    found = answer_of(with_columns(trace, tokens=tokens), settings=QUICK)
     lines = printed(replace(found, warnings=("one of many words " * 8,)), 80)
     assert all(cell_len(line) <= 80 for line in lines)
     assert "\x1b" not in "".join(lines)

@@ -283,13 +283,6 @@ def test_no_claim_stands_above_rows_that_all_conclude_nothing(trace):
     assert (card.verdict.code, card.sure) == ("none", "")
 
 
-def test_the_row_that_decides_has_no_sign_where_classes_disagree():
-    groups = {"all": (0.8, 0.1), "predicted__a": (0.9, 0.1), "predicted__b": (0.1, 0.1)}
-    card = verdict(by_class(**replaced(**groups)), ABOUT)
-    assert "for some predicted classes, not for others" in card.lead
-    assert [row.sign for row in card.rows] == ["–"]
-
-
 def test_without_replaced_words_nothing_is_concluded_from_weights():
     card = verdict(summary_of(permutation__median_delta_y=around(0.5)), ABOUT)
     assert card.lead.startswith("No conclusion about heatmaps of this model: weights by themselves")

@@ -262,40 +262,34 @@ def test_the_checks_are_in_their_order_with_meaning_figure_and_limit(run):
 def test_pieces_are_joined_and_special_tokens_marked():
     trace = make_heads(20)
     for k, instance in enumerate(read_instances(trace, pl.DataFrame())):
-        words, alpha, gradient, loo, special = _naive_words(trace, k)
+        words, *weights, special = _naive_words(trace, k)
         assert list(instance.tokens) == words
         assert not any(token.startswith("##") for token in instance.tokens)
-        assert instance.weights["alpha"] == pytest.approx(alpha)
-        assert instance.weights["gradient"] == pytest.approx(gradient)
-        assert instance.weights["loo"] == pytest.approx(loo)
+        for name, expected in zip(SCORES, weights, strict=True):
+            assert instance.weights[name] == pytest.approx(expected)
         assert instance.special == special
         assert instance.figures["max_alpha"] == pytest.approx(trace.ragged("alpha")[k].max())
         picture = heatmap(instance, 100)
         assert picture.as_json()["special"] == [0, len(words) - 1]
 
 
+SCORES = ("alpha", "gradient", "loo")
+
+
 def _naive_words(trace, k):
     """Words piece by piece: attention and gradients add up, leave-one-out is one number of a word."""
-    words = []
-    alpha, gradient, loo, special = [], [], [], []
-    before = None
-    scores = (trace.ragged(name)[k] for name in ("alpha", "gradient", "loo"))
-    for token, word, a, g, one in zip(
-        trace.tokens(k), trace.cell("word_id", k), *scores, strict=True
-    ):
+    words, before = [], None
+    scores = (trace.ragged(name)[k] for name in SCORES)
+    pieces = zip(trace.tokens(k), *scores, trace.cell("word_id", k), strict=True)
+    for token, alpha, gradient, loo, word in pieces:
         if word >= 0 and word == before:
-            words[-1] += token.removeprefix("##")
-            alpha[-1] += a
-            gradient[-1] += g
-            assert loo[-1] == one
-        else:
-            words.append(token)
-            alpha.append(a)
-            gradient.append(g)
-            loo.append(one)
-            special.append(word < 0)
+            start, *sums, known, _ = words.pop()
+            assert loo == known
+            token = start + token.removeprefix("##")
+            alpha, gradient = alpha + sums[0], gradient + sums[1]
+        words.append([token, alpha, gradient, loo, word < 0])
         before = word
-    return words, alpha, gradient, loo, special
+    return map(list, zip(*words, strict=True))
 
 
 def test_a_piece_that_is_nothing_but_its_mark_is_kept():

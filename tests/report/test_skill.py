@@ -1,7 +1,6 @@
 """No conclusion from a model that learned nothing, and one line on top of each card that follows from its rows."""
 
 import re
-from dataclasses import replace
 from unittest.mock import MagicMock
 
 import numpy as np
@@ -29,7 +28,7 @@ from attnaudit.studies.uniform import Uniform
 from tests.report.runs import named, summary_of, write_run
 from tests.studies.identity import identified, identity
 from tests.studies.test_numbers import some
-from tests.traces import make_trace
+from tests.traces import make_trace, with_columns
 
 ABOUT = About(corpus="sst", encoder="bilstm", attention="additive")
 SHUFFLED = {"permutation__matched_delta_y": (0.3, 0.29, 0.31)}
@@ -178,9 +177,7 @@ def test_the_base_of_a_study_is_measured_over_seeds_and_instances():
 def test_a_base_without_an_error_is_judged_as_the_run_of_it_is():
     """24 of 25 instances are of one class: that all 25 are right is no better than chance."""
     trace, label = make_trace(25), (np.arange(25) == 0).astype(np.int32)
-    columns = {"label": label, "prediction": label[:, None].astype(np.float32).tolist()}
-    series = [pl.Series(name, one, trace.table.schema[name]) for name, one in columns.items()]
-    trace = replace(trace, table=trace.table.with_columns(series))
+    trace = with_columns(trace, label=label, prediction=label[:, None].astype(np.float32))
     rows = base_rows(Uniform(seeds=2), identified({"base-s0": trace, "base-s1": trace}))
     base = SummaryRows.of(pl.DataFrame(list(rows), schema=SUMMARY_SCHEMA))
     run = SummaryRows.of(Prediction().summarise(Prediction()(trace)))

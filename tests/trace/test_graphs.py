@@ -58,18 +58,18 @@ def chosen(*nodes):
     return condition, node("If", ["yes"], ["logits"], then_branch=inner, else_branch=inner)
 
 
+def move_out(tensor):
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.add(key="location", value="weights.bin")
+
+
 def outside(model):
-    weights = model.graph.initializer[0]
-    weights.ClearField("raw_data")
-    weights.data_location = TensorProto.EXTERNAL
-    weights.external_data.add(key="location", value="weights.bin")
+    move_out(model.graph.initializer[0])
 
 
 def outside_of_constant(model):
-    value = model.graph.node[0].attribute[0].t
-    value.ClearField("raw_data")
-    value.data_location = TensorProto.EXTERNAL
-    value.external_data.add(key="location", value="weights.bin")
+    move_out(model.graph.node[0].attribute[0].t)
 
 
 def twice(model):
