@@ -90,6 +90,7 @@ def test_the_program_of_two_classes_is_solved_without_a_solver(row):
     task, size = task_of_row(row, 2, 8), rng.choice([1.0, 0.3, 0.05])
     low, high = np.maximum(task.alpha - size, 0.0), np.minimum(task.alpha + size, 1.0)
     found = best_weights(task, task.box(low, high))
+    assert found is not None
     worth = (gains(high, task.alpha) - gains(low, task.alpha)) / (high - low)
     odds = task.scores[:, 1] - task.scores[:, 0]
     least, most = logit(np.clip(task.own[1] + [-EPSILON, EPSILON], 0.0, 1.0)) - logit(task.own[1])
