@@ -43,7 +43,7 @@ from attnaudit.trace import IdentityTail, LinearTail, Readout
 
 BLOCK = 1 << 14  # positions of the rows that are searched together
 TOKENS, SPREAD = 64, 16  # tokens read alone; of a longer row so many are not of least attention
-STARTS, FOLLOWED = 16, 24  # tokens of least attention that pairs begin with, and pairs read out
+STARTS, FOLLOWED = 16, 12  # tokens of least attention that pairs begin with, and pairs read out
 AIMS = 2  # outputs read to find a point of a pair within ε
 INNER = (1e-3, 1.0 - 1e-3)  # of a pair: at its ends no parabola goes through what is read
 CLIMBS = 10  # programs of a row, behind another tail each with the slopes at the best so far
