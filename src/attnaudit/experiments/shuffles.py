@@ -32,7 +32,7 @@ BEHIND_A_TAIL = 100
 OF_MODEL = (25, 50, BEHIND_A_TAIL)
 # Longest row, in tokens, that takes all of its orders: 6! = 720.
 ENUMERATED = 6
-# Numbers in one call of the readout at 200 shuffles a row. With 12,800 a row has 64 times as many.
+# Numbers in one call of a formula at 200 shuffles a row. With 12,800 a row has 64 times as many.
 BLOCK = 1 << 18
 # Standard errors of the rank on each side of the median.
 _REACH = 3.0
@@ -79,6 +79,7 @@ def median_delta_y(
 
     def in_blocks(measure: Callable[..., Shuffled], rows: Indices, orders: int) -> None:
         width = readout.contribution.values.shape[1] + readout.offset.shape[1] + outputs
+        # A stored graph pads each call to a fixed size, so that small ones are wasted.
         numbers = BLOCK if has_compiled_tail(readout) else NUMBERS
         step = max(numbers // (orders * width), 1)
 

@@ -26,7 +26,7 @@ from attnaudit.stats.measures import LN2
 Vector = Float[np.ndarray, " v"]
 
 TANGENTS, FEW, COARSE = 12, 24, 4  # per class; COARSE tangents with more than FEW classes
-BISECTIONS = 24  # of the price of a step of the log-odds
+BISECTIONS = 24  # of the price of log-odds
 LEAST = 1e-12  # stands for a probability of 0, which has no logarithm
 NEGLIGIBLE = 1e-6  # error of a chord, in JSD
 CLASS_ERROR = 0.2  # weight of output errors relative to weight errors: near the best of a few
@@ -137,9 +137,9 @@ def solve(task: Task, box: Box) -> Solution:
 def best_weights(task: Task, box: Box) -> Vector | None:
     """Return the weights that solve a program of exact scores; None if there are none.
 
-    With two classes only the log-odds are limited, which needs no tangents: weight goes to tokens
-    in the order of slope minus price times log-odds, at the price that brings the log-odds to the
-    limit that they would exceed.
+    With two classes only the log-odds are limited. Then no tangents are needed: weight goes to
+    tokens in descending order of slope minus price times log-odds. The price is the one at which
+    the log-odds reach the limit that they would otherwise exceed.
     """
     if len(task.own) != 2:
         return solve(task, box).weights
@@ -148,7 +148,7 @@ def best_weights(task: Task, box: Box) -> Vector | None:
     slope, room = _chords(gains(low, task.alpha), gains(high, task.alpha), low, high)[1], high - low
 
     def filled(angle: float) -> Vector:
-        """Return the weights of the price ``tan(angle)``."""
+        """Return the best weights at the price ``tan(angle)``."""
         order = np.argsort(np.sin(angle) * odds - np.cos(angle) * slope)
         left = 1.0 - low.sum() - np.cumsum(room[order]) + room[order]
         weights = low.copy()
@@ -158,7 +158,7 @@ def best_weights(task: Task, box: Box) -> Vector | None:
     free = filled(0.0)
     if free.sum() < 1.0 - TOLERANCE.solver:
         return None
-    if free @ odds < 0.0:
+    if free @ odds < 0.0:  # the other class gains
         odds, p, q = -odds, q, p
     with np.errstate(divide="ignore"):
         rise = min(task.epsilon, p)
