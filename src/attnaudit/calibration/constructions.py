@@ -1,4 +1,4 @@
-"""The constructions of both halves, read from TOML files: single ones and matched pairs."""
+"""The constructions of both halves, read from TOML files. Some are single, some in pairs."""
 
 import math
 import tomllib

@@ -65,7 +65,7 @@ def named_outputs(operation: str, where: str, given: Any, number: int | None = N
         by_number = dict(zip(keys, map(plain, given.values()), strict=True))
         if all(map(is_whole, by_number.values())):
             by_number = {value: key for key, value in by_number.items()}
-        # If two names have one number, another number has no name.
+        # If two names share a number, some other number has no name.
         names = [by_number.get(k) for k in range(len(given))]
         pairs = str(dict(given))
     if not isinstance(names, list | tuple):

@@ -137,7 +137,7 @@ def attention_on(alpha: Ragged, score: Ragged) -> PerRow:
 
 
 def no_copies(trace: Trace) -> str | None:
-    """Say that a trace has no copies with replaced words; None if it has some."""
+    """Return a message if a trace has no copies with replaced words, else None."""
     if trace.table["replaced"].null_count() < len(trace):
         return None
     return "no text of the trace has copies with words replaced"

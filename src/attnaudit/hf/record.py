@@ -128,7 +128,7 @@ def resumed(place: Place, choose: Choice, until: int | None = None) -> Iterator[
 
 @contextmanager
 def running(modules: Collection[nn.Module], run: Callable[..., Any]) -> Iterator[None]:
-    """Let modules call ``run(forward, …)`` instead of their own ``forward`` inside the block."""
+    """Replace each module's ``forward`` by ``run(forward, …)`` inside the block."""
     for module in modules:
         module.forward = partial(run, module.forward)
     try:

@@ -165,7 +165,7 @@ class SummaryRows:
         return found if len(found) == len(measures) else []
 
     def family(self, experiment: str, prefix: str) -> dict[str, dict[str, Any]]:
-        """Return the rows of measures that begin with ``prefix``, by the rest of their names."""
+        """Return the rows of measures named ``prefix`` + rest, by that rest."""
         return {
             measure.removeprefix(prefix): row
             for (name, measure), row in self.rows.items()

@@ -77,7 +77,7 @@ class Readout:
         return self.tail(self._with_offset(sums, rows), self.in_trace(rows))
 
     def class_logits(self, sums: Sums, rows: Rows) -> Outputs:
-        """Return a logit for each class: 0 beside that of a sigmoid, −∞ where none is allowed."""
+        """Return a logit for each class: −∞ if it is not allowed, 0 beside that of a sigmoid."""
         logits = self.logits(sums, rows)
         if self.activation == "sigmoid":
             logits = np.hstack([np.zeros_like(logits), logits])

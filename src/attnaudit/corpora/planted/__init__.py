@@ -240,7 +240,7 @@ def planted_pairs(
 def _lengths(
     operation: str, size: int, least: int, length: tuple[int, int], shortest: int
 ) -> tuple[int, int]:
-    """Check the size and the bounds of the lengths, and return the bounds. Raises InputError."""
+    """Return the bounds of the lengths; raise InputError if they or the size are out of range."""
     fewest, most = length
     if size < least:
         raise InputError(operation, "size", str(size), f"at least {least}")

@@ -33,7 +33,7 @@ class Finished:
 def averaged_runs(out: Path, paper: Declaration) -> tuple[list[Finished], list[str]]:
     """Find the runs of a paper's folder that can be averaged, and say why others cannot.
 
-    In each cell, runs count that differ in nothing but the seed from the run of the lowest seed.
+    A run counts if it differs only in its seed from the run of its cell with the lowest seed.
     """
     runs, kept, notes = list[Finished](), list[Finished](), list[str]()
     for folder in sorted(path.parent for path in (out / RUNS).glob(f"*/{MANIFEST}")):

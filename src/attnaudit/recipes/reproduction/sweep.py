@@ -374,7 +374,7 @@ def do_study(
     pool: Pool,
     read: Read,
 ) -> float:
-    """Do the missing trainings of a study and analyse them; return the seconds that it took."""
+    """Run the missing trainings of a study, analyse all, and return the seconds that it took."""
     started = time.perf_counter()
     if job.cell.study == COPYING:
         run_copying(job.spec, folder, progress)
